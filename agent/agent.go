@@ -172,7 +172,7 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, o
 		return string(namespace.UID), err
 	}
 	linkOptions := options.link(uuid.NewString())
-	linkOptions.Leading = leader.guard.Leading
+	linkOptions.Leading = leader.leadership.Leading
 	if !options.issuedByOthers() {
 		keeper := identity.NewKeeper(options.identity(), identity.Member{
 			Reader: mgr.GetAPIReader(), Client: mgr.GetClient(),

@@ -40,7 +40,7 @@ func (o *Options) retryPeriod() time.Duration { return o.leaseDuration() * 2 / 1
 
 // leader is the leadership of a replica.
 type leader struct {
-	guard *election.Guard
+	leadership *election.Leadership
 	// lock is nil without leader election.
 	lock resourcelock.Interface
 }
@@ -54,7 +54,7 @@ type leader struct {
 // anything there, or, where it alone is cut off from it, from the hub: see link.Client.
 func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(error)) (*leader, error) {
 	if !o.LeaderElect {
-		return &leader{guard: election.Always()}, nil
+		return &leader{leadership: election.Always()}, nil
 	}
 	holder, err := election.Holder(cfg, os.Getenv("POD_NAME"))
 	if err != nil {
@@ -67,11 +67,11 @@ func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(er
 	if err != nil {
 		return nil, err
 	}
-	l := &leader{guard: election.NewGuard()}
-	l.lock = l.guard.Incumbent(lock, election.IncumbentOptions{
+	l := &leader{leadership: election.New()}
+	l.lock = l.leadership.Incumbent(lock, election.IncumbentOptions{
 		Duration: o.leaseDuration(),
 		Lost:     func(holder string) { lost(fmt.Errorf("%w: %s", errLost, holder)) },
 	})
-	l.guard.Wrap(cfg)
+	l.leadership.Wrap(cfg)
 	return l, nil
 }

@@ -99,7 +99,7 @@ func TestAReplicaThatIsNotCertainToLeadWritesOnlyItsLock(t *testing.T) {
 
 func TestAnAgentWithoutReplicasLeadsWithoutALock(t *testing.T) {
 	l, err := newLeader(&rest.Config{}, Options{TimeFactor: 1}, runtime.NewScheme(), func(error) {})
-	if err != nil || l.lock != nil || !l.guard.Leading() {
+	if err != nil || l.lock != nil || !l.leadership.Leading() {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

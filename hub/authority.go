@@ -15,21 +15,21 @@ import (
 
 // Timings of the hub's certificate authority, before the time factor.
 const (
-	// agentCertificateLifetime is short, so that one that was stolen is soon worth
-	// nothing.
+	// agentCertificateLifetime is short, so that a stolen certificate expires soon.
 	agentCertificateLifetime = 24 * time.Hour
-	// authorityInterval is how often the CA's Secret is looked at.
+	// authorityInterval is how often the CA's Secret is checked.
 	authorityInterval = 10 * time.Second
 )
 
-// issuesCertificates reports whether this hub is its own certificate authority: it
-// is unless it was given the certificates of another one.
+// issuesCertificates reports whether this hub is its own certificate authority: it is
+// unless the certificates of another one are configured.
 func (o *LinkOptions) issuesCertificates() bool {
 	return o.TLSCertFile == "" && o.TLSKeyFile == "" && o.ClientCAFile == ""
 }
 
-// linkNames that the hub's certificate is for. That of its Service is always
-// among them: kubectl vdi join tells agents to ask for it, whatever they dial.
+// linkNames returns the names in the hub's certificate. That of its Service is always
+// among them: kubectl vdi join configures it as the server name of agents, whatever
+// address they dial.
 func (o *Options) linkNames() []string {
 	return append([]string{"vdi-hub." + o.Namespace + ".svc", "localhost"}, o.LinkDNSNames...)
 }
@@ -44,8 +44,8 @@ func checkLinkName(name string) error {
 	return nil
 }
 
-// addAuthority makes the hub's certificate authority and lets it run on the
-// leader; nil where another authority issues certificates.
+// addAuthority adds the hub's certificate authority, which runs on the leader; it returns
+// nil if another authority issues certificates.
 func addAuthority(mgr ctrl.Manager, f *member.Fleet, now func() time.Time, o Options) (*identity.Authority, error) {
 	if !o.issuesCertificates() {
 		return nil, nil

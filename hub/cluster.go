@@ -16,16 +16,16 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 
-// Its own cluster's fingerprint is asked for so often and for so long.
+// The interval and the timeout of the attempts to read the own cluster's fingerprint.
 const (
 	fingerprintEvery = time.Second
 	fingerprintFor   = 30 * time.Second
 )
 
-// knowOwnCluster tells the fleet which member is the cluster that this hub runs
-// in: it is a member like any other, but says nothing of whether the hub is cut
-// off. Agents take the same for their clusters' fingerprint.
-func knowOwnCluster(ctx context.Context, live client.Reader, f *member.Fleet) error {
+// setHubCluster sets the fingerprint of the cluster that this hub runs in. If it is a
+// member too, its heartbeats don't show whether the hub is cut off. Agents use the same
+// fingerprint for their clusters.
+func setHubCluster(ctx context.Context, live client.Reader, f *member.Fleet) error {
 	ns := &corev1.Namespace{}
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, fingerprintEvery, fingerprintFor, true, func(ctx context.Context) (bool, error) {

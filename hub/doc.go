@@ -2,7 +2,7 @@
 // controllers of sessions, members and templates, and the link's server. It
 // decides nothing itself.
 //
-// Every replica serves metrics and health. Only the leader listens for agents,
-// places, and writes; package leadership sees to it that one which only believes
-// to lead does not, and labels the leader's Pod for the agents' Service.
+// Every replica serves metrics and health. Only the leader listens for agents, places,
+// and writes; package election refuses writes of a replica that does not certainly lead,
+// and package leadership labels the leader's Pod for the agents' Service.
 package hub

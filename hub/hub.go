@@ -46,7 +46,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Scheme returns the kinds that the hub works with.
+// Scheme returns the kinds that the hub uses.
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -93,11 +93,11 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	return mgr.Start(ctx)
 }
 
-// fleet is the members, with what is reserved and proven in them.
+// fleet holds the members, the scheduler's cache and the proofs of placements.
 type fleet struct {
 	*member.Fleet
 	cache *schedulercache.Cache
-	// proofs have their key once the first agent is admitted.
+	// proofs have their key before the first agent is admitted.
 	proofs *assignment.Proofs
 }
 
@@ -108,8 +108,8 @@ func newFleet(o Options, timings health.Timings) *fleet {
 	return f
 }
 
-// Who scrapes the metrics is given this role. The hub itself has system:auth-delegator
-// to ask about callers.
+// The role of callers that scrape the metrics. The hub itself has system:auth-delegator
+// to authorize them.
 // +kubebuilder:rbac:roleName=vdi-hub-metrics-reader,urls=/metrics,verbs=get
 
 func managerOptions(o Options, l *leader) manager.Options {
@@ -123,9 +123,9 @@ func managerOptions(o Options, l *leader) manager.Options {
 		LeaseDuration:                       ptr.To(o.leaseDuration()),
 		RenewDeadline:                       ptr.To(o.renewDeadline()),
 		RetryPeriod:                         ptr.To(o.scaled(retryPeriod)),
-		// The priority queue of controller-runtime v0.24.1 can block for good when
-		// it is shut down under load: it hands an item to a worker that has left,
-		// with its lock held. The leader's lock would be released 30 s later.
+		// The priority queue of controller-runtime v0.24.1 can block forever when it is
+		// shut down under load: it sends an item to a worker that has ended, with its
+		// lock held. The leader's lock would be released 30 s later.
 		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 		Cache: cache.Options{
 			ByObject:         cached(o),
@@ -134,7 +134,7 @@ func managerOptions(o Options, l *leader) manager.Options {
 	}
 }
 
-// cached is what the hub's cache holds of objects that there may be many of.
+// cached returns what the hub's cache holds of numerous objects.
 func cached(o Options) map[client.Object]cache.ByObject {
 	objects := session.Cached(o.Namespace, o.SessionNamespaces)
 	objects[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
@@ -155,7 +155,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trac
 	if err != nil {
 		return err
 	}
-	// The same clock issues certificates and judges them.
+	// Certificates are issued and verified by the same clock.
 	now := identity.SteadyClock()
 	authority, err := addAuthority(local, f.Fleet, now, o)
 	if err != nil {
@@ -208,7 +208,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
 		},
 	}
-	scheduler := scheduling.New(scheduling.Options{Cache: f.cache, Members: f, Clock: clock.RealClock{}, Willing: sessions.Willing})
+	scheduler := scheduling.New(scheduling.Options{Cache: f.cache, Members: f, Clock: clock.RealClock{}, RefusalExpired: sessions.RefusalExpired})
 	sessions.Scheduler = scheduler
 	assignments := &assignment.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Reservations: f.cache, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
@@ -244,15 +244,14 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 		if err := f.proofs.Prepare(ctx); err != nil {
 			return err
 		}
-		if err := knowOwnCluster(ctx, local.GetAPIReader(), f.Fleet); err != nil {
+		if err := setHubCluster(ctx, local.GetAPIReader(), f.Fleet); err != nil {
 			return err
 		}
 		return sessions.Rebuild(ctx)
 	}, nil
 }
 
-// setupUserRoles lets users read the passwords of their own sessions, where the hub
-// is to do so.
+// setupUserRoles adds the controller of users' Roles, if it is enabled.
 func setupUserRoles(ctx context.Context, mgr manager.Manager, o Options) error {
 	if !o.UserRoles {
 		return nil
@@ -263,12 +262,12 @@ func setupUserRoles(ctx context.Context, mgr manager.Manager, o Options) error {
 	return roles.SetupWithManager(ctx, mgr)
 }
 
-// linkOptions are those of the link that the hub's options determine.
+// linkOptions returns the link's options.
 func linkOptions(o Options, term *hubTerm, l *leader) link.Options {
 	options := link.Options{
 		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile, TrustDomain: o.TrustDomain,
 		Term:          link.Term{Current: term.get, Raise: term.raise, Ordered: term.advance},
-		Leading:       l.guard.Leading,
+		Leading:       l.leadership.Leading,
 		RenewInterval: o.timings().Renew,
 		Timeouts:      link.Timeouts{Drain: o.scaled(drainTimeout)},
 	}

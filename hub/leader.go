@@ -15,29 +15,27 @@ import (
 
 // Timings of the leader's lock and of its end, before the time factor.
 const (
-	// leaseDuration is how long the others wait for a leader that is silent.
+	// leaseDuration is how long the others wait for a leader that does not renew.
 	leaseDuration = 15 * time.Second
-	// renewDeadline is how long a leader tries to renew before it gives up.
+	// renewDeadline is how long a leader tries to renew before it stops.
 	renewDeadline = 10 * time.Second
-	// retryPeriod is how often the lock is renewed, or looked at by the others.
+	// retryPeriod is how often the lock is renewed, or checked by the others.
 	retryPeriod = 2 * time.Second
-	// roleResync is how often the leader's label is looked at.
+	// roleResync is how often the leader's label is checked.
 	roleResync = 30 * time.Second
-	// drainTimeout is how long agents get to leave a hub that is asked to end.
+	// drainTimeout is how long agents have to disconnect from a hub that shuts down.
 	drainTimeout = 10 * time.Second
 )
 
-// leastLease and leastDeadline are what a time factor leaves of the two, since
-// the latency of a busy API server is not scaled with it: a leader would lose
-// its lock although nothing is wrong.
+// leastLease and leastDeadline are the minimum of the two with a time factor, since the latency
+// of a busy API server is not scaled: a leader would lose its lock without a fault.
 const (
 	leastLease    = 6 * time.Second
 	leastDeadline = 4 * time.Second
 )
 
-// leaseDuration is whole seconds, since a Lease knows no others: the elector
-// would cut off what is beyond, and the others would take over before this
-// replica gives up.
+// leaseDuration returns whole seconds, as a Lease has: the elector would truncate it, and
+// the others would take over before this replica stops.
 func (o *Options) leaseDuration() time.Duration {
 	seconds := (max(o.scaled(leaseDuration), leastLease) + time.Second - 1) / time.Second
 	return seconds * time.Second
@@ -47,27 +45,26 @@ func (o *Options) renewDeadline() time.Duration {
 	return max(o.scaled(renewDeadline), leastDeadline)
 }
 
-// leader is what a replica has of leadership: whether it has it, and who is
-// told.
+// leader holds a replica's leadership: its lock, and the label of its Pod.
 type leader struct {
-	guard *election.Guard
-	// lock is nil where nobody is elected.
+	leadership *election.Leadership
+	// lock is nil without leader election.
 	lock resourcelock.Interface
-	// pods is nil where this replica has no Pod.
+	// pods is nil if this replica has no Pod.
 	pods corev1client.PodInterface
-	// serving is closed once agents are listened for.
+	// serving is closed once this replica listens for agents.
 	serving chan struct{}
 }
 
-// newLeader also makes the configuration one that writes only while this
-// replica leads, the lock and the own Pod's label apart.
+// newLeader also restricts the configuration to write only while this replica leads,
+// except for the lock and the own Pod's label.
 func newLeader(cfg *rest.Config, o Options) (*leader, error) {
 	holder, err := election.Holder(cfg, o.PodName)
 	if err != nil {
 		return nil, err
 	}
 	plain := rest.CopyConfig(cfg)
-	l := &leader{guard: election.Always(), serving: make(chan struct{})}
+	l := &leader{leadership: election.Always(), serving: make(chan struct{})}
 	if o.LeaderElect {
 		lock, err := election.NewLock(plain, election.LockOptions{
 			Namespace: o.Namespace, Name: o.LeaderElectionID, Holder: holder,
@@ -76,9 +73,9 @@ func newLeader(cfg *rest.Config, o Options) (*leader, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.guard = election.NewGuard()
-		l.lock = l.guard.Lock(lock)
-		l.guard.Wrap(cfg)
+		l.leadership = election.New()
+		l.lock = l.leadership.Lock(lock)
+		l.leadership.Wrap(cfg)
 	}
 	if o.PodName != "" {
 		plain.UserAgent += "/hub-role"
@@ -95,13 +92,13 @@ func newLeader(cfg *rest.Config, o Options) (*leader, error) {
 	return l, nil
 }
 
-// addRole keeps the leader's label right, where there is a Pod to put it on.
+// addRole adds the controller of the leader's label, if this replica has a Pod.
 func (l *leader) addRole(mgr manager.Manager, o Options) error {
 	if l.pods == nil {
 		return nil
 	}
 	err := mgr.Add(&leadership.Role{
-		Pods: l.pods, Pod: o.PodName, Guard: l.guard, Elected: mgr.Elected(), Serving: l.serving,
+		Pods: l.pods, Pod: o.PodName, Leadership: l.leadership, Elected: mgr.Elected(), Serving: l.serving,
 		Retry: o.scaled(time.Second), Resync: o.scaled(roleResync),
 	})
 	if err != nil {
@@ -110,5 +107,5 @@ func (l *leader) addRole(mgr manager.Manager, o Options) error {
 	return nil
 }
 
-// listens says that agents may come.
+// listens records that this replica listens for agents.
 func (l *leader) listens() { close(l.serving) }

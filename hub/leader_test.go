@@ -97,7 +97,7 @@ func TestAHubWithoutElectionOrPodWritesAndLabelsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !l.guard.Leading() || l.lock != nil || l.pods != nil {
+	if !l.leadership.Leading() || l.lock != nil || l.pods != nil {
 		t.Errorf("%+v", l)
 	}
 	if err := l.addRole(nil, Options{}); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// Options of the hub. AddFlags explains each by the flag that sets it.
+// Options are the options of the hub. AddFlags explains each by the flag that sets it.
 type Options struct {
 	// Version of the hub, for traces. No flag sets it.
 	Version string
@@ -35,7 +35,7 @@ type Options struct {
 type LeaderOptions struct {
 	LeaderElect      bool
 	LeaderElectionID string
-	// PodName is labeled while it leads; empty where the hub does not run in a Pod.
+	// PodName is labeled while it leads; empty if the hub does not run in a Pod.
 	PodName, PodNamespace string
 }
 
@@ -43,8 +43,8 @@ type LeaderOptions struct {
 type LinkOptions struct {
 	LinkBindAddress string
 	LinkDNSNames    []string
-	// TLSCertFile, TLSKeyFile and ClientCAFile are all set where another authority issues
-	// certificates, and none of them where the hub does.
+	// TLSCertFile, TLSKeyFile and ClientCAFile are all set if another authority issues
+	// certificates, and all empty if the hub does.
 	TLSCertFile, TLSKeyFile, ClientCAFile string
 	TrustDomain                           string
 }
@@ -63,7 +63,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", "vdi-system", "Namespace of the hub's leases and template revisions.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "Elect a leader among the hub's replicas.")
 	fs.StringVar(&o.LeaderElectionID, "leader-election-id", "vdi-hub", "Name of the leader's lock.")
-	fs.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "Name of this replica's own Pod, which is labelled while it leads; by default what POD_NAME says.")
+	fs.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "Name of this replica's own Pod, which is labeled while it leads; by default what POD_NAME says.")
 	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default what POD_NAMESPACE says.")
 	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
 	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial, for which the hub's certificate is made beside vdi-hub.NAMESPACE.svc and localhost; may be repeated.")
@@ -87,7 +87,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")
 }
 
-// Validate returns what is wrong with the options.
+// Validate returns an error for invalid options.
 func (o *Options) Validate() error {
 	var errs []error
 	need := func(flag, value string) {

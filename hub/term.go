@@ -27,13 +27,11 @@ import (
 )
 
 const (
-	// termLease is the Lease that says by how much terms are raised, in its
-	// leaseTransitions, and when the hub was last found to be restored, in its
-	// renewTime. Its holder is the process that raises terms, the leader; the
-	// leader's lock is another Lease.
+	// termLease is the Lease that stores by how much terms are raised, in its leaseTransitions,
+	// and when the last restore of the hub was detected, in its renewTime. Its holder is the
+	// process that raises terms, the leader; the leader's lock is another Lease.
 	termLease = "vdi-hub-term"
-	// annotationRestored on it is the term that the hub had once it was last found
-	// to be restored.
+	// annotationRestored on it is the hub's term after its last restore was detected.
 	annotationRestored = "vdi.kasm.io/restored-term"
 )
 
@@ -44,14 +42,14 @@ var termRaised = prometheus.NewCounter(prometheus.CounterOpts{
 
 func init() { metrics.Registry.MustRegister(termRaised) }
 
-// errTermTaken ends a leader whose term is another's to raise, or was put back.
+// errTermTaken ends a leader if another replica raises the term, or if the term was
+// restored to a lower one.
 var errTermTaken = errors.New("the Lease " + termLease + " is not this leader's any more")
 
-// hubTerm is the term of the replica that leads: how often the leader's lock has
-// changed hands, plus one, plus what terms were raised by since. It grows with
-// every leader and outlives them all, but for a hub whose etcd is restored from a
-// backup: its lock knows nothing of the leaders since then, which the agents have
-// seen. It is raised above theirs, for they would never listen to it.
+// hubTerm is the term of the leading replica: how often the leader's lock has changed its
+// holder, plus one, plus what terms were raised by since. It grows with every leader, except
+// for a hub whose etcd is restored from a backup: its lock does not include the leaders since
+// then, which the agents have seen. It is raised above theirs, since agents refuse a lower one.
 //
 // It also grows while a leader gives orders (see advance), so that the agents have
 // seen a later term than the backup has, whether or not a leader has changed since.
@@ -61,10 +59,9 @@ type hubTerm struct {
 	client   client.Client
 	recorder events.EventRecorder
 	options  Options
-	// restored is called when the term was raised, for this leader or a little
-	// while before it.
+	// restored is called when the term was raised, for this leader or up to recovery before it.
 	restored func()
-	// recovery is that while.
+	// recovery is how long a restore is recent.
 	recovery time.Duration
 	now      func() time.Time
 
@@ -74,12 +71,12 @@ type hubTerm struct {
 	first, current atomic.Int64
 	// last is the hub's last restore.
 	last atomic.Pointer[session.Restore]
-	// raising is held while the Lease is changed, and guards offset: what terms are
-	// raised by, as this process has written it last.
+	// raising is held while the Lease is changed, and protects offset: what terms are
+	// raised by, as this process has last written it.
 	raising sync.Mutex
 	offset  int64
-	// orders has something while orders were given since the term last grew, and
-	// lost what ended this leader's right to raise terms.
+	// orders has an item if orders were sent since the term last grew, and lost the error
+	// that ended this leader's right to raise terms.
 	orders chan struct{}
 	lost   chan error
 }
@@ -91,8 +88,8 @@ func newHubTerm(o Options, live client.Reader, c client.Client, recorder events.
 	}
 }
 
-// begin reads the term of a replica that has begun to lead, and takes the Lease,
-// so that an earlier leader raises nothing any more.
+// begin reads the term of a replica that has begun to lead, and takes the Lease, so that
+// an earlier leader can't raise terms any more.
 func (t *hubTerm) begin(ctx context.Context) error {
 	transitions := int32(0)
 	if t.options.LeaderElect {
@@ -110,8 +107,8 @@ func (t *hubTerm) begin(ctx context.Context) error {
 	t.first.Store(int64(transitions) + 1 + t.offset)
 	t.current.Store(t.first.Load())
 	t.last.Store(restoreOf(lease))
-	// An earlier leader may have ended before all members had reported. Its clock
-	// may differ from ours: then the wait is longer or shorter, and no harm is done.
+	// An earlier leader may have ended before all members had reported. If its clock
+	// differs, the wait is longer or shorter, which is harmless.
 	if at := lease.Spec.RenewTime; at != nil && t.now().Sub(at.Time).Abs() < t.recovery {
 		t.restored()
 	}
@@ -122,7 +119,7 @@ func (t *hubTerm) begin(ctx context.Context) error {
 func (t *hubTerm) take(ctx context.Context) (*coordinationv1.Lease, error) {
 	t.holder = string(uuid.NewUUID())
 	var lease *coordinationv1.Lease
-	// An earlier leader's last write may still be on its way.
+	// An earlier leader's last write may still arrive.
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
 		if lease, err = t.read(ctx); err != nil {
 			return err
@@ -139,10 +136,10 @@ func (t *hubTerm) take(ctx context.Context) (*coordinationv1.Lease, error) {
 
 func (t *hubTerm) get() int64 { return t.current.Load() }
 
-// beganWith is the term that this leader began with.
+// beganWith returns the term that this leader began with.
 func (t *hubTerm) beganWith() int64 { return t.first.Load() }
 
-// Last is the hub's last restore (session.Restores).
+// Last returns the hub's last restore (session.Restores).
 func (t *hubTerm) Last() session.Restore {
 	if last := t.last.Load(); last != nil {
 		return *last
@@ -150,26 +147,26 @@ func (t *hubTerm) Last() session.Restore {
 	return session.Restore{}
 }
 
-// Noticed raises the term, since a member has shown that the hub was restored
-// (session.Restores). That is needed once of a leader.
-func (t *hubTerm) Noticed(ctx context.Context) error {
+// Detected raises the term, since a member's report has shown that the hub was restored
+// (session.Restores). A leader needs that once.
+func (t *hubTerm) Detected(ctx context.Context) error {
 	if t.Last().Term > t.beganWith() {
 		return nil
 	}
 	return t.raise(ctx, t.get())
 }
 
-// raise makes the term higher than one that an agent has seen of a hub of before the
-// restore, and stores when that was. It is stored before anybody is told.
+// raise makes the term higher than one that an agent has seen before the restore, and
+// stores the time. The term is stored before it is sent to an agent.
 func (t *hubTerm) raise(ctx context.Context, seen int64) error {
 	t.raising.Lock()
 	defer t.raising.Unlock()
 	was := t.get()
 	if seen < was && t.Last().Term > t.beganWith() {
-		return nil // another agent had seen as much
+		return nil // another agent has already caused that
 	}
 	seen = max(seen, was)
-	t.restored() // nothing is placed from here on, while this is stored
+	t.restored() // nothing is placed from now on, while this is stored
 	lease, err := t.rise(ctx, seen+1-was, func(lease *coordinationv1.Lease) {
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: t.now()}
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationRestored, strconv.FormatInt(seen+1, 10))
@@ -187,7 +184,7 @@ func (t *hubTerm) raise(ctx context.Context, seen int64) error {
 	return nil
 }
 
-// rise stores that terms are raised by so much more. The caller holds the lock.
+// rise stores a higher offset of terms. The caller holds the lock.
 func (t *hubTerm) rise(ctx context.Context, by int64, change func(*coordinationv1.Lease)) (*coordinationv1.Lease, error) {
 	lease, err := t.read(ctx)
 	if err != nil {
@@ -212,7 +209,7 @@ func (t *hubTerm) rise(ctx context.Context, by int64, change func(*coordinationv
 	return lease, nil
 }
 
-// holds returns why the Lease is not this leader's to change.
+// holds returns an error if this leader may not change the Lease.
 func (t *hubTerm) holds(lease *coordinationv1.Lease) error {
 	switch offset := offsetOf(lease); {
 	case ptr.Deref(lease.Spec.HolderIdentity, "") != t.holder:
@@ -238,7 +235,7 @@ func (t *hubTerm) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, nil
 }
 
-// write stores the Lease if nobody has since it was read.
+// write stores the Lease unless it was changed since it was read.
 func (t *hubTerm) write(ctx context.Context, lease *coordinationv1.Lease) error {
 	if lease.ResourceVersion == "" {
 		return t.client.Create(ctx, lease)
@@ -250,13 +247,12 @@ func (t *hubTerm) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: t.options.Namespace, Name: name}
 }
 
-// offsetOf is what terms are raised by; somebody's less than nothing counts as
-// nothing.
+// offsetOf returns what terms are raised by; a negative number counts as zero.
 func offsetOf(lease *coordinationv1.Lease) int64 {
 	return max(0, int64(ptr.Deref(lease.Spec.LeaseTransitions, 0)))
 }
 
-// restoreOf is the restore that the Lease tells of; nil: none.
+// restoreOf returns the restore that the Lease records; nil: none.
 func restoreOf(lease *coordinationv1.Lease) *session.Restore {
 	term, err := strconv.ParseInt(lease.Annotations[annotationRestored], 10, 64)
 	if err != nil || term < 1 || lease.Spec.RenewTime == nil {

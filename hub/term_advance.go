@@ -9,12 +9,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// advanceEvery is how often the term grows at most, before the time factor. What
-// was ordered in so long, and in one renewal more, before the hub ended is what a
-// restore of a backup from that very time may not be noticed by.
+// advanceEvery is how often the term grows at most, before the time factor. A restore of
+// a backup may not be detected by orders of the last advanceEvery and one renewal before
+// the hub ended.
 const advanceEvery = 10 * time.Second
 
-// advance says that orders were given, so that the term is to grow. It never blocks.
+// advance records that orders were sent, so that the term is to grow. It never blocks.
 func (t *hubTerm) advance() {
 	select {
 	case t.orders <- struct{}{}:
@@ -22,13 +22,13 @@ func (t *hubTerm) advance() {
 	}
 }
 
-// advances has the term grow after orders, at once and then every advanceEvery,
-// until the context ends. An idle hub writes nothing. It returns an error when the
-// term is not this leader's any more.
+// advances raises the term after orders, at once and then every advanceEvery, until the
+// context ends. An idle hub writes nothing. It returns an error when this leader may not
+// raise the term any more.
 //
-// A backup of the hub's etcd has the term of its time. Whatever was ordered since
-// is followed by a higher one, which every agent stores with its next renewal: the
-// first of them that connects after a restore shows that the hub was restored.
+// A backup of the hub's etcd has the term of its time. Every later order is followed by a
+// higher term, which every agent stores with its next renewal: the first agent that
+// connects after a restore shows that the hub was restored.
 func (t *hubTerm) advances(ctx context.Context) error {
 	for {
 		select {
@@ -52,7 +52,7 @@ func (t *hubTerm) advances(ctx context.Context) error {
 	}
 }
 
-// grow raises the term by one. It is stored before anybody is told.
+// grow raises the term by one. It is stored before it is sent to an agent.
 func (t *hubTerm) grow(ctx context.Context) error {
 	t.raising.Lock()
 	defer t.raising.Unlock()

@@ -214,8 +214,8 @@ func TestARestoreThatAnEpochShowsIsStoredOnce(t *testing.T) {
 	l := newLeaders(t, 2)
 	term := l.next(0)
 	l.Expect(term.Last().Term).To(BeZero())
-	l.Expect(term.Noticed(t.Context())).To(Succeed())
-	l.Expect(term.Noticed(t.Context())).To(Succeed())
+	l.Expect(term.Detected(t.Context())).To(Succeed())
+	l.Expect(term.Detected(t.Context())).To(Succeed())
 	l.Expect(term.get()).To(Equal(int64(4)))
 	l.Expect(term.Last().Term).To(Equal(int64(4)))
 	l.Expect(l.restored).To(Equal(1))
@@ -224,6 +224,6 @@ func TestARestoreThatAnEpochShowsIsStoredOnce(t *testing.T) {
 	second := l.next(1)
 	l.Expect(second.Last().Term).To(Equal(int64(4)), "the next leader knows")
 	l.Expect(second.Last().Time).To(BeTemporally("==", l.now.Add(-time.Hour)))
-	l.Expect(second.Noticed(t.Context())).To(Succeed())
+	l.Expect(second.Detected(t.Context())).To(Succeed())
 	l.Expect(second.Last().Term).To(Equal(int64(6)), "it was restored once more")
 }

@@ -6,21 +6,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Tracing of sessions' walks: see package tracing.
+// Tracing are the options of the traces of sessions' lifecycles: see package tracing.
 type Tracing struct {
-	// Endpoint of the collector; empty: what OTEL_EXPORTER_OTLP_ENDPOINT says, and
-	// nothing is traced where that is empty too. Insecure: without TLS.
+	// Endpoint of the collector; default: OTEL_EXPORTER_OTLP_ENDPOINT; nothing is traced
+	// if that is empty too. Insecure connects without TLS.
 	Endpoint string
 	Insecure bool
-	// SamplingRatio of the walks is traced, from 0 to 1; less than 0: what
-	// OTEL_TRACES_SAMPLER says, else all.
+	// SamplingRatio of the lifecycles that are traced, from 0 to 1; less than 0:
+	// OTEL_TRACES_SAMPLER, or else all.
 	SamplingRatio float64
 }
 
 func (t *Tracing) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&t.Endpoint, "tracing-endpoint", "", "Where an OpenTelemetry collector takes traces of sessions' walks by OTLP over gRPC: host:port, or a URL of http or https; by default what OTEL_EXPORTER_OTLP_ENDPOINT says, and nothing is traced where that is empty.")
-	fs.BoolVar(&t.Insecure, "tracing-insecure", false, "Speak to the collector without TLS.")
-	fs.Float64Var(&t.SamplingRatio, "tracing-sampling-ratio", -1, "Which part of the walks is traced, from 0 to 1, here and in the members; by default what OTEL_TRACES_SAMPLER says, else all.")
+	fs.StringVar(&t.Endpoint, "tracing-endpoint", "", "Where an OpenTelemetry collector accepts traces of sessions' lifecycles by OTLP over gRPC: host:port, or a URL of http or https; by default OTEL_EXPORTER_OTLP_ENDPOINT, and nothing is traced if that is empty.")
+	fs.BoolVar(&t.Insecure, "tracing-insecure", false, "Connect to the collector without TLS.")
+	fs.Float64Var(&t.SamplingRatio, "tracing-sampling-ratio", -1, "Which part of the lifecycles is traced, from 0 to 1, here and in the members; by default OTEL_TRACES_SAMPLER, or else all.")
 }
 
 func (o *Options) tracing() tracing.Options {

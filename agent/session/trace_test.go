@@ -35,7 +35,7 @@ func TestEachWriteAndEachStepOfThePodIsASpanOfTheWalk(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	tracer := tracing.New(1, sdktrace.WithSyncer(out))
 	a := desktop()
-	a.Annotations = map[string]string{api.AnnotationTraceparent: tracer.Walk("u", 1, 1).String()}
+	a.Annotations = map[string]string{api.AnnotationTraceparent: tracer.Lifecycle("u", 1, 1).String()}
 	s := newStage(t, a)
 	s.trace(tracer)
 	s.pass()
@@ -46,7 +46,7 @@ func TestEachWriteAndEachStepOfThePodIsASpanOfTheWalk(t *testing.T) {
 	lasted := map[string]time.Duration{}
 	var names []string
 	for _, span := range out.GetSpans() {
-		if span.SpanContext.TraceID() != tracing.WalkID("u", 1, 1) {
+		if span.SpanContext.TraceID() != tracing.LifecycleID("u", 1, 1) {
 			t.Errorf("%s is in another trace", span.Name)
 		}
 		names, lasted[span.Name] = append(names, span.Name), span.EndTime.Sub(span.StartTime)

@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/guard"
 )
 
-// gateCommand runs before a desktop.
+// gateCommand returns the command that runs before a held desktop.
 func gateCommand() *cobra.Command {
 	var options guard.ClientOptions
 	command := &cobra.Command{

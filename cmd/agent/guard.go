@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
 
-// guardCommand runs beside a desktop.
+// guardCommand returns the command that runs beside a fenced desktop.
 func guardCommand() *cobra.Command {
 	var options guard.Options
 	command := &cobra.Command{

@@ -46,7 +46,7 @@ func command() *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	options.AddFlags(root.Flags())
-	// Where the member's API server is, by controller-runtime's flag.
+	// controller-runtime's flag for the member's kubeconfig.
 	root.Flags().AddGoFlagSet(goflag.CommandLine)
 	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)
 	logging.BindFlags(logs)

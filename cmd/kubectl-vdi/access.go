@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// accessCommand is revoke or allow.
+// accessCommand returns the command revoke or allow.
 func accessCommand(c *cluster, verb string, access v1alpha1.MemberAccess) *cobra.Command {
 	short, after := "End a member's connection and make its certificates invalid for good",
 		"Member %s is revoked: its connection ends, its certificates are invalid, its sessions follow their modes."
@@ -47,37 +47,37 @@ func accessCommand(c *cluster, verb string, access v1alpha1.MemberAccess) *cobra
 				}
 			}
 			result := map[string]any{"member": member.Name, "access": access, "changed": changed}
-			words := fmt.Sprintf(after, member.Name)
+			text := fmt.Sprintf(after, member.Name)
 			if !changed {
-				words = fmt.Sprintf("Member %s: nothing to do, its access is %s.", member.Name, access)
+				text = fmt.Sprintf("Member %s: nothing to do, its access is %s.", member.Name, access)
 			}
-			return c.answer(cmd.OutOrStdout(), result, words)
+			return c.answer(cmd.OutOrStdout(), result, text)
 		},
 	}
 }
 
 const (
-	// revocationPatience is how long the hub gets to take a revocation in, and
-	// revocationPoll how often it is asked.
-	revocationPatience = 30 * time.Second
-	revocationPoll     = 200 * time.Millisecond
+	// revocationTimeout is how long the hub has to process a revocation, and
+	// revocationPoll how often that is checked.
+	revocationTimeout = 30 * time.Second
+	revocationPoll    = 200 * time.Millisecond
 )
 
-// awaitRevoked waits until the hub has taken in that a member is revoked, and
-// member is as it is then. Were it allowed again before, the hub might never see
-// that it was not, and what it had would be valid still.
+// awaitRevoked waits until the hub has processed the revocation of a member, and updates
+// member. If the member were allowed again earlier, the hub might miss the revocation,
+// and earlier credentials would still be valid.
 func (c *cluster) awaitRevoked(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster) error {
-	patience := c.patience
-	if patience == 0 {
-		patience = revocationPatience
+	timeout := c.revocationTimeout
+	if timeout == 0 {
+		timeout = revocationTimeout
 	}
 	left := ""
-	err := wait.PollUntilContextTimeout(ctx, revocationPoll, patience, true, func(ctx context.Context) (done bool, err error) {
+	err := wait.PollUntilContextTimeout(ctx, revocationPoll, timeout, true, func(ctx context.Context) (done bool, err error) {
 		if err := api.Get(ctx, client.ObjectKeyFromObject(member), member); err != nil {
 			return false, explain(err, "reading MemberCluster "+member.Name)
 		}
 		if member.Spec.Access != v1alpha1.AccessRevoked {
-			return true, nil // somebody else has allowed it meanwhile
+			return true, nil // it has been allowed again meanwhile
 		}
 		if left = unseen(member); left != "" {
 			return false, nil
@@ -86,13 +86,13 @@ func (c *cluster) awaitRevoked(ctx context.Context, api client.Client, member *v
 		return left == "", err
 	})
 	if err != nil && left != "" && ctx.Err() == nil && wait.Interrupted(err) {
-		return fmt.Errorf("member %s is not allowed yet, for what it had would stay valid: after %s %s", member.Name, patience, left)
+		return fmt.Errorf("member %s is not allowed yet, for what it had would stay valid: after %s %s", member.Name, timeout, left)
 	}
 	return err
 }
 
-// unseen is what tells that the hub has not seen a revocation; empty: it has, and
-// no certificate from before is valid.
+// unseen returns how it shows that the hub has not processed a revocation; empty: it has,
+// and no earlier certificate is valid.
 func unseen(member *v1alpha1.MemberCluster) string {
 	enrolled := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionEnrolled)
 	c := member.Status.Certificate
@@ -105,7 +105,7 @@ func unseen(member *v1alpha1.MemberCluster) string {
 	return ""
 }
 
-// tokenOf says which join token of a revoked member the hub has still to delete;
+// tokenOf returns the join token of a revoked member that the hub has not deleted yet;
 // empty: none.
 func (c *cluster) tokenOf(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster) (string, error) {
 	tokens := &corev1.SecretList{}

@@ -113,7 +113,7 @@ func TestAMemberIsNotAllowedWhileTheHubHasNotSeenItsRevocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			c := fakeHub(t, tc.objects...)
-			c.patience = time.Millisecond
+			c.revocationTimeout = time.Millisecond
 			_, err := run(c, "", "allow", "eu")
 			g.Expect(err).To(MatchError(And(ContainSubstring("is not allowed yet"), ContainSubstring(tc.want))))
 			g.Expect(memberOf(g, c).Spec.Access).To(Equal(v1alpha1.AccessRevoked))

@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// sessionsRole is what an agent may do in the namespaces of sessions; the agent's chart
-// has it.
+// sessionsRole is the ClusterRole of an agent in the namespaces of sessions; the agent's
+// chart creates it.
 const sessionsRole = "vdi-agent-sessions"
 
 func admitCommand(c *cluster) *cobra.Command {
@@ -25,7 +25,7 @@ func admitCommand(c *cluster) *cobra.Command {
 			"level restricted, which desktops meet: other Pods there that don't can't be made any more.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := mayBeAdmitted(args[0], agentIn); err != nil {
+			if err := checkAdmissible(args[0], agentIn); err != nil {
 				return err
 			}
 			api, err := c.connect()
@@ -45,9 +45,9 @@ func admitCommand(c *cluster) *cobra.Command {
 	return cmd
 }
 
-// mayBeAdmitted refuses the namespaces that the agent never lets sessions live in.
-// What runs beside the agent could take its identity.
-func mayBeAdmitted(namespace, agentIn string) error {
+// checkAdmissible refuses the namespaces in which the agent never runs sessions. A
+// desktop beside the agent could take its identity.
+func checkAdmissible(namespace, agentIn string) error {
 	switch {
 	case namespace == agentIn:
 		return fmt.Errorf("namespace %s is the agent's own, where no session may live: name another one", namespace)
@@ -57,8 +57,8 @@ func mayBeAdmitted(namespace, agentIn string) error {
 	return nil
 }
 
-// admission is what says that sessions may live in a namespace, as
-// deploy/samples/namespace.yaml has it.
+// admission returns the objects that admit sessions to a namespace, as in
+// deploy/samples/namespace.yaml.
 func admission(namespace, agentIn string) []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{
 		{Object: map[string]any{

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// move of a session to where it would be placed now.
+// move is the move of a session to the member where it would be placed now.
 type move struct {
 	session   *v1alpha1.VDISession
 	Session   string      `json:"session"`
@@ -21,24 +21,24 @@ type move struct {
 	Why       string      `json:"why"`
 }
 
-// balance is what the moves that were chosen so far change: the hub's answers do
-// not know of them.
+// balance is the effect of the moves that were chosen so far, which the hub's reviews do
+// not include.
 type balance struct {
-	// arriving less leaving sessions of each member, by name.
+	// more is the change of each member's number of sessions, by name.
 	more map[string]int64
 }
 
 func newBalance() *balance { return &balance{more: map[string]int64{}} }
 
-// margin is by how much the score of a strategy must be lower for a move to be
-// worth its price; grows is by how much one more session changes its numerator.
+// margin is by how much the score of a strategy must be lower to justify a move; grows is
+// by how much one more session changes its numerator.
 type margin struct {
 	least, share float64
 	grows        int64
 }
 
-// margins by the name of the score. Of other scores any difference counts: they
-// say what somebody wishes, and no session changes them.
+// margins by the name of the score. Of other scores any difference counts: they express
+// preferences, and no session changes them.
 var margins = map[string]margin{
 	string(v1alpha1.StrategyLeastLoaded): {least: 0.1, grows: 1},
 	string(v1alpha1.StrategyBinPack):     {least: 0.1, grows: -1},
@@ -46,12 +46,12 @@ var margins = map[string]margin{
 	string(v1alpha1.StrategyWeighted):    {share: 0.2, grows: 1},
 }
 
-// noMove are the filters by which the hub would not move a session away: it could
-// not confirm its stop.
+// noMove are the filters of members from which the hub moves no session: they could not
+// confirm its stop.
 var noMove = map[string]bool{"Ready": true, "Reported": true}
 
-// better is the move of a session to the best member, if that is clearly better
-// than the one it is in, and counts it.
+// better returns the move of a session to the best member, if that is clearly better than
+// its own, and counts it.
 func (b *balance) better(from string, clusters []v1alpha1.ClusterVerdict, toRegion string) (move, bool) {
 	var here, best *v1alpha1.ClusterVerdict
 	for i := range clusters {
@@ -75,30 +75,31 @@ func (b *balance) better(from string, clusters []v1alpha1.ClusterVerdict, toRegi
 	return move{From: from, To: best.ClusterName, Why: why}, true
 }
 
-// why the best member is clearly better than where the session is.
+// why returns why the best member is clearly better than the session's.
 func (b *balance) why(here, best *v1alpha1.ClusterVerdict) (string, bool) {
 	if !here.Fits {
 		return here.ClusterName + " " + here.Message, !noMove[here.Filter]
 	}
 	for i := range min(len(here.Scores), len(best.Scores)) {
 		h, t := here.Scores[i], best.Scores[i]
-		words := fmt.Sprintf("%s %s, there %s", h.Name, h.Value, t.Value)
+		text := fmt.Sprintf("%s %s, there %s", h.Name, h.Value, t.Value)
 		m, strategy := margins[h.Name]
 		if !strategy {
 			if h.Value != t.Value {
-				return words, true
+				return text, true
 			}
 			continue
 		}
-		// What comes after the strategy only breaks ties.
+		// The scores after the strategy only break ties.
 		mine, ok := valueOf(h.Value, m.grows*b.more[here.ClusterName])
 		theirs, same := valueOf(t.Value, m.grows*b.more[best.ClusterName])
-		return words, ok && same && mine-theirs >= m.least+m.share*mine
+		return text, ok && same && mine-theirs >= m.least+m.share*mine
 	}
 	return "", false
 }
 
-// valueOf a score, a whole number or a fraction, with more in its numerator.
+// valueOf returns the value of a score, a whole number or a fraction, with more added to
+// its numerator.
 func valueOf(text string, more int64) (float64, bool) {
 	above, below, _ := strings.Cut(text, "/")
 	if below == "" {

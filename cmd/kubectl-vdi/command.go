@@ -18,18 +18,19 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// fieldOwner of what is applied.
+// fieldOwner is the field owner of applied objects.
 const fieldOwner = client.FieldOwner("kubectl-vdi")
 
-// cluster is the one that a command speaks to, and how it answers.
+// cluster is the cluster that a command connects to, and the format of the result.
 type cluster struct {
 	rules     clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
 	namespace string
 	output    string
-	// patience with the hub; 0 is revocationPatience.
-	patience time.Duration
-	// client is set by tests; otherwise the kubeconfig says.
+	// revocationTimeout is how long the hub has to process a revocation; default: the
+	// constant of that name.
+	revocationTimeout time.Duration
+	// client is set by tests; by default it is made from the kubeconfig.
 	client client.WithWatch
 }
 
@@ -57,7 +58,7 @@ func newCommand(c *cluster) *cobra.Command {
 	return root
 }
 
-// connect makes a client of the cluster.
+// connect returns a client of the cluster.
 func (c *cluster) connect() (client.WithWatch, error) {
 	if c.client != nil {
 		return c.client, nil
@@ -86,7 +87,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
 }
 
-// explain adds what would help to an error of the API server.
+// explain adds the remedy to an error of the API server.
 func explain(err error, what string) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%s: %w; is this context the hub's cluster, with the CRDs of `make install`?", what, err)
@@ -94,10 +95,10 @@ func explain(err error, what string) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// answer prints what was done: as JSON, or in words.
-func (c *cluster) answer(out io.Writer, result any, words string) error {
+// answer prints the result: as JSON, or as text.
+func (c *cluster) answer(out io.Writer, result any, text string) error {
 	if c.output != "json" {
-		_, err := fmt.Fprintln(out, escaped(words))
+		_, err := fmt.Fprintln(out, escaped(text))
 		return err
 	}
 	var b strings.Builder

@@ -16,10 +16,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// drainPoll is how often the hub is asked how far a draining is.
+// drainPoll is how often the progress of a drain is checked.
 const drainPoll = 500 * time.Millisecond
 
-// drainOptions limit a draining.
+// drainOptions are the options of a drain.
 type drainOptions struct {
 	deadline       time.Duration
 	maxUnavailable int32
@@ -27,7 +27,7 @@ type drainOptions struct {
 	timeout        time.Duration
 }
 
-// drained is what a drain has come to.
+// drained is the result of a drain.
 type drained struct {
 	Member  string                `json:"member"`
 	Limits  v1alpha1.DrainLimits  `json:"limits"`
@@ -56,7 +56,7 @@ func drainCommand(c *cluster) *cobra.Command {
 	return cmd
 }
 
-// drain begins, or goes on with, a draining.
+// drain begins or continues a drain.
 func (c *cluster) drain(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster, o drainOptions) error {
 	if o.maxUnavailable < 1 {
 		return fmt.Errorf("--max-unavailable %d is less than 1", o.maxUnavailable)
@@ -93,20 +93,20 @@ func (c *cluster) drain(cmd *cobra.Command, api client.WithWatch, member *v1alph
 	if err := awaitDrained(cmd.Context(), api, member, o.timeout, progress); err != nil {
 		return err
 	}
-	said := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionDrained).Message
-	result := drained{Member: member.Name, Limits: member.Spec.Drain, Drained: true, Status: member.Status.Drain, Message: said}
-	return c.answer(cmd.OutOrStdout(), result, fmt.Sprintf("Member %s is drained: %s.", member.Name, said))
+	message := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionDrained).Message
+	result := drained{Member: member.Name, Limits: member.Spec.Drain, Drained: true, Status: member.Status.Drain, Message: message}
+	return c.answer(cmd.OutOrStdout(), result, fmt.Sprintf("Member %s is drained: %s.", member.Name, message))
 }
 
-// awaitDrained waits until all that can leave a member have left it, and says how
-// far it is whenever that changes.
-func awaitDrained(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster, patience time.Duration, progress io.Writer) error {
-	if patience > 0 {
+// awaitDrained waits until all sessions that can be moved are, and reports the progress
+// whenever it changes.
+func awaitDrained(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster, timeout time.Duration, progress io.Writer) error {
+	if timeout > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, patience, errors.New("the draining goes on"))
+		ctx, stop = context.WithTimeoutCause(ctx, timeout, errors.New("the draining goes on"))
 		defer stop()
 	}
-	said, generation := "", member.Generation
+	message, generation := "", member.Generation
 	err := wait.PollUntilContextCancel(ctx, drainPoll, true, func(ctx context.Context) (bool, error) {
 		if err := api.Get(ctx, client.ObjectKeyFromObject(member), member); err != nil {
 			return false, explain(err, "reading MemberCluster "+member.Name)
@@ -123,17 +123,17 @@ func awaitDrained(ctx context.Context, api client.Client, member *v1alpha1.Membe
 			return true, nil
 		case c.Reason == v1alpha1.ReasonSessionsRemain:
 			return false, fmt.Errorf("member %s is not empty, and nothing more can leave it now: %s", member.Name, c.Message)
-		case c.Message != said:
-			said = c.Message
-			fmt.Fprintln(progress, escaped(said))
+		case c.Message != message:
+			message = c.Message
+			fmt.Fprintln(progress, escaped(message))
 		}
 		return false, nil
 	})
 	if err != nil && wait.Interrupted(err) {
-		if said == "" {
-			said = "the hub has not said how far it is: does it run, and lead?"
+		if message == "" {
+			message = "the hub has not said how far it is: does it run, and lead?"
 		}
-		return fmt.Errorf("member %s is not drained yet (%s); the draining goes on: call it off with `kubectl vdi uncordon %[1]s`", member.Name, said)
+		return fmt.Errorf("member %s is not drained yet (%s); the draining goes on: call it off with `kubectl vdi uncordon %[1]s`", member.Name, message)
 	}
 	return err
 }

@@ -6,9 +6,8 @@ import (
 	"unicode"
 )
 
-// escaped is a text with whatever a terminal would obey made visible, as kubectl's
-// printers do: what is printed may come from a member's agent. Lines and columns
-// stay.
+// escaped returns a text in which the characters that a terminal would execute are visible, as
+// kubectl's printers do: the text may come from a member's agent. Lines and columns are kept.
 func escaped(text string) string {
 	return mapped(text, func(r rune) string {
 		switch {
@@ -21,8 +20,8 @@ func escaped(text string) string {
 	})
 }
 
-// escapedJSON is JSON in which no character is left, within its strings, that a
-// terminal would obey; it says the same.
+// escapedJSON returns equivalent JSON without characters, within its strings, that a
+// terminal would execute.
 func escapedJSON(text string) string {
 	return mapped(text, func(r rune) string {
 		if r == '\n' || r > 0xffff {
@@ -32,7 +31,7 @@ func escapedJSON(text string) string {
 	})
 }
 
-// mapped is a text with each character that is not printable made another.
+// mapped returns a text with each character that is not printable replaced.
 func mapped(text string, to func(rune) string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text
@@ -48,7 +47,7 @@ func mapped(text string, to func(rune) string) string {
 	return b.String()
 }
 
-// cell is a text that can't end its cell or row of a table.
+// cell returns a text that can't end its cell or row of a table.
 func cell(text string) string {
 	return escaped(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }

@@ -21,7 +21,7 @@ func TestNothingThatIsPrintedIsObeyedByATerminal(t *testing.T) {
 	review.Status.Clusters = []v1alpha1.ClusterVerdict{{ClusterName: "eu", Region: obeyed, Filter: "Template", Message: obeyed}}
 	for _, output := range []string{"", "json"} {
 		var out bytes.Buffer
-		if err := (&cluster{output: output}).answer(&out, review, wordsOf(review)); err != nil {
+		if err := (&cluster{output: output}).answer(&out, review, reviewText(review)); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range out.String() {

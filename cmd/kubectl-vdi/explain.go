@@ -19,11 +19,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// leaveWithin is how long the review gets to be deleted once it was read; the
-// hub deletes what is left.
-const leaveWithin = 5 * time.Second
+// deleteTimeout is the timeout for the deletion of a review once it was read; the hub
+// deletes the rest.
+const deleteTimeout = 5 * time.Second
 
-// explainOptions say what is asked, and how long the hub gets to answer.
+// explainOptions are the options of a review, and the timeout of its result.
 type explainOptions struct {
 	namespace string
 	session   v1alpha1.SessionSpec
@@ -34,8 +34,8 @@ type explainOptions struct {
 	timeout   time.Duration
 }
 
-// asked are the flags that describe a session that there is not.
-var asked = []string{"template", "user", "groups", "resources", "region", "prefer-region", "label", "policy"}
+// sessionFlags are the flags that describe a session that does not exist.
+var sessionFlags = []string{"template", "user", "groups", "resources", "region", "prefer-region", "label", "policy"}
 
 func explainCommand(c *cluster) *cobra.Command {
 	var o explainOptions
@@ -67,19 +67,19 @@ func explainCommand(c *cluster) *cobra.Command {
 	flags.StringToStringVar(&o.labels, "label", nil, "Label key=value of the session, by which policies match.")
 	flags.StringVar(&o.session.Placement.Policy, "policy", "", "Placement policy that it names; by default the one that matches.")
 	flags.Int32Var(&o.count, "count", 1, "How many sessions like it, one after the other.")
-	flags.BoolVar(&o.distinct, "distinct-users", false, "Each of the count is of a user of his own.")
+	flags.BoolVar(&o.distinct, "distinct-users", false, "Each of the count has a different user.")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "How long the hub gets to answer.")
 	return cmd
 }
 
-// review is the question.
+// review returns the spec of the review.
 func (o *explainOptions) review(cmd *cobra.Command, args []string) (v1alpha1.PlacementReviewSpec, error) {
 	spec := v1alpha1.PlacementReviewSpec{Count: o.count, DistinctUsers: o.distinct}
 	if o.count < 1 {
 		return spec, fmt.Errorf("--count %d is less than 1", o.count)
 	}
 	if len(args) == 1 {
-		for _, name := range asked {
+		for _, name := range sessionFlags {
 			if cmd.Flags().Changed(name) {
 				return spec, fmt.Errorf("give the name of a session, or --%s of one that there is not", name)
 			}
@@ -104,7 +104,7 @@ func (o *explainOptions) review(cmd *cobra.Command, args []string) (v1alpha1.Pla
 	return spec, nil
 }
 
-// explainPlacement asks the hub, and prints its answer.
+// explainPlacement requests a review, and prints its result.
 func (c *cluster) explainPlacement(cmd *cobra.Command, o explainOptions, spec v1alpha1.PlacementReviewSpec) error {
 	api, err := c.connect()
 	if err != nil {
@@ -115,17 +115,18 @@ func (c *cluster) explainPlacement(cmd *cobra.Command, o explainOptions, spec v1
 	if review.Namespace, err = c.namespaceOf(o); err != nil {
 		return err
 	}
-	if err := c.ask(cmd.Context(), api, review, o.timeout); err != nil {
+	if err := c.review(cmd.Context(), api, review, o.timeout); err != nil {
 		return err
 	}
 	if c.output == "json" {
 		review.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PlacementReview"}
 		review.ManagedFields = nil
 	}
-	return c.answer(cmd.OutOrStdout(), review, wordsOf(review))
+	return c.answer(cmd.OutOrStdout(), review, reviewText(review))
 }
 
-// namespaceOf the session: that of the flag, or of the kubeconfig's context.
+// namespaceOf returns the session's namespace: that of the flag, or of the kubeconfig's
+// context.
 func (c *cluster) namespaceOf(o explainOptions) (string, error) {
 	if o.namespace != "" {
 		return o.namespace, nil
@@ -137,21 +138,20 @@ func (c *cluster) namespaceOf(o explainOptions) (string, error) {
 	return namespace, nil
 }
 
-// ask creates a review, waits until it is answered, and deletes it.
-func (c *cluster) ask(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview, timeout time.Duration) error {
+// review creates a review, waits for its result, and deletes it.
+func (c *cluster) review(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview, timeout time.Duration) error {
 	if err := api.Create(ctx, review); err != nil {
 		return reviewError(err, "asking the hub", "create", review.Namespace)
 	}
 	ctx, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	defer func() {
-		// Even where the user has given up waiting. What can't be deleted goes by
-		// itself, in ten minutes.
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
+		// Even if the user has canceled. The hub deletes the rest after ten minutes.
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 		defer stop()
 		_ = api.Delete(ctx, &v1alpha1.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: review.Namespace, Name: review.Name}})
 	}()
-	err := untilAnswered(ctx, api, review)
+	err := awaitResult(ctx, api, review)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("the hub has not answered within %s: is one of its replicas the leader, and of a version that answers reviews? See its Pods and their logs", timeout)
 	}
@@ -161,16 +161,16 @@ func (c *cluster) ask(ctx context.Context, api client.WithWatch, review *v1alpha
 	return nil
 }
 
-// untilAnswered watches a review until the hub has answered it. A watch that
-// ends is opened again, from what is there by then.
-func untilAnswered(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview) error {
+// awaitResult watches a review until it has a result. A watch that ends is opened again,
+// from the review's current version.
+func awaitResult(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview) error {
 	for {
 		w, err := api.Watch(ctx, &v1alpha1.PlacementReviewList{}, client.InNamespace(review.Namespace),
 			client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", review.Name)})
 		if err != nil {
 			return ended(ctx, err)
 		}
-		// It may have been answered before the watch began.
+		// It may have had its result before the watch began.
 		if err := api.Get(ctx, client.ObjectKeyFromObject(review), review); err != nil {
 			w.Stop()
 			return ended(ctx, err)
@@ -188,7 +188,7 @@ func untilAnswered(ctx context.Context, api client.WithWatch, review *v1alpha1.P
 	}
 }
 
-// follow a watch until the review is answered, or the watch or the context ends.
+// follow reads a watch until the review has a result, or the watch or the context ends.
 func follow(ctx context.Context, w watch.Interface, review *v1alpha1.PlacementReview) {
 	for review.Status.ReviewTime == nil {
 		select {
@@ -205,7 +205,7 @@ func follow(ctx context.Context, w watch.Interface, review *v1alpha1.PlacementRe
 	}
 }
 
-// ended is why the context ended, where it did, and otherwise the error.
+// ended returns the cause of the context's end, if it ended, and otherwise the error.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -213,7 +213,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// reviewError adds what would help.
+// reviewError adds the remedy to an error.
 func reviewError(err error, what, verbs, namespace string) error {
 	switch {
 	case apierrors.IsForbidden(err):

@@ -38,7 +38,7 @@ func (c *cluster) fence(cmd *cobra.Command, api client.WithWatch, member *v1alph
 		return c.answer(cmd.OutOrStdout(), fencedResult(member, nil, false),
 			fmt.Sprintf("Member %s: nothing to do, %s has declared it fenced at %s.", member.Name, f.By, f.At.UTC().Format("2006-01-02T15:04:05Z")))
 	}
-	if err := mayBeFenced(member); err != nil {
+	if err := checkFenceable(member); err != nil {
 		return err
 	}
 	released, err := sessionsOf(ctx, api, member)
@@ -50,27 +50,27 @@ func (c *cluster) fence(cmd *cobra.Command, api client.WithWatch, member *v1alph
 			return err
 		}
 	}
-	who, err := whoAmI(ctx, api)
+	user, err := whoAmI(ctx, api)
 	if err != nil {
 		return err
 	}
 	_, err = edit(ctx, api, member, func(s *v1alpha1.MemberClusterSpec) {
-		s.Fenced = &v1alpha1.FencedDeclaration{Fingerprint: member.Status.Fingerprint, By: who, At: metav1.Now().Rfc3339Copy()}
+		s.Fenced = &v1alpha1.FencedDeclaration{Fingerprint: member.Status.Fingerprint, By: user, At: metav1.Now().Rfc3339Copy()}
 	})
 	if err != nil {
 		return err
 	}
 	return c.answer(cmd.OutOrStdout(), fencedResult(member, released, true), fmt.Sprintf(
 		"Member %s is declared fenced by %s: %s rescheduled as far as there is capacity. Take it back with `kubectl vdi unfence %[1]s`.",
-		member.Name, who, released.words()))
+		member.Name, user, released.text()))
 }
 
 func fencedResult(member *v1alpha1.MemberCluster, released modes, changed bool) map[string]any {
 	return map[string]any{"member": member.Name, "fenced": member.Spec.Fenced, "changed": changed, "released": released}
 }
 
-// mayBeFenced is why a member can't be declared fenced; nil: it can.
-func mayBeFenced(member *v1alpha1.MemberCluster) error {
+// checkFenceable returns why a member can't be declared fenced; nil: it can.
+func checkFenceable(member *v1alpha1.MemberCluster) error {
 	if member.Status.Fingerprint == "" {
 		return fmt.Errorf("member %s has no fingerprint: its agent has never connected, and nothing of the fleet runs there", member.Name)
 	}
@@ -83,10 +83,10 @@ func mayBeFenced(member *v1alpha1.MemberCluster) error {
 	return nil
 }
 
-// modes are numbers of sessions by failover mode.
+// modes are the numbers of sessions by failover mode.
 type modes map[v1alpha1.FailoverMode]int
 
-// sessionsOf are the sessions that are placed in a member.
+// sessionsOf returns the sessions that are placed in a member.
 func sessionsOf(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster) (modes, error) {
 	list := &v1alpha1.VDISessionList{}
 	if err := api.List(ctx, list, client.MatchingFields{"status.placement.clusterName": member.Name}); err != nil {
@@ -101,8 +101,8 @@ func sessionsOf(ctx context.Context, api client.Client, member *v1alpha1.MemberC
 	return out, nil
 }
 
-// words say how many sessions that is.
-func (m modes) words() string {
+// text returns the number of sessions as text.
+func (m modes) text() string {
 	total := 0
 	var parts []string
 	for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverHold, v1alpha1.FailoverFence, v1alpha1.FailoverRestart, ""} {
@@ -123,12 +123,12 @@ func (m modes) words() string {
 	return fmt.Sprintf("%d sessions (%s) are", total, strings.Join(parts, ", "))
 }
 
-// confirm asks for the member's name.
+// confirm requires the member's name as input.
 func confirm(cmd *cobra.Command, member *v1alpha1.MemberCluster, released modes) error {
 	out := cmd.ErrOrStderr()
 	fmt.Fprintf(out, "You are about to say that nothing runs in cluster %s, member %s, any more: %s rescheduled at once.\n"+
 		"If something does run there, it runs twice from then on. Have you looked that it is off?\n"+
-		"Type the name of the member to go on: ", member.Status.Fingerprint, member.Name, released.words())
+		"Type the name of the member to go on: ", member.Status.Fingerprint, member.Name, released.text())
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if strings.TrimSpace(line) == member.Name {
 		return nil
@@ -139,7 +139,7 @@ func confirm(cmd *cobra.Command, member *v1alpha1.MemberCluster, released modes)
 	return fmt.Errorf("not declared fenced: %q is not %s", strings.TrimSpace(line), member.Name)
 }
 
-// whoAmI is the user as the hub's cluster knows him.
+// whoAmI returns the name of the user in the hub's cluster.
 func whoAmI(ctx context.Context, api client.Client) (string, error) {
 	me := &authenticationv1.SelfSubjectReview{}
 	if err := api.Create(ctx, me); err != nil {
@@ -158,11 +158,11 @@ func unfenceCommand(c *cluster) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			words := fmt.Sprintf("Member %s is not declared fenced any more. Sessions that were rescheduled stay where they are now; "+
+			text := fmt.Sprintf("Member %s is not declared fenced any more. Sessions that were rescheduled stay where they are now; "+
 				"what is left of them there is stopped when its agent is back.", member.Name)
 			if !changed {
-				words = fmt.Sprintf("Member %s: nothing to do, it is not declared fenced.", member.Name)
+				text = fmt.Sprintf("Member %s: nothing to do, it is not declared fenced.", member.Name)
 			}
-			return c.answer(cmd.OutOrStdout(), map[string]any{"member": member.Name, "changed": changed}, words)
+			return c.answer(cmd.OutOrStdout(), map[string]any{"member": member.Name, "changed": changed}, text)
 		})
 }

@@ -33,7 +33,7 @@ func checkHashes(hashes []string) error {
 	return nil
 }
 
-// installOptions are what `kubectl vdi join` prints.
+// installOptions are the values that `kubectl vdi join` prints.
 type installOptions struct {
 	member, hub, serverName, image string
 	caHashes                       []string
@@ -94,10 +94,10 @@ func (c *cluster) install(cmd *cobra.Command, o installOptions) error {
 		strings.Join(names, ", "), o.member, agentNamespace))
 }
 
-// maxToken is how much is read for a token.
+// maxToken is the most bytes that are read for a token.
 const maxToken = 4096
 
-// readToken reads the token where the flags say: it is the first line.
+// readToken reads the token from the source that the flags name: it is the first line.
 func (o *installOptions) readToken(in io.Reader) error {
 	switch {
 	case o.tokenFile != "":
@@ -135,9 +135,9 @@ func (o installOptions) check() error {
 	return checkHashes(o.caHashes)
 }
 
-// objects returns what makes an agent, in the order in which it is applied: its namespace,
-// and its chart. The chart's network policy stays out: it needs to know where the API
-// server of the cluster is.
+// objects returns the objects of an agent, in the order in which they are applied: its
+// namespace, and its chart. The chart's network policy is omitted: it requires the
+// address of the cluster's API server.
 func (o installOptions) objects() ([]*unstructured.Unstructured, error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ import (
 // hubService is the name of the hub's Service in its chart.
 const hubService = "vdi-hub"
 
-// joinOptions say what the member is like, and where its agent finds the hub.
+// joinOptions describe the member, and the address of the hub for its agent.
 type joinOptions struct {
 	spec            v1alpha1.MemberClusterSpec
 	taints          []string
@@ -68,7 +68,7 @@ func joinCommand(c *cluster) *cobra.Command {
 	return cmd
 }
 
-// joined is the answer of join.
+// joined is the result of join.
 type joined struct {
 	Member     string    `json:"member"`
 	UID        string    `json:"uid"`
@@ -120,18 +120,17 @@ func (c *cluster) join(cmd *cobra.Command, name string, o joinOptions) error {
 		name, verb, result.Command, result.Token, name))
 }
 
-// installLine is the command that installs the agent. The token is no argument: those
-// are in the list of processes and in the shell's history.
+// installLine returns the command that installs the agent. The token is not an argument:
+// those are in the list of processes and in the shell's history.
 func installLine(j joined) string {
-	words := []string{"kubectl vdi install-agent --context MEMBER", "--member " + j.Member, "--hub " + j.Hub}
+	args := []string{"kubectl vdi install-agent --context MEMBER", "--member " + j.Member, "--hub " + j.Hub}
 	if j.ServerName != "" {
-		words = append(words, "--hub-server-name "+j.ServerName)
+		args = append(args, "--hub-server-name "+j.ServerName)
 	}
-	return strings.Join(append(words, "--ca-hash "+strings.Join(j.CAHashes, ","), "--token -"), " ")
+	return strings.Join(append(args, "--ca-hash "+strings.Join(j.CAHashes, ","), "--token -"), " ")
 }
 
-// register creates the MemberCluster, or takes the one that is there if it is
-// as asked.
+// register creates the MemberCluster, or returns the existing one if it is as requested.
 func register(ctx context.Context, api client.Client, name string, spec v1alpha1.MemberClusterSpec) (*v1alpha1.MemberCluster, bool, error) {
 	member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	err := api.Create(ctx, member)
@@ -165,7 +164,7 @@ func register(ctx context.Context, api client.Client, name string, spec v1alpha1
 	return member, false, nil
 }
 
-// newToken makes a token for a member; the hub's cluster keeps its hash alone.
+// newToken returns a token for a member; the hub's cluster stores only its hash.
 func (c *cluster) newToken(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster, expires time.Time) (string, error) {
 	random := func(bytes int) string {
 		b := make([]byte, bytes)
@@ -196,7 +195,7 @@ func (c *cluster) newToken(ctx context.Context, api client.Client, member *v1alp
 	return token, nil
 }
 
-// findHub fills in where the hub is, and by what CA it is known.
+// findHub sets the hub's address and CA.
 func (c *cluster) findHub(ctx context.Context, api client.Client, o *joinOptions) error {
 	if o.hub == "" {
 		service := &corev1.Service{}
@@ -244,7 +243,7 @@ func loadBalancerOf(service *corev1.Service) string {
 	return ""
 }
 
-// hashesOf are the hashes of a bundle's certificates.
+// hashesOf returns the hashes of a bundle's certificates.
 func hashesOf(bundle []byte) ([]string, error) {
 	var found []string
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
@@ -259,7 +258,7 @@ func hashesOf(bundle []byte) ([]string, error) {
 	return found, nil
 }
 
-// taints reads key=value:effect and key:effect.
+// taints parses key=value:effect and key:effect.
 func taints(texts []string) ([]corev1.Taint, error) {
 	var read []corev1.Taint
 	for _, text := range texts {

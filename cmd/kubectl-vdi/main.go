@@ -1,9 +1,8 @@
-// Command kubectl-vdi manages the members of a fleet, as `kubectl vdi`: join
-// and install-agent bring a cluster in, revoke and allow say whether its agent
-// may speak to the hub, rotate-ca replaces the hub's certificate authority,
-// explain says where a session would go and why, cordon, uncordon and drain take
-// a member out of use and back, fence and unfence declare that one is off, and
-// rebalance moves sessions that nobody uses to where they are better off.
+// Command kubectl-vdi manages the members of a fleet, as `kubectl vdi`: join and install-agent
+// add a cluster, revoke and allow set whether its agent may connect to the hub, rotate-ca
+// replaces the hub's certificate authority, explain reports where a session would be placed and
+// why, cordon, uncordon and drain take a member out of use and back, fence and unfence declare
+// that one is off, and rebalance moves idle sessions to better members.
 package main
 
 import (

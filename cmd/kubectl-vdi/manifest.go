@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// outputManifest is the --output of join for what an agent joins from.
+// outputManifest is the --output of join that prints the manifest of an agent's bootstrap
+// Secret.
 const outputManifest = "manifest"
 
 // printManifest prints the Secret from which an agent joins, and its namespace, for
-// `kubectl apply --server-side -f -` in the member: not the client's apply, which
-// would leave the token in an annotation.
+// `kubectl apply --server-side -f -` in the member: client-side apply would store the
+// token in an annotation.
 func printManifest(out io.Writer, j joined, namespace string) error {
 	o := installOptions{member: j.Member, hub: j.Hub, serverName: j.ServerName, token: j.Token, caHashes: j.CAHashes}
 	secret, err := o.bootstrap(namespace)

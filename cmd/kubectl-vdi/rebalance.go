@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// rebalanceOptions say which sessions may be moved, and how many.
+// rebalanceOptions limit which sessions may be moved, and how many.
 type rebalanceOptions struct {
 	from, toRegion string
 	most           int
@@ -45,8 +45,8 @@ func rebalanceCommand(c *cluster) *cobra.Command {
 	return cmd
 }
 
-// rebalance asks the hub about each session that may move, and has those moved
-// that are clearly better off elsewhere.
+// rebalance requests a review for each session that may move, and moves those for which
+// another member is clearly better.
 func (c *cluster) rebalance(cmd *cobra.Command, o rebalanceOptions) error {
 	if o.most < 1 {
 		return fmt.Errorf("--max %d is less than 1", o.most)
@@ -68,16 +68,15 @@ func (c *cluster) rebalance(cmd *cobra.Command, o rebalanceOptions) error {
 		if o.dryRun {
 			break
 		}
-		if err := askToMove(ctx, api, chosen[i].session); err != nil {
+		if err := requestMove(ctx, api, chosen[i].session); err != nil {
 			return err
 		}
 	}
 	result := map[string]any{"idle": len(idle), "moves": chosen, "dryRun": o.dryRun}
-	return c.answer(cmd.OutOrStdout(), result, wordsOfMoves(chosen, len(idle), o, time.Now()))
+	return c.answer(cmd.OutOrStdout(), result, movesText(chosen, len(idle), o, time.Now()))
 }
 
-// idleSessions are those that a rebalance may move, those first that nobody has
-// used for longest.
+// idleSessions returns the sessions that a rebalance may move, the longest idle first.
 func idleSessions(ctx context.Context, api client.Client, from string) ([]*v1alpha1.VDISession, error) {
 	list := &v1alpha1.VDISessionList{}
 	var options []client.ListOption
@@ -99,26 +98,26 @@ func idleSessions(ctx context.Context, api client.Client, from string) ([]*v1alp
 	return out, nil
 }
 
-// mayMove is whether a session runs, nobody uses it, and no home holds it.
+// mayMove reports whether a session runs, is idle, and has no home.
 func mayMove(s *v1alpha1.VDISession) bool {
-	_, asked := s.Annotations[v1alpha1.AnnotationMove]
+	_, requested := s.Annotations[v1alpha1.AnnotationMove]
 	return s.DeletionTimestamp.IsZero() && s.Status.Phase == v1alpha1.PhaseRunning && s.Status.Placement != nil &&
-		!s.Status.Placement.Idle && s.Status.IdleSince != nil && s.Status.Home == nil && !asked
+		!s.Status.Placement.Idle && s.Status.IdleSince != nil && s.Status.Home == nil && !requested
 }
 
-// choose asks the hub where sessions would go now. Of those that ask the same one
-// that stays speaks for all.
+// choose has the hub review where sessions would be placed now. If one stays, so do all
+// with an equal review.
 func (c *cluster) choose(ctx context.Context, api client.WithWatch, idle []*v1alpha1.VDISession, o rebalanceOptions) ([]move, error) {
 	b, stay := newBalance(), map[string]bool{}
 	moves := []move{}
 	for _, s := range idle {
-		key := sameQuestion(s)
+		key := equivalenceKey(s)
 		if len(moves) == o.most || stay[key] {
 			continue
 		}
 		review := &v1alpha1.PlacementReview{Spec: v1alpha1.PlacementReviewSpec{SessionName: s.Name, Count: 1}}
 		review.Namespace, review.GenerateName = s.Namespace, "rebalance-"
-		if err := c.ask(ctx, api, review, o.timeout); err != nil {
+		if err := c.review(ctx, api, review, o.timeout); err != nil {
 			return nil, err
 		}
 		m, better := b.better(s.Status.Placement.ClusterName, review.Status.Clusters, o.toRegion)
@@ -132,14 +131,14 @@ func (c *cluster) choose(ctx context.Context, api client.WithWatch, idle []*v1al
 	return moves, nil
 }
 
-// sameQuestion is the same for sessions that the hub gives the same answer.
-func sameQuestion(s *v1alpha1.VDISession) string {
+// equivalenceKey returns the same key for sessions with equal reviews.
+func equivalenceKey(s *v1alpha1.VDISession) string {
 	return fmt.Sprintf("%q %q %q %q %v %+v %v", s.Namespace, s.Spec.Template, s.Status.TemplateRevision, s.Status.Placement.ClusterName,
 		s.Status.Resources, s.Spec.Placement, s.Labels)
 }
 
-// askToMove has the hub move a session, if it is as it was when it was chosen.
-func askToMove(ctx context.Context, api client.Client, s *v1alpha1.VDISession) error {
+// requestMove has the hub move a session, if it has not changed since it was chosen.
+func requestMove(ctx context.Context, api client.Client, s *v1alpha1.VDISession) error {
 	before := s.DeepCopy()
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, v1alpha1.AnnotationMove, s.Status.Placement.ClusterName)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -149,7 +148,7 @@ func askToMove(ctx context.Context, api client.Client, s *v1alpha1.VDISession) e
 	return nil
 }
 
-func wordsOfMoves(moves []move, idle int, o rebalanceOptions, now time.Time) string {
+func movesText(moves []move, idle int, o rebalanceOptions, now time.Time) string {
 	if len(moves) == 0 {
 		return fmt.Sprintf("Nothing to move: of %d sessions that nobody uses and that no home holds, none is clearly better off elsewhere.", idle)
 	}
@@ -159,7 +158,7 @@ func wordsOfMoves(moves []move, idle int, o rebalanceOptions, now time.Time) str
 	for _, m := range moves {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Session, cell(m.User), m.From, m.To, now.Sub(m.IdleSince.Time).Round(time.Second), cell(m.Why))
 	}
-	table.Flush() //nolint:errcheck // a strings.Builder takes everything
+	table.Flush() //nolint:errcheck // a strings.Builder never fails
 	if o.dryRun {
 		fmt.Fprintf(&b, "Nothing was moved: without --dry-run these %d would be.", len(moves))
 	} else {

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// memberCommand is one on a member, by its name.
+// memberCommand returns a command on a member, by its name.
 func memberCommand(c *cluster, use, short string, run func(*cobra.Command, client.WithWatch, *v1alpha1.MemberCluster) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -28,7 +28,7 @@ func memberCommand(c *cluster, use, short string, run func(*cobra.Command, clien
 	}
 }
 
-// edit writes what a command changes in a member's spec; false: nothing.
+// edit writes a command's change of a member's spec; it returns false if nothing changed.
 func edit(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster, change func(*v1alpha1.MemberClusterSpec)) (bool, error) {
 	before := member.DeepCopy()
 	change(&member.Spec)
@@ -59,7 +59,7 @@ func uncordonCommand(c *cluster) *cobra.Command {
 		})
 }
 
-// schedule sets whether a member takes sessions.
+// schedule sets whether a member accepts sessions.
 func (c *cluster) schedule(cmd *cobra.Command, api client.Client, member *v1alpha1.MemberCluster, to v1alpha1.SchedulingState, after string) error {
 	changed, err := edit(cmd.Context(), api, member, func(s *v1alpha1.MemberClusterSpec) {
 		s.Scheduling = to
@@ -70,9 +70,9 @@ func (c *cluster) schedule(cmd *cobra.Command, api client.Client, member *v1alph
 	if err != nil {
 		return err
 	}
-	words := fmt.Sprintf(after, member.Name)
+	text := fmt.Sprintf(after, member.Name)
 	if !changed {
-		words = fmt.Sprintf("Member %s: nothing to do, its scheduling is %s.", member.Name, to)
+		text = fmt.Sprintf("Member %s: nothing to do, its scheduling is %s.", member.Name, to)
 	}
-	return c.answer(cmd.OutOrStdout(), map[string]any{"member": member.Name, "scheduling": to, "changed": changed}, words)
+	return c.answer(cmd.OutOrStdout(), map[string]any{"member": member.Name, "scheduling": to, "changed": changed}, text)
 }

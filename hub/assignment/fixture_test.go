@@ -49,18 +49,18 @@ func (m *members) Withdrawn(types.UID, types.UID)              {}
 // sessions is a session controller that has given one epoch.
 type sessions struct {
 	given int64
-	// lastGiven may have been given by a hub of before the last restore.
-	lastGiven int64
-	claimed   []string
+	// lastAssigned may have been given by a hub of before the last restore.
+	lastAssigned int64
+	claimed      []string
 	Sessions
 }
 
 func (s *sessions) Claimed(_ *v1alpha1.VDISession, member string) {
 	s.claimed = append(s.claimed, member)
 }
-func (s *sessions) Given(types.UID) int64                { return s.given }
-func (s *sessions) LastGiven(*v1alpha1.VDISession) int64 { return s.lastGiven }
-func (s *sessions) Noticed(*v1alpha1.VDISession) bool    { return true }
+func (s *sessions) LastEpoch(types.UID) int64                 { return s.given }
+func (s *sessions) LastAssigned(*v1alpha1.VDISession) int64   { return s.lastAssigned }
+func (s *sessions) RestoreDetected(*v1alpha1.VDISession) bool { return true }
 
 // stores counts how often the API server is asked for the session.
 type stores struct {

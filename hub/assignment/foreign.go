@@ -56,7 +56,7 @@ func answerOf(s *v1alpha1.VDISession, w status.Desired, reported *v1alpha1.Sessi
 	switch {
 	case status.Ended(reported) && reported.Spec.Session.UID == s.UID:
 		return answer
-	case w.Run && !status.Ended(reported) && status.NotesRefusal(reported):
+	case w.Run && !status.Ended(reported) && status.ReportsRefusal(reported):
 		answer.Status.State = v1alpha1.AssignmentRefused
 		return answer
 	}

@@ -30,7 +30,7 @@ type Orders struct {
 	Proofs    *Proofs
 	// Namespaces are the only ones whose sessions are assigned; none: all.
 	Namespaces []string
-	// Trace of sessions' walks; nil: none.
+	// Trace of sessions' lifecycles; nil: none.
 	Trace *tracing.Tracer
 }
 
@@ -77,8 +77,8 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	// reports of one says nothing about the other.
 	hash := fmt.Sprintf("%s-%d", convert.SpecHash(&a.Spec), s.Status.Placement.Run)
 	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
-	if walk := Walk(o.Trace, s); walk.Traced() {
-		a.Annotations[v1alpha1.AnnotationTraceparent] = walk.String()
+	if root := LifecycleTrace(o.Trace, s); root.Traced() {
+		a.Annotations[v1alpha1.AnnotationTraceparent] = root.String()
 	}
 	return &Order{Assignment: a, Hash: hash, URL: scheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
 }
@@ -94,12 +94,12 @@ func (o *Orders) NotServed(namespace string) string {
 		namespace, strings.Join(o.Namespaces, ", "))
 }
 
-// Walk is the trace of the run that a session is placed for; the zero Point where
-// it is not placed, or not traced.
-func Walk(t *tracing.Tracer, s *v1alpha1.VDISession) tracing.Point {
+// LifecycleTrace returns the root of the trace of a session's current run; the zero Point
+// if it is not placed, or not traced.
+func LifecycleTrace(t *tracing.Tracer, s *v1alpha1.VDISession) tracing.Point {
 	p := s.Status.Placement
 	if !t.On() || p == nil {
 		return tracing.Point{}
 	}
-	return t.Walk(string(s.UID), p.Epoch, max(1, p.Run))
+	return t.Lifecycle(string(s.UID), p.Epoch, max(1, p.Run))
 }

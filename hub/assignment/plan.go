@@ -86,7 +86,7 @@ func planStop(w status.Desired, reported *v1alpha1.SessionAssignment) (Step, int
 
 func planRun(w status.Desired, reported *v1alpha1.SessionAssignment, hash string) (Step, int64) {
 	switch {
-	case reported != nil && reported.Spec.Epoch < w.Epoch && !status.Ended(reported) && status.NotesRefusal(reported):
+	case reported != nil && reported.Spec.Epoch < w.Epoch && !status.Ended(reported) && status.ReportsRefusal(reported):
 		// It refused the placement and runs an earlier one: that has to stop,
 		// and with it goes the placement.
 		return Withdraw, w.Epoch
@@ -98,7 +98,7 @@ func planRun(w status.Desired, reported *v1alpha1.SessionAssignment, hash string
 		return RecordRefused, w.Epoch
 	case reported.Status.State == v1alpha1.AssignmentStopping:
 		return Mirror, w.Epoch
-	case reported.Annotations[v1alpha1.AnnotationSpecHash] != hash && !status.NotesRefusal(reported):
+	case reported.Annotations[v1alpha1.AnnotationSpecHash] != hash && !status.ReportsRefusal(reported):
 		return Assign, w.Epoch
 	case len(reported.Status.MissingSecrets) > 0:
 		return Resend, w.Epoch

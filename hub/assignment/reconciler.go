@@ -55,13 +55,13 @@ type Sessions interface {
 	// Claimed has a member's proof looked at that it holds a session although the
 	// session's status does not say so.
 	Claimed(s *v1alpha1.VDISession, member string)
-	// Given is the last epoch that this process has given to a session and knows to be
+	// LastEpoch is the last epoch that this process has given to a session and knows to be
 	// stored; 0: none.
-	Given(session types.UID) int64
-	// LastGiven is the highest epoch that a hub of before the last restore may have given
-	// to a session; 0: none. Noticed reports whether it is known that there was one.
-	LastGiven(s *v1alpha1.VDISession) int64
-	Noticed(s *v1alpha1.VDISession) bool
+	LastEpoch(session types.UID) int64
+	// LastAssigned is the highest epoch that a hub of before the last restore may have given
+	// to a session; 0: none. RestoreDetected reports whether it is known that there was one.
+	LastAssigned(s *v1alpha1.VDISession) int64
+	RestoreDetected(s *v1alpha1.VDISession) bool
 }
 
 // Reconciler makes members' assignments match the sessions' status: it compares,
@@ -223,7 +223,7 @@ func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *v
 	case Withdraw:
 		return r.withdraw(ctx, req, v, epoch)
 	case Assign:
-		if UsedUp(v.reported, r.Sessions.LastGiven(v.session), epoch) {
+		if UsedUp(v.reported, r.Sessions.LastAssigned(v.session), epoch) {
 			return ctrl.Result{}, nil // the session controller gives it another
 		}
 		return r.assign(ctx, v)
@@ -271,13 +271,13 @@ func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *v
 // in another.
 func (v *visit) contested() bool {
 	rep := Report{Ref: v.ref, Assignment: v.reported, Proven: v.proven}
-	return v.session != nil && !v.wants().Stop && rep.GivenTwice(v.session)
+	return v.session != nil && !v.wants().Stop && rep.AssignedTwice(v.session)
 }
 
 // returns reports whether the session controller is to decide first whether the session
 // returns to what the member holds of it.
 func (r *Reconciler) returns(ctx context.Context, v *visit) (bool, error) {
-	if v.contested() && (!r.Sessions.Noticed(v.session) || r.Sessions.Given(v.session.UID) == v.reported.Spec.Epoch) {
+	if v.contested() && (!r.Sessions.RestoreDetected(v.session) || r.Sessions.LastEpoch(v.session.UID) == v.reported.Spec.Epoch) {
 		return true, nil
 	}
 	return r.failsBack(ctx, v)
@@ -291,7 +291,7 @@ func (r *Reconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) 
 	wanted := v.order.Assignment
 	epoch := wanted.Spec.Epoch
 	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
-	if !holds && r.Sessions.Given(v.session.UID) != epoch || home.UsesRecord(v.session) && status.ToRun(v.session) {
+	if !holds && r.Sessions.LastEpoch(v.session.UID) != epoch || home.UsesRecord(v.session) && status.ToRun(v.session) {
 		live := &v1alpha1.VDISession{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)

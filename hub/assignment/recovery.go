@@ -28,7 +28,7 @@ func InRecovery(recovering bool, s *v1alpha1.VDISession, member v1alpha1.Cluster
 }
 
 // UsedUp reports whether a placement from the backup is in a member that holds nothing of
-// it: it may have ended there, and its epoch been used up. lastGiven is that of LastGiven.
-func UsedUp(reported *v1alpha1.SessionAssignment, lastGiven, epoch int64) bool {
-	return (reported == nil || status.Ended(reported)) && lastGiven >= epoch
+// it: it may have ended there, and its epoch been used up. lastAssigned is that of LastAssigned.
+func UsedUp(reported *v1alpha1.SessionAssignment, lastAssigned, epoch int64) bool {
+	return (reported == nil || status.Ended(reported)) && lastAssigned >= epoch
 }

@@ -62,10 +62,10 @@ func TestOrdersDuringARecovery(t *testing.T) {
 func TestPlacementOfABackupIsNotOrderedAnew(t *testing.T) {
 	placed := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	for _, c := range []struct {
-		name      string
-		lastGiven int64
-		reported  *v1alpha1.SessionAssignment
-		assigned  int
+		name         string
+		lastAssigned int64
+		reported     *v1alpha1.SessionAssignment
+		assigned     int
 	}{
 		{"the hub was never restored", 0, nil, 1},
 		{"it was, and the member holds nothing", 100, nil, 0},
@@ -74,7 +74,7 @@ func TestPlacementOfABackupIsNotOrderedAnew(t *testing.T) {
 		{"it was, and the placement is of a later epoch", 4, nil, 1},
 	} {
 		h := newInMemory(t, placed)
-		h.Sessions = &sessions{given: 5, lastGiven: c.lastGiven}
+		h.Sessions = &sessions{given: 5, lastAssigned: c.lastAssigned}
 		_, err := h.act(t.Context(), requestOf("eu", placed), h.visitOf(placed, c.reported))
 		h.Expect(err).NotTo(HaveOccurred())
 		h.Expect(h.member.assigned).To(Equal(c.assigned), c.name)

@@ -26,9 +26,9 @@ func (rep *Report) Unknown(s *v1alpha1.VDISession) bool {
 	return rep.Assignment != nil && rep.Assignment.Spec.Epoch > s.Status.Epoch
 }
 
-// GivenTwice reports whether the member proves the very epoch under which the session is
+// AssignedTwice reports whether the member proves the very epoch under which the session is
 // placed in another: a hub of before a restore has given it there.
-func (rep *Report) GivenTwice(s *v1alpha1.VDISession) bool {
+func (rep *Report) AssignedTwice(s *v1alpha1.VDISession) bool {
 	if rep.Assignment == nil || !rep.Proven || rep.Assignment.Status.State != v1alpha1.AssignmentActive {
 		return false
 	}

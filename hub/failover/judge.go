@@ -20,13 +20,13 @@ type Session struct {
 // Member is the state of the session's member. Times are of the hub's clock.
 type Member struct {
 	Name string
-	// Unreachable is set if it was silent for so long that it counts as lost, or its access
-	// was revoked.
+	// Unreachable is set if it has sent no heartbeat for so long that it counts as lost,
+	// or its access was revoked.
 	Unreachable bool
 	// LostAt is when it became Unreachable.
 	LostAt time.Time
-	// HeardAt is when it sent its last heartbeat; zero: unknown.
-	HeardAt time.Time
+	// LastHeartbeat is when it sent its last heartbeat; zero: unknown.
+	LastHeartbeat time.Time
 	// GrantedAt is the last time at which any leader may have granted it a renewal.
 	GrantedAt time.Time
 	// Fenced is set if an operator's declaration that nothing runs there any more holds.
@@ -43,8 +43,8 @@ type Fleet struct {
 	LedSince time.Time
 	// CutOff is set if no member outside the hub's own cluster sends heartbeats.
 	CutOff bool
-	// MostGone is set if so many members are gone that sessions are rescheduled more slowly.
-	MostGone bool
+	// MassFailure is set if so many members are lost that sessions are rescheduled more slowly.
+	MassFailure bool
 }
 
 // Verdict is the decision on a session.
@@ -56,18 +56,18 @@ type Verdict struct {
 	Wait time.Duration
 	// Reason why its member is lost, MemberUnreachable or MemberFenced; empty: it is not.
 	Reason string
-	// Message is a sentence: what the session waits for, and what would help. It does not
-	// change every second.
+	// Message states what the session waits for, and the remedy. It does not change every
+	// second.
 	Message string
-	// MostGone is that of the fleet, for a member that is lost by its silence: what an
-	// operator declares does not depend on how many members are gone.
-	MostGone bool
+	// MassFailure is that of the fleet, for an unreachable member: an operator override
+	// does not depend on how many members are lost.
+	MassFailure bool
 }
 
 // Lost reports whether the session's member is lost.
 func (v Verdict) Lost() bool { return v.Reason != "" }
 
-// Judgment decides what becomes of the sessions of a member.
+// Judgment decides whether the sessions of a member may be rescheduled.
 type Judgment interface {
 	// Judge returns whether a session of the member may be rescheduled.
 	Judge(s Session) Verdict
@@ -96,7 +96,7 @@ func (facts Facts) Judge(s Session) Verdict {
 	case !m.Unreachable:
 		return Verdict{}
 	}
-	v := Verdict{Reason: v1alpha1.ReasonMemberUnreachable, MostGone: f.MostGone}
+	v := Verdict{Reason: v1alpha1.ReasonMemberUnreachable, MassFailure: f.MassFailure}
 	switch {
 	case s.Mode != v1alpha1.FailoverRestart && s.Mode != v1alpha1.FailoverFence:
 		v.Message = m.missing() + ": with mode Hold the session stays there until it sends heartbeats again, " + m.orFence()
@@ -154,10 +154,10 @@ func (m Member) name() string {
 }
 
 func (m Member) missing() string {
-	if m.HeardAt.IsZero() {
+	if m.LastHeartbeat.IsZero() {
 		return m.name() + " sends no heartbeat"
 	}
-	return m.name() + " has sent no heartbeat since " + moment(m.HeardAt)
+	return m.name() + " has sent no heartbeat since " + moment(m.LastHeartbeat)
 }
 
 func (m Member) orFence() string {

@@ -22,7 +22,7 @@ func ptr(d time.Duration) *time.Duration { return &d }
 // after that it became Unreachable.
 func silent(ago time.Duration) Member {
 	heard := start.Add(-ago)
-	return Member{Name: "eu-west", Unreachable: true, LostAt: heard.Add(40 * time.Second), HeardAt: heard, GrantedAt: heard}
+	return Member{Name: "eu-west", Unreachable: true, LostAt: heard.Add(40 * time.Second), LastHeartbeat: heard, GrantedAt: heard}
 }
 
 func TestJudge(t *testing.T) {
@@ -128,7 +128,7 @@ func drawWorld(t *rapid.T) world {
 		},
 		member: Member{
 			Name: "m", Unreachable: rapid.Bool().Draw(t, "unreachable"), Fenced: rapid.IntRange(0, 4).Draw(t, "fenced") == 0,
-			LostAt: ago("lost"), HeardAt: ago("heard"), GrantedAt: ago("granted"),
+			LostAt: ago("lost"), LastHeartbeat: ago("heard"), GrantedAt: ago("granted"),
 		},
 		fleet: Fleet{Now: start, LedSince: ago("led"), CutOff: rapid.IntRange(0, 3).Draw(t, "cutOff") == 0},
 	}

@@ -14,7 +14,7 @@ type Timings struct {
 	// After is how long a Restart session without a wait of its own waits after its member
 	// became Unreachable.
 	After time.Duration
-	// Lease (L) is how long a renewal lets Fence sessions run, from when the agent
+	// Lease (L) is how long a renewal permits Fence sessions to run, from when the agent
 	// sent it.
 	Lease time.Duration
 	// Regain (R) is how long after its last grant the hub waits before it places a Fence

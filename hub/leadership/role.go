@@ -30,7 +30,7 @@ const (
 // appLabel tells the hub's Pods from others of its namespace.
 const appLabel = "app.kubernetes.io/name"
 
-// Pods is what Role needs of a client of the hub's namespace. It is not guarded:
+// Pods is what Role needs of a client of the hub's namespace. It does not depend on the lead:
 // a replica that does not lead takes the label off itself.
 type Pods interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Pod, error)
@@ -45,8 +45,8 @@ type Pods interface {
 type Role struct {
 	Pods Pods
 	// Pod is the name of this replica's own.
-	Pod   string
-	Guard *election.Guard
+	Pod        string
+	Leadership *election.Leadership
 	// Elected is closed when this replica leads, Serving when it listens.
 	Elected, Serving <-chan struct{}
 	// Retry is how soon what failed is tried again, Resync how often all is looked
@@ -95,7 +95,7 @@ func (r *Role) align(ctx context.Context, elected, serving bool) error {
 		}
 		return nil
 	}
-	if !r.Guard.Leading() {
+	if !r.Leadership.Leading() {
 		return election.ErrNotLeading
 	}
 	err = r.unmarkOthers(ctx, own)
@@ -116,7 +116,7 @@ func (r *Role) unmarkOthers(ctx context.Context, own *corev1.Pod) error {
 	}
 	var errs []error
 	for i := range list.Items {
-		if name := list.Items[i].Name; name != r.Pod && r.Guard.Leading() {
+		if name := list.Items[i].Name; name != r.Pod && r.Leadership.Leading() {
 			if err := r.set(ctx, name, nil); !apierrors.IsNotFound(err) {
 				errs = append(errs, err)
 			}

@@ -42,10 +42,10 @@ func marked(g Gomega, client *fake.Clientset) []string {
 }
 
 // run runs the role of Pod a; the returned functions elect it and let it serve.
-func run(t *testing.T, client *fake.Clientset, guard *election.Guard) (elect, serve func()) {
+func run(t *testing.T, client *fake.Clientset, leadership *election.Leadership) (elect, serve func()) {
 	elected, serving := make(chan struct{}), make(chan struct{})
 	role := &Role{
-		Pods: client.CoreV1().Pods(namespace), Pod: "a", Guard: guard, Elected: elected, Serving: serving,
+		Pods: client.CoreV1().Pods(namespace), Pod: "a", Leadership: leadership, Elected: elected, Serving: serving,
 		Retry: time.Millisecond, Resync: time.Hour,
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -63,7 +63,7 @@ func run(t *testing.T, client *fake.Clientset, guard *election.Guard) (elect, se
 func TestAReplicaThatStartsTakesTheLabelOffItsOwnPodAlone(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", true, nil), hubPod("b", true, nil))
-	run(t, client, election.NewGuard())
+	run(t, client, election.New())
 	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"b"})) }).Should(Succeed())
 }
 
@@ -95,7 +95,7 @@ func TestALabelThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 func TestAReplicaThatMayHaveLostTheLeadTouchesNoLabel(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", false, nil), hubPod("b", true, nil))
-	role := &Role{Pods: client.CoreV1().Pods(namespace), Pod: "a", Guard: election.NewGuard()}
+	role := &Role{Pods: client.CoreV1().Pods(namespace), Pod: "a", Leadership: election.New()}
 	g.Expect(role.align(t.Context(), true, true)).To(MatchError(election.ErrNotLeading))
 	g.Expect(marked(g, client)).To(Equal([]string{"b"}))
 }
@@ -103,7 +103,7 @@ func TestAReplicaThatMayHaveLostTheLeadTouchesNoLabel(t *testing.T) {
 func TestAPassThatFindsAllRightWritesNothing(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", true, nil), hubPod("b", false, nil))
-	role := &Role{Pods: client.CoreV1().Pods(namespace), Pod: "a", Guard: election.Always()}
+	role := &Role{Pods: client.CoreV1().Pods(namespace), Pod: "a", Leadership: election.Always()}
 	g.Expect(role.align(t.Context(), true, true)).To(Succeed())
 	role.Pod = "b"
 	g.Expect(role.align(t.Context(), false, false)).To(Succeed())

@@ -84,19 +84,19 @@ const (
 
 func boundRenewal(r *fleetv1.RenewLeaseRequest) error {
 	c := &convert.Checks{}
-	c.Word("instance", r.GetInstance(), convert.MaxWord)
-	c.Word("trust_bundle_hash", r.GetTrustBundleHash(), convert.MaxWord)
+	c.Token("instance", r.GetInstance(), convert.MaxToken)
+	c.Token("trust_bundle_hash", r.GetTrustBundleHash(), convert.MaxToken)
 	return violation(c.Err)
 }
 
 func boundEnroll(r *fleetv1.EnrollRequest) error {
-	if convert.CheckWord("token", r.GetToken(), maxToken) != nil {
+	if convert.CheckToken("token", r.GetToken(), maxToken) != nil {
 		// The token is in no error and in no log.
 		return ErrToken
 	}
 	c := &convert.Checks{}
-	c.Word("fingerprint", r.GetFingerprint(), convert.MaxWord)
-	c.Word("agent_version", r.GetAgentVersion(), convert.MaxWord)
+	c.Token("fingerprint", r.GetFingerprint(), convert.MaxToken)
+	c.Token("agent_version", r.GetAgentVersion(), convert.MaxToken)
 	if c.Err != nil {
 		return violation(c.Err)
 	}

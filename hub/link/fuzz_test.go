@@ -60,7 +60,7 @@ func FuzzBounds(f *testing.F) {
 				t.Fatalf("%v", enroll)
 			}
 		}
-		if proto.Unmarshal(renews, renewal) == nil && boundRenewal(renewal) == nil && len(renewal.GetInstance()) > convert.MaxWord {
+		if proto.Unmarshal(renews, renewal) == nil && boundRenewal(renewal) == nil && len(renewal.GetInstance()) > convert.MaxToken {
 			t.Fatalf("%v", renewal)
 		}
 	})

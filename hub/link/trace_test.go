@@ -42,7 +42,7 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 			a := &v1alpha1.SessionAssignment{}
 			a.Spec.Session.UID, a.Spec.Epoch = "u", 2
 			a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: "h"}
-			walk := tracer.Walk("u", 2, 1)
+			walk := tracer.Lifecycle("u", 2, 1)
 			if !c.untraced {
 				a.Annotations[v1alpha1.AnnotationTraceparent] = walk.String()
 			}
@@ -57,7 +57,7 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 			var got []string
 			for _, s := range out.GetSpans() {
 				got = append(got, fmt.Sprintf("%s/%s", s.Name, s.Status.Code))
-				if s.SpanContext.TraceID() != tracing.WalkID("u", 2, 1) {
+				if s.SpanContext.TraceID() != tracing.LifecycleID("u", 2, 1) {
 					t.Errorf("%s is in another trace", s.Name)
 				}
 			}

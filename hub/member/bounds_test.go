@@ -225,9 +225,9 @@ func TestAnAgentThatReportsTooMuchIsNamedAndHeldOffForAWhile(t *testing.T) {
 		return fmt.Sprint(c.Status, " ", c.Reason, " ", c.Message)
 	}
 	x.Expect(synced()).To(And(HavePrefix("False Excess the stream was ended at "), ContainSubstring("5 assignments"), ContainSubstring("kubectl get sessionassignments")))
-	_, exceeded := x.takeEvents("eu")
+	_, exceeded := x.popEvents("eu")
 	x.Expect(exceeded).To(ContainSubstring("5 assignments"))
-	_, exceeded = x.takeEvents("eu")
+	_, exceeded = x.popEvents("eu")
 	x.Expect(exceeded).To(BeEmpty(), "one event")
 
 	x.clock.Step(x.timings.Suspect)

@@ -6,14 +6,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Cache is the scheduler's. It is never called under the fleet's lock, which it takes under
-// its own.
+// Cache is the scheduler's. It is never called under the fleet's lock, which it acquires
+// under its own.
 type Cache interface {
 	Reservations
 	Sessions
 }
 
-// Reservations of capacity, of which the members' reports take over.
+// Reservations of capacity, until the members' reports count it.
 type Reservations interface {
 	// CountedFrom records the first capacity report of a member that counts a session's
 	// assignment with a hash, which the member has stored.
@@ -37,7 +37,7 @@ type Sessions interface {
 	Holds(member, session types.UID) bool
 }
 
-// Snapshot returns members as the placement sees them, without their sessions; nil: all.
+// Snapshot returns members as candidates, without their sessions; nil: all.
 func (f *Registry) Snapshot(of []types.UID) placement.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,10 +7,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// candidate returns a member as the placement sees it, without its sessions. The caller
-// holds the lock.
+// candidate returns a member as a candidate, without its sessions. The caller holds the lock.
 func (f *state) candidate(m *member, now time.Time) placement.Candidate {
-	ready, why := m.takesSessions(f.timings, now)
+	ready, why := m.acceptsSessions(f.timings, now)
 	c := placement.Candidate{
 		Name:            m.name,
 		UID:             m.uid,
@@ -34,8 +33,8 @@ func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	return c
 }
 
-// causes are the explanations of causes other than silence. None of them changes every
-// second.
+// causes are the explanations of causes other than missing heartbeats. None of them
+// changes every second.
 var causes = map[health.Cause]string{
 	health.Stalled:     "its agent does not keep up",
 	health.Recovering:  "its agent was lost and must be stable for a while first",
@@ -45,8 +44,8 @@ var causes = map[health.Cause]string{
 	health.Fenced:      messageFenced,
 }
 
-// takesSessions reports whether the member accepts new sessions now, or why not.
-func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
+// acceptsSessions reports whether the member accepts new sessions now, or why not.
+func (m *member) acceptsSessions(t health.Timings, now time.Time) (bool, string) {
 	switch v := m.assess(t, now); {
 	case m.removing:
 		return false, "it is being removed"
@@ -73,9 +72,8 @@ func (m *member) takesSessions(t health.Timings, now time.Time) (bool, string) {
 // whatever regions they prefer.
 const evaluationWait = 3 * time.Second
 
-// Evaluating reports whether a member that accepts sessions has yet to report whether it
-// can run a template's revision. It turns false when all have, or evaluationWait after the
-// first call.
+// Evaluating reports whether a member that accepts sessions has not reported yet whether it can
+// run a template's revision. It is false once all have, or evaluationWait after the first call.
 func (f *Registry) Evaluating(key placement.TemplateKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +91,7 @@ func (f *Registry) Evaluating(key placement.TemplateKey) bool {
 
 func (f *state) unevaluated(key placement.TemplateKey, now time.Time) bool {
 	for _, m := range f.members {
-		if ready, _ := m.takesSessions(f.timings, now); !ready {
+		if ready, _ := m.acceptsSessions(f.timings, now); !ready {
 			continue
 		}
 		if _, judged := m.capacity.Templates[key]; !judged {

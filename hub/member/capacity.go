@@ -16,12 +16,12 @@ const (
 	// maxCapacityBytes bounds the sum of reports of changes: the size limit of a whole
 	// report, which is one message.
 	maxCapacityBytes = 4 << 20
-	// maxCapacityTemplates is the bound while the hub does not know its templates yet.
+	// maxCapacityTemplates is the bound while the hub has not read its templates yet.
 	maxCapacityTemplates = 4096
 )
 
-// templateKeys are the template revisions that agents evaluate; nil: not known yet. The map
-// is replaced, never changed.
+// templateKeys are the template revisions that agents evaluate; nil: not read yet. The
+// map is replaced, never changed.
 type templateKeys map[placement.TemplateKey]struct{}
 
 func keysOf(set *fleetv1.TemplateSet) templateKeys {
@@ -32,13 +32,13 @@ func keysOf(set *fleetv1.TemplateSet) templateKeys {
 	return keys
 }
 
-// asked reports whether to keep capacity of a template, with that of so many others kept.
-func (k templateKeys) asked(key placement.TemplateKey, others int) bool {
+// requested reports whether to keep capacity of a template, with that of so many others kept.
+func (k templateKeys) requested(key placement.TemplateKey, others int) bool {
 	if k == nil {
 		return others < maxCapacityTemplates
 	}
-	_, asked := k[key]
-	return asked
+	_, requested := k[key]
+	return requested
 }
 
 // reportedCapacity is a member's last reported capacity. Its maps are never changed.
@@ -51,8 +51,8 @@ type reportedCapacity struct {
 	bytes map[placement.TemplateKey]int
 }
 
-// taken is the result of applying a capacity report.
-type taken struct {
+// applied is the result of applying a capacity report.
+type applied struct {
 	reportedCapacity
 	// counts is false for changes relative to a report that the hub does not have: the next
 	// whole report, which comes soon, has everything.
@@ -65,36 +65,36 @@ type taken struct {
 	templates []placement.TemplateKey
 }
 
-// take applies a capacity report, for the templates that agents evaluate, without changing
-// the receiver. It returns an error if an agent reports more than a member can have.
-func (was reportedCapacity) take(r *fleetv1.CapacityReport, asked templateKeys) (taken, error) {
+// apply applies a capacity report, for the templates that agents evaluate, without changing the
+// receiver. It returns an error if an agent reports more than a member can have.
+func (was reportedCapacity) apply(r *fleetv1.CapacityReport, requested templateKeys) (applied, error) {
 	changes := r.GetBasedOn() != 0
 	known := was.fresh && was.capacity != nil
 	if changes && (!known || was.capacity.Sequence != r.GetBasedOn()) {
-		return taken{}, nil
+		return applied{}, nil
 	}
 	now := capacityFromWire(r)
 	if changes {
 		now.capacity.Templates = over(was.capacity.Templates, now.capacity.Templates)
 		now.slots, now.bytes = over(was.slots, now.slots), over(was.bytes, now.bytes)
 	}
-	if err := bound(now, asked); err != nil {
-		return taken{}, err
+	if err := bound(now, requested); err != nil {
+		return applied{}, err
 	}
 	changed := !known || was.capacity.Sequence != r.GetSequence()
-	return taken{reportedCapacity: now, counts: true, changed: changed, templates: changedTemplates(was.capacity, now.capacity)}, nil
+	return applied{reportedCapacity: now, counts: true, changed: changed, templates: changedTemplates(was.capacity, now.capacity)}, nil
 }
 
 // bound drops templates that agents do not evaluate, and returns an error if the rest is
 // too much.
-func bound(now reportedCapacity, asked templateKeys) error {
+func bound(now reportedCapacity, requested templateKeys) error {
 	total, kept := 0, 0
 	for key, bytes := range now.bytes {
-		if !asked.asked(key, kept) {
+		if !requested.requested(key, kept) {
 			delete(now.capacity.Templates, key)
 			delete(now.slots, key)
 			delete(now.bytes, key)
-			unaskedTemplates.Inc()
+			unrequestedTemplates.Inc()
 			continue
 		}
 		kept, total = kept+1, total+bytes
@@ -165,7 +165,7 @@ func changedTemplates(before, now *placement.Capacity) []placement.TemplateKey {
 	return out
 }
 
-// over returns below with the entries of above laid over it; neither is changed.
+// over returns a copy of below, overridden by the entries of above.
 func over[K comparable, V any](below, above map[K]V) map[K]V {
 	out := maps.Clone(below)
 	if out == nil {

@@ -37,8 +37,8 @@ func slotsShown(t *testing.T, m *member) map[string]int32 {
 }
 
 // takeRoom takes a report as a connection does.
-func (m *member) takeRoom(r *fleetv1.CapacityReport) taken {
-	took, err := m.reportedCapacity.take(r, nil)
+func (m *member) takeRoom(r *fleetv1.CapacityReport) applied {
+	took, err := m.reportedCapacity.apply(r, nil)
 	if err == nil && took.counts {
 		m.capacity, m.slots, m.bytes, m.fresh = took.capacity, took.slots, took.bytes, true
 	}

@@ -130,7 +130,7 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 	seated := func(name string, member types.UID, change func(*v1alpha1.PlacementPolicySpec)) placement.Request {
 		x.Observe(byPolicy(name, 1, member), false)
 		return capped(name, v1alpha1.SessionCaps{PerCluster: ptr.To[int32](3)}, func(r *placement.Request) {
-			r.Seat = &placement.Seat{Cluster: member, Taken: true}
+			r.Current = &placement.CurrentPlacement{Cluster: member, UsesCapacity: true}
 			change(r.Policy)
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// connection is the link.Member of one connection. What a connection reports after it was
-// replaced no longer counts (promise 2).
+// connection is the link.Member of one connection. The reports of a connection that was
+// replaced no longer count (promise 2).
 type connection struct {
 	fleet  *state
 	member *member
@@ -159,36 +159,36 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	c.member.applying.Lock()
 	defer c.member.applying.Unlock()
 	var before reportedCapacity
-	var asked templateKeys
-	ok := c.current(func(m *member) { before, asked = m.reportedCapacity, c.fleet.asked })
+	var requested templateKeys
+	ok := c.current(func(m *member) { before, requested = m.reportedCapacity, c.fleet.requested })
 	if !ok {
 		return
 	}
-	took, err := before.take(report, asked)
+	result, err := before.apply(report, requested)
 	if err != nil {
 		c.peer.Close(err)
 		return
 	}
 	ok = c.current(func(m *member) {
-		if !took.counts {
+		if !result.counts {
 			return
 		}
-		m.reportedCapacity = took.reportedCapacity
+		m.reportedCapacity = result.reportedCapacity
 		m.reported, m.reportedAt = true, c.fleet.clock.Now()
 	})
-	if ok && took.counts {
+	if ok && result.counts {
 		// Once it is in the snapshot: in between capacity counts twice, never not at all.
 		c.fleet.cache.Reported(c.member.uid, report.GetSequence())
 	}
-	if ok && !took.counts {
-		log.Log.WithName("fleet").Info("Changes of a capacity report are left aside, of which the hub has none or another",
+	if ok && !result.counts {
+		log.Log.WithName("fleet").Info("Changes of a capacity report are ignored, since the hub has no report or another one before them",
 			"member", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
 	}
-	if ok && took.changed {
+	if ok && result.changed {
 		c.fleet.notify(c.member.change(MemberCapacity))
 	}
-	if ok && len(took.templates) > 0 {
-		c.fleet.notify(Change{Kind: MemberTemplates, Member: c.member.name, UID: c.member.uid, Templates: took.templates})
+	if ok && len(result.templates) > 0 {
+		c.fleet.notify(Change{Kind: MemberTemplates, Member: c.member.name, UID: c.member.uid, Templates: result.templates})
 	}
 }
 

@@ -48,8 +48,8 @@ type connectionHistory struct {
 	lastGrant, lastHeartbeat time.Time
 	// uncertain is set if, by its last renewal, another agent replica may lead.
 	uncertain bool
-	// revokedAt is when this hub first saw the member revoked; zero: it is not, or has sent
-	// a heartbeat since.
+	// revokedAt is when this hub first read that the member is revoked; zero: it is not,
+	// or has sent a heartbeat since.
 	revokedAt time.Time
 	// expires is when the certificate of the member's agent expires; zero: it has none of
 	// the hub's.
@@ -102,9 +102,9 @@ func (m *member) ended(t health.Timings, now time.Time, err error) {
 	}
 }
 
-// take updates the member from its MemberCluster; a revoked member has no connection when
-// it returns.
-func (m *member) take(mc *v1alpha1.MemberCluster, t health.Timings, now time.Time) {
+// update updates the member from its MemberCluster; a revoked member has no connection
+// when it returns.
+func (m *member) update(mc *v1alpha1.MemberCluster, t health.Timings, now time.Time) {
 	m.adopt(mc)
 	m.fence.declare(mc.Spec.Fenced, !m.heartbeats.Silent(t, now), m.heartbeats.ConfirmedAt(t, now))
 	if m.fingerprint == "" {
@@ -175,12 +175,12 @@ func (m *member) refuseFingerprint(fingerprint string) error {
 	return fmt.Errorf("%w: %s was %s, the agent speaks for %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
 }
 
-// noteIncompatible records why an agent with an incompatible protocol was refused, and
+// recordIncompatible records why an agent with an incompatible protocol was refused, and
 // returns whether that is new.
 //
 // If the member's own agent sent a heartbeat recently, the other one does not matter. Of
 // several that alternate, the first is reported until it stops trying.
-func (m *member) noteIncompatible(t health.Timings, reason error, now time.Time) bool {
+func (m *member) recordIncompatible(t health.Timings, reason error, now time.Time) bool {
 	why := boundedTo(reason.Error(), maxRemedy)
 	switch {
 	case m.revoked, m.heartbeats.Silence(now) < t.Suspect:

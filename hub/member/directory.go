@@ -23,8 +23,8 @@ var _ link.Directory = &Directory{}
 // Open admits the connection of a member's agent (link.Directory).
 //
 // Of two agents with one identity the connected one stays, as long as it renews: only the
-// same instance replaces it, or another one after it has fallen silent, or one with a
-// higher term while it reports that its leadership is uncertain.
+// same instance replaces it, or another one after its heartbeats have stopped, or one
+// with a higher term while it reports that its leadership is uncertain.
 //
 // The agent of a member that is declared fenced is admitted once the API server has stored
 // that the declaration is removed.
@@ -63,7 +63,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello protocol.Hell
 		return nil, err
 	}
 	if lowered {
-		log.FromContext(ctx).Info("An older agent was let in: its cluster may have been restored from a backup", "member", m.name, "agentTerm", hello.AgentTerm, "before", term)
+		log.FromContext(ctx).Info("An older agent was admitted: its cluster may have been restored from a backup", "member", m.name, "agentTerm", hello.AgentTerm, "before", term)
 	}
 	log.FromContext(ctx).Info("Agent connected", "member", m.name, "agentVersion", hello.AgentVersion, "instance", hello.Instance)
 	return &connection{fleet: f.state, member: m, peer: peer}, nil
@@ -111,7 +111,7 @@ func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now t
 
 // Refused records for the status that an agent's protocol is incompatible (link.Directory).
 func (f *Directory) Refused(uid types.UID, reason error) {
-	f.edit(uid, MemberChanged, func(m *member) bool { return m.noteIncompatible(f.timings, reason, f.now()) })
+	f.edit(uid, MemberChanged, func(m *member) bool { return m.recordIncompatible(f.timings, reason, f.now()) })
 }
 
 // Renew records a heartbeat of a member's agent (link.Directory). An agent that is not

@@ -24,17 +24,17 @@ func TestAReviewSetsAsideWhatTheSessionHas(t *testing.T) {
 	m.Capacity(room(2, 1))
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 	req := request("a")
-	x.Expect(x.Review(t.Context(), cache.Inquiry{Request: req}).First.Placed).To(BeTrue(), "a decision that was not written yet")
+	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeTrue(), "a decision that was not written yet")
 	x.Observe(onHub("a", 1, "uid-eu"), false)
-	req.Seat = &placement.Seat{Cluster: "uid-eu", Taken: true}
-	x.Expect(x.Review(t.Context(), cache.Inquiry{Request: req}).First.Placed).To(BeTrue(), "its reservation")
+	req.Current = &placement.CurrentPlacement{Cluster: "uid-eu", UsesCapacity: true}
+	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeTrue(), "its reservation")
 	m.Results([]protocol.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 1, SpecHash: "h", Code: protocol.Stored, CountedFrom: 3}})
 	m.Capacity(room(3, 0))
-	review := x.Review(t.Context(), cache.Inquiry{Request: req, Count: 3})
+	review := x.Review(t.Context(), cache.DryRun{Request: req, Count: 3})
 	x.Expect(review.First.Placed).To(BeTrue(), "what the report counts")
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{1, 2}), "it stays where it is, and there is no room for others")
-	req.Seat = nil
-	x.Expect(x.Review(t.Context(), cache.Inquiry{Request: req}).First.Placed).To(BeFalse(), "one that does not sit there")
+	req.Current = nil
+	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeFalse(), "one that does not sit there")
 }
 
 func TestAReviewTellsHowOldTheReportsAre(t *testing.T) {
@@ -46,7 +46,7 @@ func TestAReviewTellsHowOldTheReportsAre(t *testing.T) {
 	x.Expect(err).NotTo(HaveOccurred())
 	reportAll(m)
 	x.clock.Step(7 * time.Second)
-	review := x.Review(t.Context(), cache.Inquiry{Request: request("a")})
+	review := x.Review(t.Context(), cache.DryRun{Request: request("a")})
 	x.Expect(review.Ages).To(Equal(map[types.UID]time.Duration{"uid-eu": 7 * time.Second}), "us has made none")
 	x.Expect(review.First.Verdicts).To(HaveLen(2))
 	x.Expect(review.First.Verdicts[1]).To(And(HaveField("Cluster.Name", "us"), HaveField("Fits", false)))
@@ -58,9 +58,9 @@ func TestAReviewEndsWithItsTime(t *testing.T) {
 	x.connect("uid-eu", "i1")
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	review := x.Review(ctx, cache.Inquiry{Request: request("a"), Count: 50})
+	review := x.Review(ctx, cache.DryRun{Request: request("a"), Count: 50})
 	x.Expect([]int{review.Placed, review.Waiting, review.Unasked}).To(Equal([]int{1, 0, 49}), "the first is always asked")
-	x.Expect(review.Stuck).To(BeNil())
+	x.Expect(review.Unschedulable).To(BeNil())
 }
 
 func TestOfDistinctUsersOneAtHisCapHoldsUpNobody(t *testing.T) {
@@ -72,10 +72,10 @@ func TestOfDistinctUsersOneAtHisCapHoldsUpNobody(t *testing.T) {
 	first := req
 	first.UID = "uid-a"
 	x.Expect(x.Place(first, 1).Placed).To(BeTrue())
-	review := x.Review(t.Context(), cache.Inquiry{Request: req, Count: 3})
+	review := x.Review(t.Context(), cache.DryRun{Request: req, Count: 3})
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{0, 3}))
-	x.Expect(review.Stuck.Reason).To(Equal(v1alpha1.ReasonPolicyCap))
-	review = x.Review(t.Context(), cache.Inquiry{Request: req, Count: 3, DistinctUsers: true})
+	x.Expect(review.Unschedulable.Reason).To(Equal(v1alpha1.ReasonPolicyCap))
+	review = x.Review(t.Context(), cache.DryRun{Request: req, Count: 3, DistinctUsers: true})
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}), "the first is of a user who has one already")
 }
 
@@ -84,7 +84,7 @@ func TestOneThatIsHeldUpTakesNoRoom(t *testing.T) {
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
 	m.Capacity(room(2, 2))
-	review := x.Review(t.Context(), cache.Inquiry{Request: request("a"), Count: 3, Held: true})
+	review := x.Review(t.Context(), cache.DryRun{Request: request("a"), Count: 3, Held: true})
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}))
 	x.Expect(review.First.Verdicts).To(HaveExactElements(HaveField("Fits", true)), "where it would go is told all the same")
 }
@@ -95,9 +95,9 @@ func TestNothingWouldBePlacedByARestoredHub(t *testing.T) {
 	x.connect("uid-eu", "i1")
 	x.register("us", "uid-us", func(mc *v1alpha1.MemberCluster) { mc.Status.AgentVersion = "v1" })
 	x.Restored()
-	review := x.Review(t.Context(), cache.Inquiry{Request: request("a"), Count: 5})
+	review := x.Review(t.Context(), cache.DryRun{Request: request("a"), Count: 5})
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{0, 5}))
-	x.Expect(review.Stuck.Reason).To(Equal(v1alpha1.ReasonHubRestored))
+	x.Expect(review.Unschedulable.Reason).To(Equal(v1alpha1.ReasonHubRestored))
 	x.Expect(review.First.Verdicts).To(HaveLen(2), "what the members are like is told all the same")
 }
 
@@ -108,7 +108,7 @@ func TestDecisionsGoOnBesideReviews(t *testing.T) {
 	m.Capacity(room(2, 200))
 	var group sync.WaitGroup
 	for i := range 4 {
-		group.Go(func() { x.Review(t.Context(), cache.Inquiry{Request: request(fmt.Sprint("r", i)), Count: 300}) })
+		group.Go(func() { x.Review(t.Context(), cache.DryRun{Request: request(fmt.Sprint("r", i)), Count: 300}) })
 		group.Go(func() {
 			for j := range 50 {
 				x.Place(request(fmt.Sprintf("s%d-%d", i, j)), 1)

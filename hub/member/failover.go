@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// JudgmentOn returns what becomes of a member's sessions if it is lost.
+// JudgmentOn returns the failover judgment on a member's sessions.
 func (f *Failovers) JudgmentOn(member types.UID) failover.Judgment {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -24,14 +24,14 @@ func (f *Failovers) JudgmentOn(member types.UID) failover.Judgment {
 func (f *Failovers) LostSince(member types.UID) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	heard := f.removed[member]
+	lastHeartbeat := f.removed[member]
 	if m := f.uids[member]; m != nil {
-		heard = m.lastHeartbeat
+		lastHeartbeat = m.lastHeartbeat
 	}
-	if heard.IsZero() {
+	if lastHeartbeat.IsZero() {
 		return f.began
 	}
-	return heard
+	return lastHeartbeat
 }
 
 // Gone reports whether a member was removed from the fleet permanently: no agent will ever
@@ -42,8 +42,8 @@ func (f *Failovers) Gone(member types.UID) bool {
 	return f.gone(member, f.now())
 }
 
-// gone is certain of members that this hub saw removed. For others its cache may lag until
-// it has led for a while.
+// gone is certain for members that were removed while this hub led. For others its cache
+// may lag until it has led for a while.
 func (f *state) gone(member types.UID, now time.Time) bool {
 	if f.uids[member] != nil {
 		return false
@@ -65,7 +65,7 @@ func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
 		return facts
 	}
 	facts.Member = failover.Member{
-		Name: m.name, Fenced: m.fence.holds(now), HeardAt: m.lastHeartbeat, GrantedAt: f.began,
+		Name: m.name, Fenced: m.fence.holds(now), LastHeartbeat: m.lastHeartbeat, GrantedAt: f.began,
 		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
 		LostAt:      m.heartbeats.LossAt(f.timings),
 	}
@@ -79,22 +79,22 @@ func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
 	// matter.
 	if facts.Member.Unreachable {
 		d := f.degradation(now)
-		facts.Fleet.CutOff, facts.Fleet.MostGone = d.cutOff, d.mass
+		facts.Fleet.CutOff, facts.Fleet.MassFailure = d.cutOff, d.mass
 	}
 	return facts
 }
 
 // degradation is the state of the fleet as a whole, as far as failover depends on it.
 type degradation struct {
-	// cutOff is set if no member outside the hub's own cluster sends heartbeats; mass if so
-	// many members are gone that sessions are rescheduled more slowly.
+	// cutOff is set if no member outside the hub's own cluster sends heartbeats; mass if
+	// so many members are lost that sessions are rescheduled more slowly.
 	cutOff, mass bool
 }
 
 // degradation ignores members that an operator has taken out: their silence is no evidence
 // about the others.
 func (f *state) degradation(now time.Time) degradation {
-	members, gone, others, heard := 0, 0, 0, 0
+	members, gone, others, healthy := 0, 0, 0, 0
 	for _, m := range f.members {
 		if !m.witness(now) {
 			continue
@@ -103,10 +103,10 @@ func (f *state) degradation(now time.Time) degradation {
 		gone += count(m.assess(f.timings, now).State == health.Unreachable)
 		if !f.inHubCluster(m) {
 			others++
-			heard += count(!m.heartbeats.Silent(f.timings, now))
+			healthy += count(!m.heartbeats.Silent(f.timings, now))
 		}
 	}
-	return degradation{cutOff: others > 0 && heard == 0, mass: failover.Mass(gone, members)}
+	return degradation{cutOff: others > 0 && healthy == 0, mass: failover.IsMassFailure(gone, members)}
 }
 
 // degradationChanges returns the notifications for a change of that degradation: the
@@ -151,11 +151,11 @@ func lostBefore(mc *v1alpha1.MemberCluster) time.Time {
 // meanwhile count against no member: a healthy member needs up to half a minute to connect
 // again, and one may do so sooner than another.
 
-// outageEnds is called before a heartbeat of a member is recorded. If it is the first after
-// an outage, each of the other members that fell silent together with the last of them gets
-// its full time again, as if its heartbeat came now. For one that was silent before, the
-// outage does not count: a member that keeps recovering can't prevent the failover of a
-// lost one. The caller holds the lock.
+// outageEnds is called before a heartbeat of a member is recorded. If it is the first
+// after an outage, each of the other members whose heartbeats ended together with the
+// last of them gets its full time again, as if it had just sent a heartbeat. For one
+// whose heartbeats ended before, the outage does not count: a member that keeps
+// recovering can't prevent the failover of a lost one. The caller holds the lock.
 func (f *Directory) outageEnds(m *member, now time.Time) {
 	if f.inHubCluster(m) || !m.heartbeats.Silent(f.timings, now) {
 		return

@@ -349,7 +349,7 @@ func (x *fixture) waiting() float64 {
 	families, err := metrics.Registry.Gather()
 	x.Expect(err).NotTo(HaveOccurred())
 	for _, f := range families {
-		if f.GetName() == "vdi_hub_failover_brake_waiting" {
+		if f.GetName() == "vdi_hub_failover_rate_limited_sessions" {
 			return f.GetMetric()[0].GetGauge().GetValue()
 		}
 	}

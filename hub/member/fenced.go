@@ -20,10 +20,10 @@ const unfenceWait = 5 * time.Second
 
 // fence is an operator's declaration that nothing runs in a member any more.
 //
-// It ends when the member's agent returns, and that must outlive this leader: the next one
-// knows nothing of the agent but reads the declaration. So no agent is admitted, and no
-// lease granted, before the API server has stored that the declaration is removed. Until
-// then the agent starts nothing that may have been placed elsewhere.
+// It ends when the member's agent returns, and that must outlive this leader: the next
+// one reads the declaration, and nothing of the agent's return. So no agent is admitted,
+// and no lease granted, before the API server has stored that the declaration is removed.
+// Until then the agent starts nothing that may have been placed elsewhere.
 type fence struct {
 	// declared is the declaration; nil: none.
 	declared *v1alpha1.FencedDeclaration

@@ -53,7 +53,7 @@ type Restores struct{ *state }
 
 // state of the fleet.
 type state struct {
-	// Provider of the members' clusters. Its lock is taken under the state's.
+	// Provider of the members' clusters. Its lock is acquired under the state's.
 	*cluster.Provider
 
 	clock   clock.WithTicker
@@ -89,7 +89,7 @@ type leadership struct {
 	// pauses of this hub; see now.
 	pauses health.PauseDetector
 	// began is when this hub began to lead: when it first registered a member. Earlier
-	// events, which it did not see, count against no member.
+	// events, which it did not observe, count against no member.
 	began time.Time
 	// ledSince is the same, or since when it has run without a long pause.
 	ledSince time.Time
@@ -98,8 +98,8 @@ type leadership struct {
 // templateState is what agents evaluate.
 type templateState struct {
 	templates *fleetv1.TemplateSet
-	// asked are the keys of templates; nil until they are known.
-	asked templateKeys
+	// requested are the keys of templates; nil until they are read.
+	requested templateKeys
 	// current is the current revision of each template; replaced, never changed.
 	current map[string]string
 }
@@ -233,7 +233,7 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	moved := ok && m.serving && m.cluster.Synced.Load() &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
 	was := m.revoked
-	m.take(mc, f.timings, now)
+	m.update(mc, f.timings, now)
 	if changed || was != m.revoked {
 		changes = append(changes, m.change(MemberChanged))
 	}
@@ -274,7 +274,7 @@ func (f *state) removeLocked(m *member) {
 func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.templates, f.asked, f.current = set, keysOf(set), current
+	f.templates, f.requested, f.current = set, keysOf(set), current
 	for _, m := range f.members {
 		if m.peer != nil {
 			m.peer.SetTemplates(set)

@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// member is the hub's state of one member. The fleet's lock guards all fields but the
-// cache, which has its own lock.
+// member is the hub's state of one member. The fleet's lock protects all fields except
+// the cache, which has its own lock.
 type member struct {
 	name string
 	uid  types.UID
@@ -39,10 +39,10 @@ type member struct {
 	// reportedAt is when the last capacity report arrived.
 	reportedAt time.Time
 	// agreement reports whether both sides agree on the member's assignments, by the
-	// digests on its renewals; empty while that is not known.
+	// digests on its renewals; empty while that is unknown.
 	agreement protocol.Agreement
-	// applying is held while a connection changes the cache or reads capacity;
-	// the fleet's lock is taken under it, never the other way round.
+	// applying is held while a connection changes the cache or reads capacity; the
+	// fleet's lock is acquired under it, never the other way round.
 	applying sync.Mutex
 	// cluster of the member, with the cache of what its agent reports.
 	cluster *cluster.Member
@@ -59,7 +59,7 @@ type object struct {
 	// removing is set while it is being deleted.
 	removing bool
 	// revoked is set by an operator; serials are of the certificates that the member may
-	// use, nil where the hub does not issue them.
+	// use, nil if the hub does not issue them.
 	revoked bool
 	serials []string
 }
@@ -146,7 +146,7 @@ func (r clusterRegistry) Placed(session types.UID) bool {
 	return r.fleet.cache.Holds(r.member.uid, session)
 }
 
-// Knows reports whether a session is placed in the member, or the proof shows that it was.
-func (r clusterRegistry) Knows(session types.UID, epoch int64, proof string) bool {
+// Known reports whether a session is placed in the member, or the proof shows that it was.
+func (r clusterRegistry) Known(session types.UID, epoch int64, proof string) bool {
 	return r.Placed(session) || proof != "" && r.fleet.proven != nil && r.fleet.proven(r.member.uid, session, epoch, proof)
 }

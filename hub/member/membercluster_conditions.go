@@ -165,7 +165,7 @@ func connectedCondition(v view, was *metav1.Condition) metav1.Condition {
 	case !v.lostAt.IsZero():
 		return connected(metav1.ConditionFalse, v.lostReason, fmt.Sprintf("the stream ended at %s: %s", v.lostAt.UTC().Format(time.RFC3339), v.lostWhy))
 	case was != nil && was.Status == metav1.ConditionFalse && was.Reason != v1alpha1.ReasonNeverConnected:
-		return *was // an earlier leader saw why it ended
+		return *was // an earlier leader recorded why it ended
 	}
 	return connected(metav1.ConditionFalse, v1alpha1.ReasonDisconnected, "the agent has not connected since this hub leads")
 }

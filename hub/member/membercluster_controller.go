@@ -106,8 +106,8 @@ func (r *Reconciler) changes() source.Source {
 	})
 }
 
-// RegisterAll registers every member, before the hub begins to listen: an agent of a member
-// that is not known yet would be refused.
+// RegisterAll registers every member, before the hub begins to listen: an agent of a
+// member that is not registered yet would be refused.
 func (r *Reconciler) RegisterAll(ctx context.Context) error {
 	list := &v1alpha1.MemberClusterList{}
 	if err := r.Client.List(ctx, list); err != nil {
@@ -142,7 +142,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if !ok {
 		return ctrl.Result{}, nil
 	}
-	lowered, exceeded := r.Fleet.takeEvents(mc.Name)
+	lowered, exceeded := r.Fleet.popEvents(mc.Name)
 	if lowered != "" {
 		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventOlderAgent, "Watch", "%s", lowered)
 	}
@@ -152,8 +152,8 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	// A status that the API server refuses must block neither of the others: an agent waits
-	// for the first, and operators judge the member by the second.
+	// A status that the API server refuses must block neither of the others: an agent
+	// waits for the first, and operators check the second.
 	wait, notWritten := r.status(ctx, mc, v)
 	notUnfenced := r.unfence(ctx, mc, v)
 	beat, notBeaten := r.heartbeat(ctx, mc, v)
@@ -163,8 +163,8 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: health.Soonest(wait, beat, v.Recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
 }
 
-// locked patches what changed since an object was read, and nothing if
-// another client has written it meanwhile.
+// locked returns a patch of the changes to an object, which fails if another client has
+// written it meanwhile.
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
@@ -209,7 +209,7 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 // announce records an event when Ready changed, and when Enrolled did, unless the first
 // event has the same reason.
 func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
-	said := ""
+	reported := ""
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
 		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
 		severity := corev1.EventTypeNormal
@@ -217,11 +217,11 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 			severity = corev1.EventTypeWarning
 		}
 		redundant := kind == v1alpha1.ConditionEnrolled &&
-			(was == nil || said == is.Reason || (said != "" && severity == corev1.EventTypeNormal))
+			(was == nil || reported == is.Reason || (reported != "" && severity == corev1.EventTypeNormal))
 		if redundant || (was != nil && was.Reason == is.Reason) {
 			continue
 		}
-		said = is.Reason
+		reported = is.Reason
 		r.Recorder.Eventf(after, nil, severity, is.Reason, "Watch", "%s", is.Message)
 	}
 }
@@ -229,7 +229,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 // heartbeat renews the member's Lease object while its agent is alive, so that its last
 // heartbeat is visible in the API.
 func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (time.Duration, error) {
-	if v.State != health.Ready || v.heard.IsZero() {
+	if v.State != health.Ready || v.lastHeartbeat.IsZero() {
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat
@@ -240,7 +240,7 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, lease, func() error {
 		lease.Spec.HolderIdentity = ptr.To(v.fingerprint)
 		lease.Spec.LeaseDurationSeconds = ptr.To(int32(r.Fleet.timings.Unreachable.Seconds() + 1))
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: v.heard}
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: v.lastHeartbeat}
 		return controllerutil.SetOwnerReference(mc, lease, r.Client.Scheme())
 	})
 	if err != nil {
@@ -250,7 +250,7 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	return every, nil
 }
 
-// progressOf returns a member's progress; a queue never gives one name to two workers.
+// progressOf returns a member's progress; a queue never assigns one name to two workers.
 func (r *Reconciler) progressOf(mc *v1alpha1.MemberCluster) *progress {
 	known, _ := r.progress.Load(mc.Name)
 	d, _ := known.(*progress)

@@ -27,17 +27,18 @@ type Drain struct {
 
 // DrainCounts is the progress of a drain, by the state of the member's sessions.
 type DrainCounts struct {
-	// Moving sessions are being moved.
+	// Moving is how many are being moved.
 	Moving int32
-	// Waiting sessions may move, and wait for the drain budget.
+	// Waiting is how many may move, and wait for the drain budget.
 	Waiting int32
-	// InUse sessions wait until they are idle, or for the deadline.
+	// InUse is how many wait until they are idle, or for the deadline.
 	InUse int32
 	// NoRoom is how many fit nowhere else.
 	NoRoom int32
-	// Homes is how many stay because their homes are there.
+	// Homes is how many are not moved because their homes are there.
 	Homes int32
-	// Failed sessions have failed permanently there, and stay until they are retried.
+	// Failed is how many have failed permanently there, and are not moved until they are
+	// retried.
 	Failed int32
 }
 
@@ -140,9 +141,9 @@ func drainedCondition(v view) metav1.Condition {
 	case v.State != health.Ready:
 		return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, fmt.Sprintf("%s still there, and no agent to confirm that any has stopped: see the condition Ready", sessionsAre(v.sessions)))
 	case stay >= v.sessions:
-		return drained(metav1.ConditionFalse, v1alpha1.ReasonSessionsRemain, sessionsAre(v.sessions)+" still there: "+strings.Join(d.stays(v.name), "; "))
+		return drained(metav1.ConditionFalse, v1alpha1.ReasonSessionsRemain, sessionsAre(v.sessions)+" still there: "+strings.Join(d.remains(v.name), "; "))
 	}
-	return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, sessionsAre(v.sessions)+" still there: "+strings.Join(append(d.goes(), d.stays(v.name)...), "; "))
+	return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, sessionsAre(v.sessions)+" still there: "+strings.Join(append(d.moves(), d.remains(v.name)...), "; "))
 }
 
 func sessionsAre(n int32) string {
@@ -152,8 +153,8 @@ func sessionsAre(n int32) string {
 	return fmt.Sprintf("%d sessions are", n)
 }
 
-// goes describes the sessions that leave.
-func (d *drainView) goes() []string {
+// moves describes the sessions that are moved.
+func (d *drainView) moves() []string {
 	var out []string
 	note := func(n int32, what string) {
 		if n > 0 {
@@ -173,8 +174,8 @@ func (d *drainView) goes() []string {
 	return out
 }
 
-// stays explains why sessions stay, with remedies.
-func (d *drainView) stays(name string) []string {
+// remains explains why sessions are not moved, with remedies.
+func (d *drainView) remains(name string) []string {
 	var out []string
 	if d.NoRoom > 0 {
 		out = append(out, fmt.Sprintf("%d fit nowhere else: add capacity (`kubectl vdi explain SESSION` says what lacks)", d.NoRoom))
@@ -195,8 +196,8 @@ func drainPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 		meta.IsStatusConditionTrue(before.Conditions, v1alpha1.ConditionDrained) != meta.IsStatusConditionTrue(after.Conditions, v1alpha1.ConditionDrained)
 }
 
-// announceDrain records an event when Drained changed, and lets the sessions move once the
-// start is durable.
+// announceDrain records an event when Drained changed, and permits the sessions to move
+// once the start is durable.
 func (r *Reconciler) announceDrain(before, after *v1alpha1.MemberCluster) {
 	r.Fleet.drainBegan(after)
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionDrained)

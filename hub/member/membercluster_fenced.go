@@ -29,17 +29,17 @@ func writeFenced(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 // fencedCondition reports whether a declaration holds, and why not.
 func fencedCondition(v view) metav1.Condition {
 	fenced := condition(v1alpha1.ConditionFenced)
-	who := declaredBy(v.fence.declared)
+	declaration := declaredBy(v.fence.declared)
 	switch {
 	case v.fence.other:
 		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedOther, fmt.Sprintf(
 			"%s, of cluster %q, and this member is cluster %q: it counts for nothing; take it away with `kubectl vdi unfence %s`",
-			who, bounded(v.fence.declared.Fingerprint), v.fingerprint, v.name))
+			declaration, bounded(v.fence.declared.Fingerprint), v.fingerprint, v.name))
 	case v.fence.alive:
-		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedAlive, who+
+		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedAlive, declaration+
 			", and its agent has returned: the cluster is not off, so that the hub takes the declaration away, and then lets the agent in")
 	}
-	return fenced(metav1.ConditionTrue, v1alpha1.ReasonMemberFenced, who+
+	return fenced(metav1.ConditionTrue, v1alpha1.ReasonMemberFenced, declaration+
 		": its sessions are rescheduled, and what is left of them there is stopped should its agent come back")
 }
 

@@ -19,8 +19,8 @@ type Held struct {
 // finalize keeps the MemberCluster while sessions are placed there or not confirmed as
 // stopped, and announces that; done means that it may be deleted.
 //
-// In a member that is declared fenced nothing will be confirmed: what was released there is
-// lost with it, and its sessions are rescheduled first.
+// In a member that is declared fenced no stop will be confirmed: what was released there
+// is lost with it, and its sessions are rescheduled first.
 func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (done bool, err error) {
 	if mc.DeletionTimestamp.IsZero() {
 		return false, r.addFinalizer(ctx, mc)
@@ -37,7 +37,7 @@ func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v
 		r.keep(mc, fmt.Sprintf("it is declared fenced, and %d sessions are still placed there: it goes once each is rescheduled or deleted; kubectl get vdis -A says what they wait for", placed))
 		return false, nil
 	case !fenced && v.fence.bars() && all > 0:
-		return false, nil // the declaration is about to count, or to go
+		return false, nil // the declaration is about to take effect, or to be removed
 	case !fenced && all > 0:
 		r.keep(mc, fmt.Sprintf("%d sessions are placed there or not confirmed stopped: delete them, or drain it with `kubectl vdi drain %s`; if it is off for good, declare it fenced with `kubectl vdi fence %s`", all, mc.Name, mc.Name))
 		return false, nil

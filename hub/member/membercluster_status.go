@@ -26,8 +26,8 @@ type view struct {
 	capacity   *placement.Capacity
 	slots      map[placement.TemplateKey]int32
 	current    map[string]string
-	// heard is the last heartbeat that this hub received; zero: none.
-	heard time.Time
+	// lastHeartbeat is the last heartbeat that this hub received; zero: none.
+	lastHeartbeat time.Time
 	connectionHistory
 	ever, revoked bool
 	streamView
@@ -71,7 +71,7 @@ func (f *Registry) viewOf(name string) (view, bool) {
 	return v, true
 }
 
-// view copies what is known of a member but its sessions. The caller holds the lock.
+// view copies the state of a member, without its sessions. The caller holds the lock.
 func (f *Registry) view(m *member) view {
 	now := f.now()
 	v := view{
@@ -86,7 +86,7 @@ func (f *Registry) view(m *member) view {
 		capacity:          m.capacity,
 		slots:             m.slots,
 		current:           f.current,
-		heard:             m.heartbeats.LastHeartbeat(),
+		lastHeartbeat:     m.heartbeats.LastHeartbeat(),
 		connectionHistory: m.connectionHistory,
 		ever:              m.heartbeats.EverConnected(),
 		revoked:           m.revoked,

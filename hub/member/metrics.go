@@ -25,9 +25,9 @@ var (
 	membersByHealth = prometheus.NewDesc("vdi_hub_members",
 		"Members of the fleet by health.", []string{"health"}, nil)
 	membersLost = prometheus.NewDesc("vdi_hub_members_lost",
-		"Members whose sessions are rescheduled, as their modes have it, by why.", []string{"reason"}, nil)
+		"Lost members whose sessions are rescheduled as their failover modes permit, by reason.", []string{"reason"}, nil)
 	failoverSlowed = prometheus.NewDesc("vdi_hub_failover_slowed",
-		"1 while so many members are gone that sessions are rescheduled more slowly.", nil, nil)
+		"1 while so many members are lost that sessions are rescheduled more slowly.", nil, nil)
 	failoverCutOff = prometheus.NewDesc("vdi_hub_failover_cut_off",
 		"1 while no member outside the hub's own cluster sends heartbeats, so that no session is rescheduled by time.", nil, nil)
 	memberHealth = prometheus.NewDesc("vdi_hub_member_health",
@@ -123,7 +123,7 @@ var (
 	memberReleasing = prometheus.NewDesc("vdi_hub_member_releasing_sessions",
 		"Sessions that were released from the member and whose stop there is not confirmed.", []string{"member", "region"}, nil)
 	memberNodes = prometheus.NewDesc("vdi_hub_member_nodes",
-		"Nodes of the member that take sessions, as its agent last reported.", []string{"member", "region"}, nil)
+		"Nodes of the member that accept sessions, as its agent last reported.", []string{"member", "region"}, nil)
 	templateSlots = prometheus.NewDesc("vdi_hub_template_slots",
 		"Sessions of the template, as it stands and with its default resources, that members which are Ready and accept new ones have free capacity for by their last reports. The same capacity may be counted for several templates.",
 		[]string{"template", "region"}, nil)
@@ -183,14 +183,14 @@ var staleStatuses = promauto.With(metrics.Registry).NewCounterVec(prometheus.Cou
 	Help: "Statuses that were not applied: of an epoch that is over, or of a stream that is.",
 }, []string{"reason"})
 
-// unkept counts what agents reported and the hub does not keep.
+// unkept counts the reports that the hub does not keep.
 var (
 	unkept = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_unknown_total",
-		Help: "What agents reported of sessions or templates that the hub does not know, and that it does not keep: results, and templates of capacity reports.",
+		Help: "Reports of sessions or templates that are unknown to the hub, which it does not keep: results, and templates of capacity reports.",
 	}, []string{"kind"})
-	unknownResults   = unkept.WithLabelValues("result")
-	unaskedTemplates = unkept.WithLabelValues("template")
+	unknownResults       = unkept.WithLabelValues("result")
+	unrequestedTemplates = unkept.WithLabelValues("template")
 )
 
 // countStale counts the stale ones of some items; all of them are if the stream is no

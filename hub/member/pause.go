@@ -10,8 +10,8 @@ import (
 )
 
 // watchItself detects when the hub does not run: a process that is frozen for longer than
-// members may be silent can't distinguish them from silent ones. It runs while this replica
-// leads.
+// a member's heartbeats may be missing can't distinguish its own pause from lost members.
+// It runs while this replica leads.
 func (f *Registry) watchItself(ctx context.Context) error {
 	ticker := f.clock.NewTicker(f.timings.Renew / health.ChecksPerRenew)
 	defer ticker.Stop()

@@ -59,9 +59,9 @@ func (c *connectionHistory) excessShownFor(t health.Timings, now time.Time) time
 	return max(0, t.Recovery-now.Sub(c.exceededAt))
 }
 
-// takeEvents returns the events to record for a member: of its terms, once, and of an agent
-// that reported too much, each reason once, until another or none was announced.
-func (f *Registry) takeEvents(name string) (lowered, exceeded string) {
+// popEvents returns the events to record for a member: of its terms, once, and of an
+// agent that reported too much, each reason once, until another or none was announced.
+func (f *Registry) popEvents(name string) (lowered, exceeded string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members[name]

@@ -171,7 +171,7 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 	why := func() string {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		_, text := x.uids["uid-eu"].takesSessions(x.timings, x.clock.Now())
+		_, text := x.uids["uid-eu"].acceptsSessions(x.timings, x.clock.Now())
 		return text
 	}
 	x.register("eu", "uid-eu")

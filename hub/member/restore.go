@@ -102,7 +102,7 @@ func (f *Restores) Unreported() []string {
 	return names
 }
 
-// awaited reports whether the member has yet to report to this hub. One that never
+// awaited reports whether the member has not reported to this hub yet. One that never
 // connected has nothing to report, and one that is revoked can't.
 func (m *member) awaited() bool {
 	return m.heartbeats.EverConnected() && !m.revoked && (!m.reported || !m.cluster.Synced.Load())

@@ -66,7 +66,7 @@ func TestAMemberWhoseAgentCannotWriteTakesNoSessionsAndKeepsThoseThatItHas(t *te
 		x.doubts("i1")
 	}
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Suspect), "and not Unreachable, by which its sessions would move")
-	ready, why := x.uids["uid-eu"].takesSessions(x.timings, x.clock.Now())
+	ready, why := x.uids["uid-eu"].acceptsSessions(x.timings, x.clock.Now())
 	x.Expect(ready).To(BeFalse())
 	x.Expect(why).To(Equal("its agent can't write to its API server"))
 	x.reconcile("eu")

@@ -18,7 +18,7 @@ const (
 	withdrawnWithin = time.Hour
 )
 
-// withdrawals are those of a member that have no durable cause. Single ones happen: a
+// withdrawals are those of a member that have no durable cause. Single ones occur: a
 // member was restored from a backup, and has again what it confirmed as stopped. Many at
 // once mean that the hub has lost state, and would stop desktops in use.
 type withdrawals struct {
@@ -40,10 +40,10 @@ func (f *Registry) MayWithdraw(member, session types.UID) bool {
 	if m == nil {
 		return false
 	}
-	holds, _ := m.cluster.Cache.Len() // its lock is never taken under the fleet's
+	holds, _ := m.cluster.Cache.Len() // its lock is never acquired under the fleet's
 	f.mu.Lock()
 	now := f.now()
-	may, first := m.withdrawals.take(session, holds, now)
+	may, first := m.withdrawals.decide(session, holds, now)
 	f.mu.Unlock()
 	if first {
 		log.Log.WithName("fleet").Info("Withdrawals without a durable cause are stopped: the hub may have lost state", "member", m.name, "assignments", holds)
@@ -64,8 +64,8 @@ func (f *Registry) Withdrawn(uid, session types.UID) {
 	})
 }
 
-// take decides on one withdrawal; first reports whether it is the first that is withheld.
-func (w *withdrawals) take(session types.UID, holds int, now time.Time) (may, first bool) {
+// decide decides on one withdrawal; first reports whether it is the first that is withheld.
+func (w *withdrawals) decide(session types.UID, holds int, now time.Time) (may, first bool) {
 	for other, at := range w.done {
 		if now.Sub(at) >= withdrawnWithin {
 			delete(w.done, other)

@@ -6,22 +6,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// account is the ledger's state of one member: its reservations, grouped by question so
-// that a burst of a thousand equal sessions is computed once, and what was computed from
-// its last report.
+// account is the ledger's state of one member: its reservations, grouped by request class
+// so that a burst of a thousand equal sessions is computed once, and what was computed
+// from its last report.
 type account struct {
 	reservations map[types.UID]*reservation
 	groups       []group
 	// reckoned reports whether the groups' spare is up to date.
-	reckoned bool
+	spareValid bool
 
 	// The newest report, if there is one.
 	reported bool
 	sequence uint64
 
 	// The fields below were computed from this report and are void with it.
-	capacity *Capacity
-	answers  map[*question]*answer
+	capacity    *Capacity
+	evaluations map[*requestClass]*evaluation
 	// overheads is set if some template's Pods use more there than their sessions request.
 	overheads bool
 	admitted  map[string]bool
@@ -29,8 +29,8 @@ type account struct {
 
 // reservation is the capacity that a session's epoch reserves in a member.
 type reservation struct {
-	epoch    int64
-	question *question
+	epoch int64
+	class *requestClass
 	// acknowledged is set once the reports from countedFrom on count it as used.
 	acknowledged bool
 	countedFrom  uint64
@@ -42,22 +42,22 @@ type reservation struct {
 	expected, stored string
 }
 
-// group counts the reservations of a question; the count is never zero.
+// group counts the reservations of a request class; the count is never zero.
 type group struct {
-	question *question
-	count    int64
+	class *requestClass
+	count int64
 
-	// guarded reports whether the report covers its template. Then spare is how many of its
-	// slots are left if every reservation lands where it costs the group most; below zero,
-	// one of its own may not fit.
-	guarded bool
+	// covered reports whether the report covers its template. Then spare is how many of
+	// its slots are left if every reservation lands where it costs the group most; below
+	// zero, one of its own may not fit.
+	covered bool
 	spare   int64
 }
 
-// answer is a report's answer to a question.
-type answer struct {
-	// asked is the question with the overhead that the template's Pods have there.
-	asked *question
+// evaluation is what a report shows for a request class.
+type evaluation struct {
+	// class is the request class with the overhead that the template's Pods have there.
+	class *requestClass
 	// known reports whether the member has evaluated the template.
 	known     bool
 	available bool
@@ -72,7 +72,7 @@ type answer struct {
 func newAccount() *account {
 	return &account{
 		reservations: map[types.UID]*reservation{},
-		answers:      map[*question]*answer{},
+		evaluations:  map[*requestClass]*evaluation{},
 		admitted:     map[string]bool{},
 	}
 }
@@ -84,23 +84,23 @@ func (a *account) counts(r *reservation) bool {
 
 func (a *account) add(session types.UID, r *reservation) {
 	a.reservations[session] = r
-	a.reckoned = false
-	r.question.reservations++
+	a.spareValid = false
+	r.class.reservations++
 	for i := range a.groups {
-		if a.groups[i].question == r.question {
+		if a.groups[i].class == r.class {
 			a.groups[i].count++
 			return
 		}
 	}
-	a.groups = append(a.groups, group{question: r.question, count: 1})
+	a.groups = append(a.groups, group{class: r.class, count: 1})
 }
 
 func (a *account) remove(session types.UID, r *reservation) {
 	delete(a.reservations, session)
-	a.reckoned = false
-	r.question.reservations--
+	a.spareValid = false
+	r.class.reservations--
 	for i := range a.groups {
-		if a.groups[i].question != r.question {
+		if a.groups[i].class != r.class {
 			continue
 		}
 		if a.groups[i].count--; a.groups[i].count == 0 {
@@ -110,13 +110,13 @@ func (a *account) remove(session types.UID, r *reservation) {
 	}
 }
 
-// read makes the account use this report; nil stands for no report.
+// read makes the account use this report; nil: there is none.
 func (a *account) read(c *Capacity) {
 	if a.capacity == c {
 		return
 	}
-	a.capacity, a.reckoned, a.overheads = c, false, false
-	clear(a.answers)
+	a.capacity, a.spareValid, a.overheads = c, false, false
+	clear(a.evaluations)
 	clear(a.admitted)
 	if c == nil {
 		return
@@ -128,31 +128,31 @@ func (a *account) read(c *Capacity) {
 	}
 }
 
-// answer returns the current report's answer to a question.
-func (a *account) answer(q *question) *answer {
-	if known := a.answers[q]; known != nil {
+// evaluate returns the current report's evaluation of a request class.
+func (a *account) evaluate(q *requestClass) *evaluation {
+	if known := a.evaluations[q]; known != nil {
 		return known
 	}
-	out := &answer{asked: q}
+	out := &evaluation{class: q}
 	if t, ok := a.capacity.Templates[q.template]; ok {
 		out.known, out.available = true, t.Available
 		if len(t.Overhead) > 0 {
-			out.asked = q.with(t.Overhead)
+			out.class = q.with(t.Overhead)
 		}
 		if t.Available {
-			out.slots = out.asked.shape.slotsIn(t.Buckets)
+			out.slots = out.class.shape.slotsIn(t.Buckets)
 			out.image = t.ImageNodes > 0
 		}
 	}
-	a.answers[q] = out
+	a.evaluations[q] = out
 	return out
 }
 
 // shortage returns the reason why the current report shows no slots.
-func (a *account) shortage(q *question) lack {
-	known := a.answer(q)
+func (a *account) shortage(q *requestClass) lack {
+	known := a.evaluate(q)
 	if known.short == nil {
-		l := shortage(known.asked.shape, a.capacity.Templates[q.template].Buckets)
+		l := shortage(known.class.shape, a.capacity.Templates[q.template].Buckets)
 		known.short = &l
 	}
 	return *known.short
@@ -168,65 +168,65 @@ func (a *account) admits(namespace string) bool {
 	return yes
 }
 
-// asked returns the question with the member's overhead for its template.
-func (a *account) asked(q *question) *question {
+// withOverhead returns the request class with the member's overhead for its template.
+func (a *account) withOverhead(q *requestClass) *requestClass {
 	if !a.overheads {
 		return q
 	}
-	return a.answer(q).asked
+	return a.evaluate(q).class
 }
 
-// slots returns the slots left for a question: those of the report, less the most that the
-// outstanding reservations can cost, wherever they land. It may be negative.
-func (a *account) slots(q *question) int64 {
-	slots, asked := a.answer(q).slots, a.asked(q)
+// slots returns the slots left for a request class: those of the report, less the most
+// that the outstanding reservations can cost, wherever they land. It may be negative.
+func (a *account) slots(q *requestClass) int64 {
+	slots, class := a.evaluate(q).slots, a.withOverhead(q)
 	for _, g := range a.groups {
-		other := a.asked(g.question)
-		other.meet(asked)
+		other := a.withOverhead(g.class)
+		other.computeCosts(class)
 		slots -= g.count * other.costIn
 	}
 	return slots
 }
 
-// own returns how many more slots a question has if the session's own use is excluded: what
-// its reservation costs, or, where the report counts it as used, its one slot.
-func (a *account) own(session types.UID, q *question) int64 {
+// own returns how many more slots a request class has if the session's own use is excluded:
+// what its reservation costs, or, if the report counts it as used, its one slot.
+func (a *account) own(session types.UID, q *requestClass) int64 {
 	held := a.reservations[session]
 	if held == nil {
 		return 1
 	}
-	own := a.asked(held.question)
-	own.meet(a.asked(q))
+	own := a.withOverhead(held.class)
+	own.computeCosts(a.withOverhead(q))
 	return own.costIn
 }
 
-// harms reports whether one more of a question, landing where it costs most, could leave an
-// outstanding reservation without a node: a small session must not take the only node that
-// fits a large session which is already reserved.
-func (a *account) harms(q *question) bool {
-	a.reckon()
-	asked := a.asked(q)
+// harms reports whether one more of a request class, landing where it costs most, could
+// leave an outstanding reservation without a node: a small session must not take the only
+// node that fits a large session which is already reserved.
+func (a *account) harms(q *requestClass) bool {
+	a.computeSpare()
+	class := a.withOverhead(q)
 	for _, g := range a.groups {
-		other := a.asked(g.question)
-		other.meet(asked)
-		if g.guarded && g.spare < other.costsOf {
+		other := a.withOverhead(g.class)
+		other.computeCosts(class)
+		if g.covered && g.spare < other.costsOf {
 			return true
 		}
 	}
 	return false
 }
 
-func (a *account) reckon() {
-	if a.reckoned {
+func (a *account) computeSpare() {
+	if a.spareValid {
 		return
 	}
 	for i := range a.groups {
 		g := &a.groups[i]
-		known := a.answer(g.question)
-		g.guarded, g.spare = known.available, known.slots
+		known := a.evaluate(g.class)
+		g.covered, g.spare = known.available, known.slots
 		for _, other := range a.groups {
-			g.spare -= other.count * a.asked(other.question).shape.costIn(a.asked(g.question).shape)
+			g.spare -= other.count * a.withOverhead(other.class).shape.costIn(a.withOverhead(g.class).shape)
 		}
 	}
-	a.reckoned = true
+	a.spareValid = true
 }

@@ -50,9 +50,9 @@ func rankedVerdicts(q *query, fitting []score) []Verdict {
 }
 
 // placed returns the decision for the best candidate, with the reasons.
-func placed(q *query, won contest, candidates int) Decision {
+func placed(q *query, won selection, candidates int) Decision {
 	c := won.best.candidate
-	why := append(wishes(q, &won.best), slotsLeft(won.best.slots), standing(q, won, candidates))
+	why := append(preferences(q, &won.best), slotsLeft(won.best.slots), rankText(q, won, candidates))
 	return Decision{
 		Placed: true, Cluster: c.ref(), Region: c.Region,
 		Reason:  v1alpha1.ReasonPlaced,
@@ -62,8 +62,8 @@ func placed(q *query, won contest, candidates int) Decision {
 	}
 }
 
-// wishes returns the preferences that the candidate meets.
-func wishes(q *query, s *score) []string {
+// preferences returns the preferences that the candidate meets.
+func preferences(q *query, s *score) []string {
 	why := make([]string, 0, 6)
 	if q.Home != nil {
 		why = append(why, "it holds the user's home")
@@ -74,7 +74,7 @@ func wishes(q *query, s *score) []string {
 	if n := len(q.overflow); n > 0 {
 		why = append(why, fmt.Sprintf("in tier %d of %d of %s", s.tier+1, n, q.policyRef()))
 	}
-	if s.others == 0 {
+	if s.notPreferred == 0 {
 		why = append(why, "preferred by the policy")
 	}
 	if s.image == 1 {
@@ -83,8 +83,8 @@ func wishes(q *query, s *score) []string {
 	return why
 }
 
-// standing describes the candidate's rank among the candidates.
-func standing(q *query, won contest, candidates int) string {
+// rankText describes the candidate's rank among the candidates.
+func rankText(q *query, won selection, candidates int) string {
 	switch {
 	case won.fits == 1:
 		return fmt.Sprintf("the only one of %d that fits", candidates)

@@ -14,7 +14,7 @@ import (
 var capacityFilter = filter{
 	name: "Capacity",
 	check: func(q *query, c *Candidate, a *account) bool {
-		return q.left(c, a) > 0 && (q.sits(c) && q.Seat.Taken || !a.harms(q.question))
+		return q.left(c, a) > 0 && (q.isCurrent(c) && q.Current.UsesCapacity || !a.harms(q.class))
 	},
 	explain: func(q *query, c *Candidate, a *account) lack {
 		switch {
@@ -28,14 +28,14 @@ var capacityFilter = filter{
 				l.remedy = "spec.headroomPercent of " + q.policyRef()
 			}
 			return l
-		case a.answer(q.question).slots > 0:
+		case a.evaluate(q.class).slots > 0:
 			return lack{
 				one:    "has just given its last capacity to other sessions",
 				many:   "have just given their last capacity to other sessions",
 				remedy: "wait until they have started, or add nodes",
 			}
 		}
-		return a.shortage(q.question)
+		return a.shortage(q.class)
 	},
 }
 
@@ -51,9 +51,9 @@ func (q *query) left(c *Candidate, a *account) int64 {
 
 // slots returns the slots that no other session uses or has reserved.
 func (q *query) slots(c *Candidate, a *account) int64 {
-	slots := a.slots(q.question)
-	if q.sits(c) && q.Seat.Taken {
-		slots += a.own(q.UID, q.question)
+	slots := a.slots(q.class)
+	if q.isCurrent(c) && q.Current.UsesCapacity {
+		slots += a.own(q.UID, q.class)
 	}
 	return slots
 }
@@ -68,7 +68,7 @@ func shortage(s *shape, buckets []Bucket) lack {
 		if largest >= n.amount {
 			continue
 		}
-		names = append(names, resourceWord(n.name))
+		names = append(names, resourceText(n.name))
 		details = append(details, fmt.Sprintf("largest free on a node %s, asked %s",
 			v1alpha1.AmountText(n.name, roundToQuarter(largest, n.amount)), v1alpha1.AmountText(n.name, n.amount)))
 		severity -= largest * 4 / n.amount
@@ -93,14 +93,14 @@ func largestFree(buckets []Bucket, name corev1.ResourceName) int64 {
 
 // roundToQuarter rounds the free amount down to quarters of the requested one, so that the
 // message of a pending session does not change with every Pod that starts or ends.
-func roundToQuarter(free, asked int64) int64 {
-	if asked < 4 {
+func roundToQuarter(free, requested int64) int64 {
+	if requested < 4 {
 		return free
 	}
-	return asked * (free * 4 / asked) / 4
+	return requested * (free * 4 / requested) / 4
 }
 
-func resourceWord(name corev1.ResourceName) string {
+func resourceText(name corev1.ResourceName) string {
 	if name == corev1.ResourcePods {
 		return "capacity for another Pod"
 	}

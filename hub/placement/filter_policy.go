@@ -79,7 +79,7 @@ var policyCapFilter = filter{
 
 // reachedCap is a cap of a policy that allows no more sessions.
 type reachedCap struct {
-	// field of spec.sessionCaps, and whose sessions it counts.
+	// field of spec.sessionCaps, and the scope of the sessions that it counts.
 	field, of string
 	count     int32
 	most      int32

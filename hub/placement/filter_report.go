@@ -28,10 +28,10 @@ var namespaceFilter = filter{
 var templateFilter = filter{
 	name: "Template",
 	check: func(q *query, _ *Candidate, a *account) bool {
-		return a.answer(q.question).available
+		return a.evaluate(q.class).available
 	},
 	explain: func(q *query, c *Candidate, a *account) lack {
-		if !a.answer(q.question).known {
+		if !a.evaluate(q.class).known {
 			return has("not evaluated template "+q.Template.Name+" yet", "")
 		}
 		t := c.Capacity.Templates[q.Template]

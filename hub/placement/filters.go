@@ -2,7 +2,7 @@ package placement
 
 import "slices"
 
-// filter is one reason for which a member can't take a session.
+// filter is one requirement of a session on its member.
 type filter struct {
 	// name of the filter, in verdicts.
 	name string
@@ -25,11 +25,11 @@ type lack struct {
 }
 
 // text returns one or many, with the remedy.
-func (l lack) text(words string) string {
+func (l lack) text(phrase string) string {
 	if l.remedy == "" {
-		return words
+		return phrase
 	}
-	return words + " (" + l.remedy + ")"
+	return phrase + " (" + l.remedy + ")"
 }
 
 // is returns the lack of a candidate that is something.

@@ -47,15 +47,15 @@ func (w *world) wake(t *rapid.T) {
 		m := s.member.candidate
 		r := session(string(s.uid))
 		r.Resources, r.Template = s.resources, s.template
-		putBack := w.ledger.SetAside(s.uid, m.UID)
+		include := w.ledger.Exclude(s.uid, m.UID)
 		d := Place(r, []Candidate{m}, w.ledger)
-		putBack()
+		include()
 		if !d.Placed {
 			continue
 		}
-		giveBack := w.ledger.ReserveAgain(s.uid, s.epoch, m.UID, s.template, s.resources)
+		restore := w.ledger.ReserveAgain(s.uid, s.epoch, m.UID, s.template, s.resources)
 		if rapid.Bool().Draw(t, "not written") {
-			giveBack()
+			restore()
 			continue
 		}
 		s.idle, s.run = false, s.run+1

@@ -13,13 +13,13 @@ import (
 // Explain included.
 type Ledger struct {
 	accounts map[types.UID]*account
-	// questions are interned.
-	questions map[questionKey]*question
+	// classes are interned.
+	classes map[classKey]*requestClass
 }
 
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
-	return &Ledger{accounts: map[types.UID]*account{}, questions: map[questionKey]*question{}}
+	return &Ledger{accounts: map[types.UID]*account{}, classes: map[classKey]*requestClass{}}
 }
 
 // ReserveFor reserves capacity in a member for a session's epoch, on the nodes that its
@@ -35,26 +35,26 @@ func (l *Ledger) ReserveFor(session types.UID, epoch int64, member types.UID, te
 		}
 		a.remove(session, held)
 	}
-	a.add(session, &reservation{epoch: epoch, question: l.question(template, r)})
+	a.add(session, &reservation{epoch: epoch, class: l.class(template, r)})
 }
 
 // ReserveAgain reserves capacity in a member for a session's epoch that was stopped there
 // and is to run again. Until Expect names the assignment, no acknowledgement counts: the
 // member may still send one for an earlier order. The session's existing reservation there
-// is replaced; giveBack restores the state from before the call.
-func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) (giveBack func()) {
+// is replaced; restore restores the state from before the call.
+func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) (restore func()) {
 	a := l.account(member)
 	before := a.reservations[session]
 	switch {
 	case before == nil:
-		a.add(session, &reservation{epoch: epoch, question: l.question(template, r), again: true})
+		a.add(session, &reservation{epoch: epoch, class: l.class(template, r), again: true})
 		return func() { l.Release(session, epoch, member) }
 	case before.epoch > epoch:
 		return func() {}
 	}
 	a.remove(session, before)
 	held := *before
-	held.epoch, held.question, held.again, held.expected = epoch, l.question(template, r), true, ""
+	held.epoch, held.class, held.again, held.expected = epoch, l.class(template, r), true, ""
 	a.add(session, &held)
 	return func() {
 		if a.reservations[session] != &held {
@@ -68,9 +68,9 @@ func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, 
 	}
 }
 
-// SetAside removes a session's reservation in a member, so that it does not compete with
-// itself, until putBack is called.
-func (l *Ledger) SetAside(session, member types.UID) (putBack func()) {
+// Exclude removes a session's reservation in a member, so that it does not compete with
+// itself, until include is called.
+func (l *Ledger) Exclude(session, member types.UID) (include func()) {
 	a := l.account(member)
 	held := a.reservations[session]
 	if held == nil {
@@ -152,7 +152,7 @@ func (l *Ledger) Reset(member types.UID) {
 	}
 }
 
-// Forget removes everything about a member that has left the fleet permanently.
+// Forget removes the state of a member that was removed from the fleet permanently.
 func (l *Ledger) Forget(member types.UID) {
 	a := l.accounts[member]
 	if a == nil {
@@ -181,31 +181,31 @@ func (l *Ledger) account(member types.UID) *account {
 	return a
 }
 
-// question interns a question.
-func (l *Ledger) question(template TemplateKey, r Resources) *question {
+// class interns a request class.
+func (l *Ledger) class(template TemplateKey, r Resources) *requestClass {
 	s := newShape(r)
-	key := questionKey{template, s.key}
-	q := l.questions[key]
+	key := classKey{template, s.key}
+	q := l.classes[key]
 	if q == nil {
-		l.makeRoom()
-		q = &question{template: template, shape: s}
-		l.questions[key] = q
+		l.evictClasses()
+		q = &requestClass{template: template, shape: s}
+		l.classes[key] = q
 	}
 	return q
 }
 
-// makeRoom removes the questions without reservations, and every answer, once there are too
-// many.
-func (l *Ledger) makeRoom() {
-	if len(l.questions) < maxQuestions {
+// evictClasses removes the classes without reservations, and every evaluation, once there
+// are too many.
+func (l *Ledger) evictClasses() {
+	if len(l.classes) < maxRequestClasses {
 		return
 	}
-	for key, q := range l.questions {
+	for key, q := range l.classes {
 		if q.reservations == 0 {
-			delete(l.questions, key)
+			delete(l.classes, key)
 		}
 	}
 	for _, a := range l.accounts {
-		clear(a.answers)
+		clear(a.evaluations)
 	}
 }

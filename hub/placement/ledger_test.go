@@ -98,15 +98,15 @@ func TestLedger(t *testing.T) {
 		}, 1},
 		{"unless it was counted meanwhile", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
-			giveBack := l.ReserveAgain("s", 1, "m", desk, r)
+			restore := l.ReserveAgain("s", 1, "m", desk, r)
 			l.CountedFrom("s", 1, "m", "idle", 9)
 			l.Reported("m", 9)
-			giveBack()
+			restore()
 		}, 0},
 		{"what is given back twice is given back once", func(l *Ledger) {
-			giveBack := l.ReserveAgain("s", 1, "m", desk, r)
-			giveBack()
-			giveBack()
+			restore := l.ReserveAgain("s", 1, "m", desk, r)
+			restore()
+			restore()
 		}, 0},
 		{"an older epoch does not run again", func(l *Ledger) {
 			l.ReserveFor("s", 2, "m", desk, r)
@@ -160,13 +160,13 @@ func TestManyQuestions(t *testing.T) {
 	l := NewLedger()
 	m := member("m", 1000)
 	l.ReserveFor("held", 1, m.UID, desk, room(1, 1))
-	for i := range int64(3 * maxQuestions) {
+	for i := range int64(3 * maxRequestClasses) {
 		r := session("s")
 		r.Resources = room(i+2, 1)
 		Place(r, []Candidate{m}, l)
 	}
-	if len(l.questions) > maxQuestions || len(l.accounts[m.UID].answers) > maxQuestions {
-		t.Errorf("%d questions, %d answers remembered", len(l.questions), len(l.accounts[m.UID].answers))
+	if len(l.classes) > maxRequestClasses || len(l.accounts[m.UID].evaluations) > maxRequestClasses {
+		t.Errorf("%d questions, %d evaluations remembered", len(l.classes), len(l.accounts[m.UID].evaluations))
 	}
 	l.Release("held", 1, m.UID)
 	if l.Outstanding(m.UID) != 0 || len(l.accounts[m.UID].groups) != 0 {

@@ -50,13 +50,13 @@ func TestOverheadCountsAsAskedFor(t *testing.T) {
 		ask := func(r Resources) Request {
 			return asking(session("s"), func(s *Request) { s.Template, s.Resources = k, r })
 		}
-		got := Room(ask(cpu(n)), []Candidate{sandboxed}, overhead, 100)
-		if want := Room(ask(fat(k, n)), []Candidate{m}, asked, 100); got != want {
+		got := Slots(ask(cpu(n)), []Candidate{sandboxed}, overhead, 100)
+		if want := Slots(ask(fat(k, n)), []Candidate{m}, asked, 100); got != want {
 			t.Fatalf("room for %d with an overhead, and for %d that ask for it themselves", got, want)
 		}
 	})
 	two := []Candidate{withOverhead(member("m1", 1), Resources{corev1.ResourceCPU: 600}), member("m2", 1)}
-	if got := Room(session("s"), two, NewLedger(), 100); got != 5+8 {
+	if got := Slots(session("s"), two, NewLedger(), 100); got != 5+8 {
 		t.Errorf("room for %d, want 5 where 1.6 cpu go and 8 where 1 does", got)
 	}
 }

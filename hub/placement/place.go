@@ -17,11 +17,11 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	if q.cap != nil {
 		return Decision{Reason: v1alpha1.ReasonPolicyCap, Message: q.cap.what(q) + ": " + q.cap.remedy(q)}
 	}
-	var c contest
+	var c selection
 	for i := range candidates {
 		a := ledger.read(&candidates[i])
 		if firstFailing(q, &candidates[i], a) < 0 {
-			c.enter(q.score(&candidates[i], a), q)
+			c.add(q.score(&candidates[i], a), q)
 		}
 	}
 	if c.fits == 0 {
@@ -30,19 +30,19 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	return placed(q, c, len(candidates))
 }
 
-// contest tracks the best of the candidates that fit.
-type contest struct {
+// selection tracks the best of the candidates that fit.
+type selection struct {
 	best score
 	// fits counts the candidates that entered, peers those that differ from the best only
 	// by the strategy.
 	fits, peers int
 }
 
-func (c *contest) enter(s score, q *query) {
+func (c *selection) add(s score, q *query) {
 	c.fits++
 	order := -1
 	if c.fits > 1 {
-		order = s.compareWishes(&c.best)
+		order = s.comparePreferences(&c.best)
 	}
 	switch {
 	case order < 0:

@@ -172,7 +172,7 @@ func TestPolicyRanking(t *testing.T) {
 // Were it rescheduled, a session does not stand in its own way.
 func TestSeat(t *testing.T) {
 	seat := func(taken bool) func(*Request) {
-		return func(r *Request) { r.Seat = &Seat{Cluster: "uid-a", Taken: taken} }
+		return func(r *Request) { r.Current = &CurrentPlacement{Cluster: "uid-a", UsesCapacity: taken} }
 	}
 	spreading := func(p *v1alpha1.PlacementPolicySpec) { p.Strategy = v1alpha1.StrategySpread }
 	full := func(name string) Candidate {

@@ -83,7 +83,7 @@ func drawScene(t *rapid.T) (Request, []Candidate, *Ledger) {
 	}
 	if rapid.IntRange(0, 2).Draw(t, "seated") == 0 {
 		at := rapid.SampledFrom(candidates).Draw(t, "seat")
-		r.Seat = &Seat{Cluster: at.UID, Taken: rapid.Bool().Draw(t, "taken")}
+		r.Current = &CurrentPlacement{Cluster: at.UID, UsesCapacity: rapid.Bool().Draw(t, "taken")}
 		if rapid.Bool().Draw(t, "not counted yet") {
 			ledger.ReserveFor(r.UID, 1, at.UID, desk, r.Resources)
 		}
@@ -152,7 +152,7 @@ func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 		}
 		c := candidates[slices.IndexFunc(candidates, func(c Candidate) bool { return c.UID == d.Cluster.UID })]
 		own, caps := int32(0), r.Policy.SessionCaps
-		if r.Seat != nil && r.Seat.Cluster == c.UID {
+		if r.Current != nil && r.Current.Cluster == c.UID {
 			own = 1
 		}
 		tainted := len(c.Taints) > 0 && c.Taints[0].Effect == corev1.TaintEffectNoSchedule

@@ -11,7 +11,7 @@ import (
 // query is a request with its selectors compiled once for all candidates.
 type query struct {
 	*Request
-	question *question
+	class    *requestClass
 	strategy ranking
 	// noLimit is a resource with a request of zero, which would set no limit.
 	noLimit corev1.ResourceName
@@ -47,7 +47,7 @@ type clusterRule struct {
 func newQuery(r *Request, ledger *Ledger) *query {
 	q := &query{
 		Request:  r,
-		question: ledger.question(r.Template, r.Resources),
+		class:    ledger.class(r.Template, r.Resources),
 		strategy: leastLoaded,
 		noLimit:  r.Resources.withoutLimit(),
 	}
@@ -69,13 +69,13 @@ func newQuery(r *Request, ledger *Ledger) *query {
 	return q
 }
 
-// sits reports whether the session is already placed in the candidate.
-func (q *query) sits(c *Candidate) bool { return q.Seat != nil && q.Seat.Cluster == c.UID }
+// isCurrent reports whether the session is already placed in the candidate.
+func (q *query) isCurrent(c *Candidate) bool { return q.Current != nil && q.Current.Cluster == c.UID }
 
 // sessions returns how many sessions a candidate has, this one excluded.
 func (q *query) sessions(c *Candidate) int64 {
 	n := int64(c.Sessions)
-	if q.sits(c) {
+	if q.isCurrent(c) {
 		n--
 	}
 	return max(n, 0)

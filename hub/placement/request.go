@@ -41,17 +41,17 @@ type Request struct {
 	Refused map[types.UID]string
 	// Failover is set if the session lost its member: it may use the headroom.
 	Failover bool
-	// Seat is set to ask where a placed session would go if it were rescheduled; nil: the
+	// Current is set to compute where a placed session would be rescheduled; nil: the
 	// session is not placed.
-	Seat *Seat
+	Current *CurrentPlacement
 }
 
-// Seat is a session's current placement. The session does not compete with itself there,
+// CurrentPlacement is a session's current placement. The session does not compete with itself there,
 // and stays among members that differ only by the tie-break.
-type Seat struct {
+type CurrentPlacement struct {
 	Cluster types.UID
-	// Taken reports whether it uses capacity there; a stopped one does not.
-	Taken bool
+	// UsesCapacity reports whether the session uses capacity there; a stopped one does not.
+	UsesCapacity bool
 }
 
 // Counts are how many sessions a policy has placed that are not confirmed as stopped.
@@ -84,7 +84,8 @@ type Candidate struct {
 	// NotReady explains why it is not ready. It becomes part of sessions' conditions:
 	// nothing that changes every second belongs in it.
 	NotReady string
-	// Away is set if a member that is not ready may be again, and can confirm nothing until then.
+	// Away is set if a member is not ready but may become ready, and can confirm nothing
+	// until then.
 	Away bool
 
 	// Sessions placed there and not confirmed as stopped, including reservations.
@@ -134,8 +135,7 @@ type Verdict struct {
 	Fits bool
 	// Filter is the name of the filter that it failed, Message the reason in a sentence.
 	Filter, Message string
-	// Slots left for the request's resources, after reservations and
-	// headroom, where it fits.
+	// Slots left for the request's resources, after reservations and headroom, if it fits.
 	Slots int64
 	// Rank among those that fit, from 1.
 	Rank int

@@ -21,16 +21,16 @@ type score struct {
 	tier int
 	// policyRegion is the same for the policy's preferred regions.
 	policyRegion int
-	// others is 0 for a member that the policy prefers.
-	others int
+	// notPreferred is 0 for a member that the policy prefers.
+	notPreferred int
 	// avoided counts the PreferNoSchedule taints that are not tolerated.
 	avoided int
 	// strategy is the policy's score; lower is better.
 	strategy ratio
-	// then is the strategy's own tie-break; lower is better.
-	then int64
-	// leave is 0 for the member where the session is already placed.
-	leave int
+	// second is the strategy's own tie-break; lower is better.
+	second int64
+	// moves is 0 for the member where the session is already placed.
+	moves int
 
 	// image is 1 for a member where a usable node has the image; the strategy takes it into
 	// account.
@@ -46,37 +46,37 @@ func (q *query) score(c *Candidate, a *account) score {
 		region:       rankOf(c.Region, q.PreferredRegions),
 		tier:         q.tierOf(c),
 		policyRegion: rankOf(c.Region, q.policyRegions),
-		others:       1,
+		notPreferred: 1,
 		avoided:      countAvoided(q, c),
-		leave:        1,
+		moves:        1,
 		slots:        left,
 	}
-	if a.answer(q.question).image {
+	if a.evaluate(q.class).image {
 		s.image = 1
 	}
-	if q.sits(c) {
-		s.leave = 0
+	if q.isCurrent(c) {
+		s.moves = 0
 	}
 	if q.preferred != nil && q.preferred.Matches(labels.Set(c.Labels)) {
-		s.others = 0
+		s.notPreferred = 0
 	}
-	s.strategy, s.then = q.strategy.rank(c, q.sessions(c), left, s.image)
+	s.strategy, s.second = q.strategy.rank(c, q.sessions(c), left, s.image)
 	return s
 }
 
 // compare orders two candidates for a session. It is never 0, so that the order of the
 // input never matters.
 func (s *score) compare(t *score, session types.UID) int {
-	return cmp.Or(s.compareWishes(t), s.compareStrategy(t, session))
+	return cmp.Or(s.comparePreferences(t), s.compareStrategy(t, session))
 }
 
-// compareWishes compares by preferences, whatever the capacity.
-func (s *score) compareWishes(t *score) int {
+// comparePreferences compares by preferences, whatever the capacity.
+func (s *score) comparePreferences(t *score) int {
 	return cmp.Or(
 		cmp.Compare(s.region, t.region),
 		cmp.Compare(s.tier, t.tier),
 		cmp.Compare(s.policyRegion, t.policyRegion),
-		cmp.Compare(s.others, t.others),
+		cmp.Compare(s.notPreferred, t.notPreferred),
 		cmp.Compare(s.avoided, t.avoided),
 	)
 }
@@ -85,8 +85,8 @@ func (s *score) compareWishes(t *score) int {
 func (s *score) compareStrategy(t *score, session types.UID) int {
 	order := cmp.Or(
 		s.strategy.compare(t.strategy),
-		cmp.Compare(s.then, t.then),
-		cmp.Compare(s.leave, t.leave),
+		cmp.Compare(s.second, t.second),
+		cmp.Compare(s.moves, t.moves),
 	)
 	if order != 0 {
 		return order

@@ -10,15 +10,15 @@ func (s *score) named(q *query) []NamedScore {
 		whole("PreferredRegion", s.region),
 		whole("Overflow", s.tier),
 		whole("PolicyRegion", s.policyRegion),
-		whole("PolicyCluster", s.others),
+		whole("PolicyCluster", s.notPreferred),
 		whole("AvoidedTaints", s.avoided),
 	)
 	out = append(out, NamedScore{q.strategy.name, s.strategy.String()})
 	if second := q.strategy.second; second != "" {
-		out = append(out, NamedScore{second, strconv.FormatInt(s.then, 10)})
+		out = append(out, NamedScore{second, strconv.FormatInt(s.second, 10)})
 	}
-	if q.Seat != nil {
-		out = append(out, whole("Moves", s.leave))
+	if q.Current != nil {
+		out = append(out, whole("Moves", s.moves))
 	}
 	return append(out, NamedScore{"Hash", strconv.FormatUint(tieBreak(q.UID, s.candidate.UID), 10)})
 }

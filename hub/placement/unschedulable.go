@@ -11,9 +11,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// mendsItself are the filters whose failures pass without action, as sessions end and
+// transientFilters are the filters whose failures end without action, as sessions end and
 // agents report. The others persist until an operator or user acts.
-var mendsItself = map[string]bool{
+var transientFilters = map[string]bool{
 	reportedFilter.name:   true,
 	refusedFilter.name:    true,
 	capFilter.name:        true,
@@ -54,7 +54,7 @@ func unschedulable(q *query, candidates []Candidate, ledger *Ledger) Decision {
 
 func summary(candidates int, tallies map[string]*tally) string {
 	sorted := slices.SortedFunc(maps.Values(tallies), func(a, b *tally) int {
-		return cmp.Or(a.patience()-b.patience(), cmp.Compare(b.count, a.count), cmp.Compare(a.stage, b.stage), strings.Compare(a.lack.many, b.lack.many))
+		return cmp.Or(a.transience()-b.transience(), cmp.Compare(b.count, a.count), cmp.Compare(a.stage, b.stage), strings.Compare(a.lack.many, b.lack.many))
 	})
 	parts := make([]string, 0, len(sorted))
 	for _, t := range sorted {
@@ -73,20 +73,20 @@ func shorten(parts []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// patience returns 1 for a lack that passes with time, and 0 for others.
-func (t *tally) patience() int {
-	if mendsItself[pipeline[t.stage].name] {
+// transience returns 1 for a lack that passes with time, and 0 for others.
+func (t *tally) transience() int {
+	if transientFilters[pipeline[t.stage].name] {
 		return 1
 	}
 	return 0
 }
 
 func (t *tally) text() string {
-	words := t.lack.many
+	phrase := t.lack.many
 	if t.count == 1 {
-		words = t.lack.one
+		phrase = t.lack.one
 	}
-	return strconv.Itoa(t.count) + " " + t.lack.text(words)
+	return strconv.Itoa(t.count) + " " + t.lack.text(phrase)
 }
 
 func clusters(n int) string {

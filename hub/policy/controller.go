@@ -46,14 +46,14 @@ type Revisions interface {
 	Spec(ctx context.Context, template, revision string) (*v1alpha1.TemplateSpec, error)
 }
 
-// Placement answers where sessions would be placed.
+// Placement computes where sessions would be placed.
 type Placement interface {
 	// Misplaced counts the requests that would be placed in another member than their own
 	// now, or returns false if that cannot be determined now.
 	Misplaced(ctx context.Context, requests []placement.Request) (int, bool)
 }
 
-// Members of the fleet.
+// Members are the members of the fleet.
 type Members interface {
 	// Listen calls a function on every change of a member or of a policy's free caps.
 	Listen(func(member.Change))
@@ -86,18 +86,18 @@ var allPolicies = reconcile.Request{NamespacedName: types.NamespacedName{Name: "
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	ask := func(q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	queueUpdate := func(q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		if r.queued.CompareAndSwap(false, true) {
 			q.AddAfter(allPolicies, r.interval()/batchShare)
 		}
 	}
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	onChange := handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { ask(q) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { ask(q) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { queueUpdate(q) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { queueUpdate(q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			if relevant(e.ObjectOld, e.ObjectNew) {
-				ask(q)
+				queueUpdate(q)
 			}
 		},
 	}
@@ -106,7 +106,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PlacementPolicy{}, onChange).
 		Watches(&v1alpha1.VDISession{}, onChange).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
-			r.Members.Listen(func(member.Change) { ask(q) })
+			r.Members.Listen(func(member.Change) { queueUpdate(q) })
 			return nil
 		})).
 		WithOptions(controller.Options{RateLimiter: backoff.Limiter[reconcile.Request]()}).

@@ -198,15 +198,15 @@ func TestRequestOfAPlacedSession(t *testing.T) {
 		session("lab", "of a template that is gone", atEU, func(s *v1alpha1.VDISession) { s.Status.TemplateRevision = "r0" }),
 	)
 	h.look()
-	seats := map[string]placement.Seat{}
+	seats := map[string]placement.CurrentPlacement{}
 	for _, r := range h.fleet.asked {
 		h.Expect(r.PolicyName).To(Equal("lab"))
-		seats[r.Name] = *r.Seat
+		seats[r.Name] = *r.Current
 		if r.Name == "plain" {
 			h.Expect(r.PreferredRegions).To(Equal([]string{"us"}))
 		}
 	}
-	h.Expect(seats).To(Equal(map[string]placement.Seat{"plain": {Cluster: sessiontest.Here, Taken: true}, "idle": {Cluster: sessiontest.Here}}))
+	h.Expect(seats).To(Equal(map[string]placement.CurrentPlacement{"plain": {Cluster: sessiontest.Here, UsesCapacity: true}, "idle": {Cluster: sessiontest.Here}}))
 }
 
 func TestLargePoliciesAreSampled(t *testing.T) {

@@ -77,7 +77,7 @@ func (r *Reconciler) request(ctx context.Context, s *v1alpha1.VDISession, policy
 	}
 	req := placement.RequestFor(s, spec, s.Status.TemplateRevision, policy)
 	req.Resources = placement.ResourcesOf(s.Status.Resources)
-	req.Seat = &placement.Seat{Cluster: s.Status.Placement.ClusterUID, Taken: !s.Status.Placement.Idle}
+	req.Current = &placement.CurrentPlacement{Cluster: s.Status.Placement.ClusterUID, UsesCapacity: !s.Status.Placement.Idle}
 	return req, true
 }
 

@@ -23,42 +23,42 @@ import (
 )
 
 const (
-	// reviewLasts is how long a review is kept once it is answered, or where it
-	// can't be.
+	// reviewLasts is how long a review is kept, whether it is answered or not.
 	reviewLasts = 10 * time.Minute
-	// reviewTime is the most that is spent on trying the sessions of a review. One
-	// is answered at a time, so that however many are asked they take one core, by
-	// turns of the namespaces.
+	// reviewTime is the time limit of a review's dry run. Reviews are computed one at a
+	// time, so that however many there are they use one core, and namespaces alternate.
 	reviewTime = time.Second
 )
 
-// evaluatingPoll is how often it is looked whether the members have evaluated a template.
+// evaluatingPoll is how often to check whether the members have evaluated a template.
 const evaluatingPoll = 50 * time.Millisecond
 
 // Members of the fleet.
 type Members interface {
-	// Evaluating reports whether members have yet to report if they can run a template.
+	// Evaluating reports whether some members have not reported yet whether they can run
+	// a template.
 	Evaluating(template placement.TemplateKey) bool
 }
 
-// Placement answers where sessions would be placed.
+// Placement computes where sessions would be placed.
 type Placement interface {
 	// Review returns where sessions would be placed, and changes nothing.
-	Review(ctx context.Context, in cache.Inquiry) cache.Review
+	Review(ctx context.Context, in cache.DryRun) cache.Review
 }
 
 // Sessions is the controller of sessions.
 type Sessions interface {
-	// Rebuild must have returned before the fleet is asked.
+	// Rebuild must have returned before a review is computed.
 	Rebuild(ctx context.Context) error
-	// Preview returns what a session would ask for. The session may be changed.
+	// Preview returns the request that a session would make. The session may be changed.
 	Preview(ctx context.Context, s *v1alpha1.VDISession) (lifecycle.Preview, error)
 }
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementreviews/status,verbs=patch
 
-// Reconciler asks the fleet what a session would ask, and writes the answer into the review.
+// Reconciler computes the placement of a session as a dry run, and writes the result into
+// the review's status.
 type Reconciler struct {
 	Client  client.Client
 	Members Members
@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.drop(ctx, review)
 	}
 	if r.Clock.Since(review.CreationTimestamp.Time) > reviewLasts {
-		return ctrl.Result{}, r.drop(ctx, review) // nobody waits for it any more
+		return ctrl.Result{}, r.drop(ctx, review) // its client does not wait for it any more
 	}
 	answer, err := r.answer(ctx, review)
 	switch {
@@ -124,7 +124,7 @@ func (r *Reconciler) drop(ctx context.Context, review *v1alpha1.PlacementReview)
 	return client.IgnoreNotFound(r.Client.Delete(ctx, review, client.Preconditions{UID: &review.UID}))
 }
 
-// answer to a review; nil while members have yet to judge the template.
+// answer returns the answer to a review; nil while members have not evaluated the template yet.
 func (r *Reconciler) answer(ctx context.Context, review *v1alpha1.PlacementReview) (*v1alpha1.PlacementReviewStatus, error) {
 	count := max(review.Spec.Count, 1)
 	refused := func(reason, message string) (*v1alpha1.PlacementReviewStatus, error) {
@@ -152,13 +152,13 @@ func (r *Reconciler) answer(ctx context.Context, review *v1alpha1.PlacementRevie
 	case r.Members.Evaluating(p.Request.Template):
 		return nil, nil
 	}
-	status := r.ask(ctx, review, p)
+	status := r.dryRun(ctx, review, p)
 	status.Policy = p.Policy
 	return status, nil
 }
 
-// session that a review is about: the one of that name, or one that there might
-// be. It may be changed.
+// session returns the session of a review: the one of that name, or a hypothetical one.
+// It may be changed.
 func (r *Reconciler) session(ctx context.Context, review *v1alpha1.PlacementReview) (*v1alpha1.VDISession, error) {
 	s := &v1alpha1.VDISession{}
 	if review.Spec.Session == nil {
@@ -170,10 +170,10 @@ func (r *Reconciler) session(ctx context.Context, review *v1alpha1.PlacementRevi
 	return s, nil
 }
 
-// ask the fleet.
-func (r *Reconciler) ask(ctx context.Context, review *v1alpha1.PlacementReview, p lifecycle.Preview) *v1alpha1.PlacementReviewStatus {
+// dryRun returns the status of a review from a dry run.
+func (r *Reconciler) dryRun(ctx context.Context, review *v1alpha1.PlacementReview, p lifecycle.Preview) *v1alpha1.PlacementReviewStatus {
 	count, held := max(review.Spec.Count, 1), p.Held
-	in := cache.Inquiry{Request: p.Request, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
+	in := cache.DryRun{Request: p.Request, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
 	shared := p.UserHome && !in.DistinctUsers
 	if shared || held != nil && held.Reason == v1alpha1.ReasonSuspended {
 		in.Count = 1 // the others wait like it, or for it

@@ -16,13 +16,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/queue"
 )
 
-// maxPendingReviews is the maximum number of reviews of one namespace that are
-// queued for an answer. Those beyond it are refused, which costs one write each.
+// maxPendingReviews is the maximum number of reviews of one namespace that are queued for
+// an answer. Those beyond it are refused, which costs one write each.
 const maxPendingReviews = 100
 
-// reviewQueue is the storage of the workqueue of reviews: namespaces take turns, so
-// that those with many reviews delay the others by one review each. Within a namespace,
-// those to be refused or deleted take turns with those to be computed.
+// reviewQueue is the storage of the workqueue of reviews: namespaces alternate, so that
+// those with many reviews delay the others by one review each. Within a namespace, those
+// to be refused or deleted alternate with those to be computed.
 //
 // The zero value is ready for use.
 type reviewQueue struct {
@@ -56,8 +56,8 @@ func (q *reviewQueue) observe(o client.Object) {
 	}
 }
 
-// admit counts a review among the pending ones of its namespace, unless these are
-// as many as there may be.
+// admit counts a review among the pending ones of its namespace, unless these are at
+// their maximum.
 func (q *reviewQueue) admit(key types.NamespacedName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,28 +99,28 @@ func (q *reviewQueue) Push(item reconcile.Request) {
 	q.storage().Push(item, q.rank(item))
 }
 
-// Touch gives a queued review the rank that it has now (workqueue.Queue).
+// Touch updates the rank of a queued review (workqueue.Queue).
 func (q *reviewQueue) Touch(item reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.storage().Touch(item, q.rank(item))
 }
 
-// Len is the number of queued reviews (workqueue.Queue).
+// Len returns the number of queued reviews (workqueue.Queue).
 func (q *reviewQueue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.storage().Len()
 }
 
-// Pop returns the next review (workqueue.Queue). Its turn is charged at once: there is
-// one worker, and what it computes costs the same whatever the answer is.
+// Pop returns the next review (workqueue.Queue). It is charged at once: there is one
+// worker, and the cost does not depend on the answer.
 func (q *reviewQueue) Pop() reconcile.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var unaged time.Time // all reviews have the same priority
-	item, turn, _ := q.storage().Pop(unaged)
-	q.storage().Settle(turn, true, unaged)
+	item, dispatch, _ := q.storage().Pop(unaged)
+	q.storage().Settle(dispatch, true, unaged)
 	return item
 }
 

@@ -41,7 +41,7 @@ func (f *countingFleet) ReportedAt(types.UID) time.Time { return time.Time{} }
 
 func (f *countingFleet) Evaluating(placement.TemplateKey) bool { return f.judging }
 
-func (f *countingFleet) Review(_ context.Context, in cache.Inquiry) cache.Review {
+func (f *countingFleet) Review(_ context.Context, in cache.DryRun) cache.Review {
 	f.computed[in.Request.Namespace]++
 	return cache.Review{First: placement.Decision{Reason: v1alpha1.ReasonPlaced}, Placed: in.Count}
 }

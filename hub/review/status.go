@@ -10,14 +10,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 )
 
-// mostVerdicts are listed in a review's status.
+// mostVerdicts is the maximum number of verdicts in a review's status.
 const mostVerdicts = 256
 
-// statusOf is what the fleet says, as a review has it.
+// statusOf converts a dry run's result to a review's status.
 func statusOf(answer cache.Review) *v1alpha1.PlacementReviewStatus {
 	d := answer.First
-	if answer.Stuck != nil {
-		d = *answer.Stuck
+	if answer.Unschedulable != nil {
+		d = *answer.Unschedulable
 	}
 	verdicts := listed(answer.First.Verdicts, answer.Sessions)
 	status := &v1alpha1.PlacementReviewStatus{
@@ -32,8 +32,8 @@ func statusOf(answer cache.Review) *v1alpha1.PlacementReviewStatus {
 	return status
 }
 
-// listed are the verdicts that there is room for, in their order: those on
-// members that sessions go to before others.
+// listed returns at most mostVerdicts verdicts, in their order: those on members that get
+// sessions before others.
 func listed(verdicts []placement.Verdict, sessions map[types.UID]int) []placement.Verdict {
 	if len(verdicts) <= mostVerdicts {
 		return verdicts

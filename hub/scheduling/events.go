@@ -12,31 +12,29 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// looksPerBatch is how many pending sessions are decided on again in each batch of events, so
-// that they say what they wait for now, after an event that helps none: 100 a second.
-const looksPerBatch = 10
+// rechecksPerBatch is how many pending sessions are decided on again in each batch of
+// events, to update their reasons after an event that helps none: 100 a second.
+const rechecksPerBatch = 10
 
-// events collects what has changed of the fleet. It holds each member once, however often
-// that changes.
+// events collects changes of the fleet. It holds each member once, however often that changes.
 type events struct {
 	mu sync.Mutex
-	// seen numbers the changes.
+	// seen is the number of the last change.
 	seen uint64
 	changes
-	// some is there when there are any.
+	// some is set if there are any.
 	some signal
 }
 
-// changes of the fleet.
+// changes are the collected changes.
 type changes struct {
-	// members that may have capacity that they had not; true: by a change of the member
-	// itself.
+	// members that may have more free capacity; true: by a change of the member itself.
 	members map[types.UID]bool
-	// all pending sessions may wait for something else now.
+	// all is set if the reasons of all pending sessions may have changed.
 	all bool
-	// policies whose caps count less, by name.
+	// policies with lower counts for their caps, by name.
 	policies map[string]bool
-	// templates that a member evaluates otherwise than before.
+	// templates that a member has evaluated with another result.
 	templates map[placement.TemplateKey]bool
 }
 
@@ -46,8 +44,8 @@ func newChanges() changes {
 	return changes{members: map[types.UID]bool{}, policies: map[string]bool{}, templates: map[placement.TemplateKey]bool{}}
 }
 
-// note a change. It never blocks.
-func (n *events) note(c member.Change) {
+// record records a change. It never blocks.
+func (n *events) record(c member.Change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch c.Kind {
@@ -71,7 +69,7 @@ func (n *events) note(c member.Change) {
 	n.some.set()
 }
 
-// read takes the changes, and the number of the last.
+// read returns and removes the changes, with the number of the last.
 func (n *events) read() (changes, uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,7 +78,7 @@ func (n *events) read() (changes, uint64) {
 	return out, n.seen
 }
 
-// last is the number of the last change.
+// last returns the number of the last change.
 func (n *events) last() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,7 +89,7 @@ func (c *changes) any() bool {
 	return c.all || len(c.members) > 0 || len(c.policies) > 0 || len(c.templates) > 0
 }
 
-// add the members and policies of earlier changes for which not every class was looked up.
+// add adds the members and policies of earlier changes that not every class was evaluated for.
 func (c *changes) add(earlier changes) {
 	for m, itself := range earlier.members {
 		c.members[m] = c.members[m] || itself
@@ -99,23 +97,23 @@ func (c *changes) add(earlier changes) {
 	maps.Copy(c.policies, earlier.policies)
 }
 
-// wave is changes that every class is looked up for, batch by batch. What changes meanwhile
-// is added to it, and it starts over with the classes that were not looked up for longest.
+// wave are changes that every class is evaluated for, batch by batch. Later changes are
+// added to it, and it starts over with the classes that were evaluated longest ago.
 type wave struct {
 	changes
 	seen uint64
-	// open: there are classes that were not looked up.
+	// open is set if there are classes that were not evaluated.
 	open bool
-	// looks are the sessions to be decided on again though the changes help none.
-	looks []types.NamespacedName
+	// rechecks are the sessions to be decided on again although the changes help none.
+	rechecks []types.NamespacedName
 }
 
-// spread looks up a batch of classes for what has changed, and queues the sessions that it
-// may help. more: there is more to do.
+// spread evaluates a batch of classes for the changes, and queues the sessions that these
+// may help. It returns whether there is more to do.
 func (s *Scheduler) spread(enqueue func(types.NamespacedName)) (more bool) {
 	w := &s.wave
 	if got, seen := s.events.read(); got.any() {
-		s.correct(&got)
+		s.planRechecks(&got)
 		if w.open {
 			got.add(w.changes)
 		}
@@ -133,8 +131,8 @@ func (s *Scheduler) spread(enqueue func(types.NamespacedName)) (more bool) {
 		}
 		w.open = more
 	}
-	s.look()
-	return w.open || len(w.looks) > 0
+	s.recheck()
+	return w.open || len(w.rechecks) > 0
 }
 
 // help queues as many sessions of a class as the changes of the wave have made capacity for.
@@ -142,19 +140,19 @@ func (s *Scheduler) help(l lookup, enqueue func(types.NamespacedName)) {
 	slots, event := slotsFor(s.Cache, l.request, &s.wave.changes, l.size)
 	if slots > 0 {
 		s.mu.Lock()
-		// One more than fit, for what was computed too cautiously.
-		l.class.call(l.class.first(slots+1, s.Clock.Now()), event, s.queue)
+		// One more than fit, since the estimate is conservative.
+		l.class.requeue(l.class.first(slots+1, s.Clock.Now()), event, s.queue)
 		s.mu.Unlock()
 	}
 	for m := range l.request.Placement.Refused {
 		if _, touched := s.wave.members[m]; touched {
-			s.askAgain(l, m, enqueue)
+			s.requeueRefused(l, m, enqueue)
 		}
 	}
 }
 
-// slotsFor returns how many sessions with a request fit by what has changed, up to most, and
-// which event it was.
+// slotsFor returns how many sessions with a request fit after the changes, up to most,
+// and the event for the metric.
 func slotsFor(f Cache, r *Request, c *changes, most int64) (slots int64, event string) {
 	event = EventCapacity
 	var members []types.UID
@@ -177,16 +175,16 @@ func slotsFor(f Cache, r *Request, c *changes, most int64) (slots int64, event s
 			slots = f.ResumeSlots(in.Placement, in.Member.UID, most)
 		}
 	}
-	if (in == nil || !in.Stays) && slots < most {
+	if (in == nil || !in.Pinned) && slots < most {
 		slots += f.Slots(r.Placement, members, most-slots)
 	}
 	return slots, event
 }
 
-// askAgain enqueues sessions that a member has refused, where it has reported capacity for
-// them since: their next requests are without the refusal.
-func (s *Scheduler) askAgain(l lookup, m types.UID, enqueue func(types.NamespacedName)) {
-	slots := s.Cache.Slots(l.request.willing(m), []types.UID{m}, l.size)
+// requeueRefused enqueues sessions that a member has refused, if it has reported capacity
+// for them since: their next requests are without the refusal.
+func (s *Scheduler) requeueRefused(l lookup, m types.UID, enqueue func(types.NamespacedName)) {
+	slots := s.Cache.Slots(l.request.withoutRefusal(m), []types.UID{m}, l.size)
 	if slots == 0 {
 		return
 	}
@@ -194,55 +192,54 @@ func (s *Scheduler) askAgain(l lookup, m types.UID, enqueue func(types.Namespace
 	first := l.class.first(slots+1, s.Clock.Now())
 	s.mu.Unlock()
 	for _, e := range first {
-		if s.Willing != nil && s.Willing(e.uid, m) {
+		if s.RefusalExpired != nil && s.RefusalExpired(e.uid, m) {
 			Requeued(EventCapacity, 1)
 			enqueue(e.session)
 		}
 	}
 }
 
-// correct has pending sessions decided on again, a few in each batch, where what they say
-// that they wait for may not be so any more: all after a member came, changed, was connected
-// or went, and those of a template after a member has evaluated that again.
-func (s *Scheduler) correct(c *changes) {
+// planRechecks has pending sessions decided on again, a few in each batch, if their
+// reasons may be outdated: all after a member was added, changed, connected or removed,
+// and those of a template after a member has evaluated it again.
+func (s *Scheduler) planRechecks(c *changes) {
 	if !c.all && len(c.templates) == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	planned := map[types.NamespacedName]bool{}
-	for _, session := range s.wave.looks {
+	for _, session := range s.wave.rechecks {
 		planned[session] = true
 	}
 	for _, e := range s.sessions {
 		if e.class != nil && !planned[e.session] && (c.all || c.templates[e.request.Placement.Template]) {
-			s.wave.looks = append(s.wave.looks, e.session)
+			s.wave.rechecks = append(s.wave.rechecks, e.session)
 		}
 	}
 }
 
-// look queues the next sessions that are to be decided on again.
-func (s *Scheduler) look() {
+// recheck queues the next sessions that are to be decided on again.
+func (s *Scheduler) recheck() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(looksPerBatch, len(s.wave.looks))
-	for _, session := range s.wave.looks[:n] {
+	n := min(rechecksPerBatch, len(s.wave.rechecks))
+	for _, session := range s.wave.rechecks[:n] {
 		if e := s.sessions[session]; e != nil && e.class != nil {
-			e.class.call([]*entry{e}, EventLook, s.queue)
+			e.class.requeue([]*entry{e}, EventRecheck, s.queue)
 		}
 	}
-	s.wave.looks = s.wave.looks[n:]
+	s.wave.rechecks = s.wave.rechecks[n:]
 }
 
-// yields reports whether the capacity that has just become free is for sessions of the same
-// class that come first and are not decided on yet: then those are, and the session after
-// them.
+// yields reports whether capacity that has just become free is for earlier sessions of
+// the same class that are not decided on yet: then those are, and the session after them.
 func (s *Scheduler) yields(e *entry, r *Request) bool {
 	s.mu.Lock()
 	c, size, seen := s.pending.classes[r.class()], int64(0), s.events.last()
-	disputed := c != nil && !e.called && (c.called > 0 || c.seen < seen)
+	disputed := c != nil && !e.requeued && (c.requeued > 0 || c.seen < seen)
 	if disputed {
-		size = int64(c.line.Len())
+		size = int64(c.order.Len())
 	}
 	s.mu.Unlock()
 	if !disputed {
@@ -254,14 +251,14 @@ func (s *Scheduler) yields(e *entry, r *Request) bool {
 	if slots == 0 || s.sessions[e.session] != e || e.state != deciding || e.request != r {
 		return false
 	}
-	s.pending.join(e)
+	s.pending.add(e)
 	if e.class != c {
 		return false
 	}
 	first := c.first(slots, s.Clock.Now())
 	c.seen = seen
-	c.call(first, EventCapacity, s.queue)
-	if c.called == 0 || slices.Contains(first, e) {
+	c.requeue(first, EventCapacity, s.queue)
+	if c.requeued == 0 || slices.Contains(first, e) {
 		return false
 	}
 	s.settle(e, false)

@@ -82,7 +82,7 @@ func TestWhatQueuesWhom(t *testing.T) {
 	}
 	idleHere := func(stays bool) func(*Request) {
 		return func(r *Request) {
-			r.Resume = &Resume{Placement: r.Placement, Member: v1alpha1.ClusterRef{Name: "here", UID: here}, Stays: stays}
+			r.Resume = &Resume{Placement: r.Placement, Member: v1alpha1.ClusterRef{Name: "here", UID: here}, Pinned: stays}
 		}
 	}
 	refusedBy := func(m types.UID) func(*Request) {
@@ -115,7 +115,7 @@ func TestWhatQueuesWhom(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := &slots{free: map[types.UID]map[string]int64{}}
 			l := newLine(t, f)
-			l.Willing = func(types.UID, types.UID) bool { return c.willing }
+			l.RefusalExpired = func(types.UID, types.UID) bool { return c.willing }
 			l.wait(c.request)
 			c.free(f)
 			if got := len(l.called(c.change)) > 0; got != c.queued {
@@ -133,7 +133,7 @@ func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 	}
 	l.Wait(types.NamespacedName{Namespace: "desktops", Name: "home"}, "home", request("home", "ann", "t0").Rank, v1alpha1.ReasonHomeInUse)
 	look := func(c member.Change) (n, batches int) {
-		l.events.note(c)
+		l.events.record(c)
 		for more := true; more; batches++ {
 			more = l.spread(l.enqueue)
 			n += l.active.Len()
@@ -145,7 +145,7 @@ func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 		t.Errorf("%d are decided on again after a report of capacity", n)
 	}
 	if n, batches := look(member.Change{Kind: member.MemberChanged, Member: "here", UID: here}); n != 250 || batches != 25 {
-		t.Errorf("%d are decided on again in %d batches, want all 250, %d in each", n, batches, looksPerBatch)
+		t.Errorf("%d are decided on again in %d batches, want all 250, %d in each", n, batches, rechecksPerBatch)
 	}
 	if n, _ := look(member.Change{Kind: member.MemberConnected, Member: "here", UID: here}); n != 250 {
 		t.Errorf("%d are decided on again after a member was connected, want all 250", n)
@@ -274,7 +274,7 @@ func BenchmarkEvent(b *testing.B) {
 			b.ResetTimer()
 			called := 0
 			for range b.N {
-				l.events.note(capacityIn(here))
+				l.events.record(capacityIn(here))
 				s.spread(enqueue)
 				b.StopTimer()
 				called += s.active.Len()

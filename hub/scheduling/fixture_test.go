@@ -199,7 +199,7 @@ func (l *line) placed(r *Request) {
 // called are the sessions that changes of the fleet have queued again.
 func (l *line) called(changes ...member.Change) []string {
 	for _, c := range changes {
-		l.events.note(c)
+		l.events.record(c)
 	}
 	l.enqueued = nil
 	for l.spread(l.enqueue) {
@@ -221,7 +221,7 @@ func (l *line) dismiss() {
 	for _, e := range l.sessions {
 		if e.state == queued {
 			l.active.Remove(e)
-			e.class.uncall(e, l.queue)
+			e.class.requeueDone(e, l.queue)
 			e.state = waiting
 		}
 	}

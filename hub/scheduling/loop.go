@@ -20,7 +20,7 @@ func (s *Scheduler) Start(ctx context.Context, q workqueue.TypedRateLimitingInte
 	s.mu.Lock()
 	s.controller = q
 	s.mu.Unlock()
-	s.Members.Listen(s.events.note)
+	s.Members.Listen(s.events.record)
 	go s.run(ctx, s.Enqueue)
 	return nil
 }
@@ -51,8 +51,8 @@ func (s *Scheduler) run(ctx context.Context, enqueue func(types.NamespacedName))
 	}
 }
 
-// Step decides on the next session. It reports whether there was one, and no more answers
-// wait for their write than may.
+// Step decides on the next session. It returns false if there is none, or if too many
+// answers are not written yet.
 func (s *Scheduler) Step(enqueue func(types.NamespacedName)) bool {
 	e, req := s.pop()
 	if e == nil {
@@ -68,22 +68,22 @@ func (s *Scheduler) Step(enqueue func(types.NamespacedName)) bool {
 	return true
 }
 
-// pop returns the session whose turn it is, and its request; nil: there is none.
+// pop returns the next session, and its request; nil: there is none.
 func (s *Scheduler) pop() (*entry, *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unwritten >= maxUnwritten {
 		return nil, nil
 	}
-	e, turn, ok := s.active.Pop(s.Clock.Now())
+	e, dispatch, ok := s.active.Pop(s.Clock.Now())
 	if !ok {
 		return nil, nil
 	}
-	e.state, e.turn = deciding, turn
+	e.state, e.dispatch = deciding, dispatch
 	return e, e.request
 }
 
-// decide asks the fleet.
+// decide returns the cache's decision on a request.
 func decide(f Cache, r *Request) Answer {
 	if lost := r.Failover; lost != nil {
 		d, v := f.Failover(r.Placement, lost.Session, lost.From, r.Epoch)
@@ -95,12 +95,12 @@ func decide(f Cache, r *Request) Answer {
 	}
 	d, away := f.Resume(in.Placement, in.Member, in.Epoch, in.Run)
 	a := Answer{Decision: d}
-	if d.Placed || d.Reason == v1alpha1.ReasonHubRestored || away || in.Stays {
+	if d.Placed || d.Reason == v1alpha1.ReasonHubRestored || away || in.Pinned {
 		return a
 	}
 	other := f.Place(r.Placement, r.Epoch)
 	if other.Placed && other.Cluster.UID == in.Member.UID {
-		// Capacity has just become free where it is.
+		// Capacity has just become free in its member.
 		f.Release(r.Placement.UID)
 		a.Decision, _ = f.Resume(in.Placement, in.Member, in.Epoch, in.Run)
 		return a
@@ -109,8 +109,8 @@ func decide(f Cache, r *Request) Answer {
 	return a
 }
 
-// conclude notes the answer to a request. It reports whether the session's controller is to
-// have it: one that asked, or one to which it says something else than before.
+// conclude records the answer to a request. It reports whether to enqueue the session:
+// its controller awaits the answer, or the answer differs from the last.
 func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,26 +120,26 @@ func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
 		}
 		return false
 	}
-	news := e.wanted
-	e.wanted = false
-	e.class.uncall(e, s.queue)
+	notify := e.awaited
+	e.awaited = false
+	e.class.requeueDone(e, s.queue)
 	if !a.reserved() {
 		s.settle(e, false)
 	}
 	if a.pending(r) {
-		s.pending.join(e)
-		if a.Crowd = ""; e.class == nil {
-			a.Crowd = s.pending.crowd(e)
+		s.pending.add(e)
+		if a.ClassLimit = ""; e.class == nil {
+			a.ClassLimit = s.pending.limit(e)
 		}
-		news = news || !a.says(&e.answer)
+		notify = notify || !a.sameText(&e.answer)
 		reason := r.Reason
 		if reason == "" {
 			reason = a.Reason
 		}
-		s.rest(e, reason)
+		s.wait(e, reason)
 	}
 	e.answer = a
-	if !news && a.pending(r) {
+	if !notify && a.pending(r) {
 		return false
 	}
 	e.state = answered

@@ -168,7 +168,7 @@ func TestPendingSessionIsRecheckedAfterAsLongAgain(t *testing.T) {
 func TestResume(t *testing.T) {
 	in := func(stays bool) func(*Request) {
 		return func(r *Request) {
-			r.Resume = &Resume{Placement: r.Placement, Member: v1alpha1.ClusterRef{Name: "here", UID: here}, Epoch: 1, Run: 2, Stays: stays}
+			r.Resume = &Resume{Placement: r.Placement, Member: v1alpha1.ClusterRef{Name: "here", UID: here}, Epoch: 1, Run: 2, Pinned: stays}
 		}
 	}
 	room := map[types.UID]map[string]int64{there: {"browser": 1}}

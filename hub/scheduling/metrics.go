@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Events that queue pending sessions again, as the metric has them.
+// Events that queue pending sessions again, by their labels in the metric.
 const (
 	EventCapacity = "capacity"
 	EventMember   = "member"
@@ -17,7 +17,7 @@ const (
 	EventTemplate = "template"
 	EventHome     = "home"
 	EventDrain    = "drain"
-	EventLook     = "look"
+	EventRecheck  = "look"
 )
 
 var (
@@ -41,12 +41,12 @@ func init() { metrics.Registry.MustRegister(requeued, collector) }
 // Requeued counts pending sessions that an event has queued again.
 func Requeued(event string, sessions int) { requeued.WithLabelValues(event).Add(float64(sessions)) }
 
-// schedulerCollector reports the sessions that wait as they are when it is asked.
+// schedulerCollector reports the waiting sessions at each scrape.
 type schedulerCollector struct {
 	of atomic.Pointer[Scheduler]
 }
 
-// Describe sends what may be collected (prometheus.Collector).
+// Describe sends the descriptions (prometheus.Collector).
 func (c *schedulerCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{waitingSessions, waitingClasses, waitingOldest, queueDepth} {
 		out <- d
@@ -79,8 +79,8 @@ func (c *schedulerCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(settled), "settled")
 }
 
-// Waiting counts the sessions that wait and say so, by reason, and returns since when the
-// first of them waits; zero: none does.
+// Waiting counts the waiting sessions, by reason, and returns since when the first of
+// them waits; zero: none does.
 func (s *Scheduler) Waiting() (reasons map[string]int, oldest time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,38 +10,39 @@ import (
 )
 
 const (
-	// classesPerUser and classesPerNamespace are how many distinct requests of a user in a
-	// namespace, and of a namespace, are looked up at every event. A session beyond is only
-	// decided on again by time.
+	// classesPerUser and classesPerNamespace are how many distinct requests of a user in
+	// a namespace, and of a namespace, are evaluated at every event. A session beyond is
+	// only decided on again by time.
 	classesPerUser      = 16
 	classesPerNamespace = 512
-	// classesPerBatch bounds how often one batch of events takes the fleet's lock.
+	// classesPerBatch bounds how often one batch of events acquires the fleet's lock.
 	classesPerBatch = 256
 )
 
-// pending are the sessions that no member takes, by class.
+// pending holds the pending sessions, by class.
 type pending struct {
 	classes map[string]*class
-	// perUser and perNamespace count the classes that they began.
+	// perUser and perNamespace count the classes by the user and namespace of their first
+	// session.
 	perUser, perNamespace map[string]int
-	// wave numbers the events that the classes are looked up for.
+	// wave is the number of the current wave.
 	wave uint64
 }
 
-// class of pending sessions that ask for the same.
+// class is an equivalence class of pending sessions: their requests fit in the same members.
 type class struct {
 	key string
-	// namespace and user of the session that began it.
+	// namespace and user of its first session.
 	namespace, user string
-	// wave that it was last looked up for, and events it was last asked after.
+	// wave and seen are the wave and the change that it was last evaluated for.
 	wave, seen uint64
-	// request as one of them asked it last.
+	// request is the last one of any of its sessions.
 	request *Request
-	// line is their order.
-	line *queue.Queue[*entry]
-	// called is the number of its sessions that an event has queued and that are not decided
-	// on yet; yielding are those that let them go first.
-	called   int
+	// order of its sessions.
+	order *queue.Queue[*entry]
+	// requeued is the number of its sessions that an event has queued and that are not
+	// decided on yet; yielding are those that are decided on after them.
+	requeued int
 	yielding []*entry
 }
 
@@ -49,44 +50,43 @@ func newPending() pending {
 	return pending{classes: map[string]*class{}, perUser: map[string]int{}, perNamespace: map[string]int{}}
 }
 
-// touch keeps a session's rank in its class.
+// touch updates a session's rank in its class.
 func (c *class) touch(e *entry) {
 	if c != nil {
-		c.line.Touch(e, e.rank)
+		c.order.Touch(e, e.rank)
 	}
 }
 
-// decide notes that a session does not wait for others of its class any more.
-func (c *class) decide(e *entry) {
+// stopYielding records that a session does not wait for others of its class any more.
+func (c *class) stopYielding(e *entry) {
 	if c != nil {
 		c.yielding = slices.DeleteFunc(c.yielding, func(other *entry) bool { return other == e })
 	}
 }
 
-// join puts a session into the class of its request, unless its user or namespace has too
-// many.
-func (p *pending) join(e *entry) {
+// add adds a session to the class of its request, unless its user or namespace has too many.
+func (p *pending) add(e *entry) {
 	if e.class == nil {
 		e.class = p.classOf(e)
 	}
 	if e.class != nil {
 		e.class.request = e.request
-		e.class.line.Push(e, e.rank)
+		e.class.order.Push(e, e.rank)
 	}
 }
 
-// classOf returns the class of a session's request, which is begun if need be; nil: there are
-// too many.
+// classOf returns the class of a session's request, and creates it if necessary; nil:
+// there are too many.
 func (p *pending) classOf(e *entry) *class {
 	key := e.request.class()
 	if c := p.classes[key]; c != nil {
 		return c
 	}
-	if p.crowd(e) != "" {
+	if p.limit(e) != "" {
 		return nil
 	}
 	c := &class{
-		key: key, namespace: e.rank.Namespace, user: e.rank.Namespace + "/" + e.rank.User, wave: p.wave, line: queue.New[*entry](),
+		key: key, namespace: e.rank.Namespace, user: e.rank.Namespace + "/" + e.rank.User, wave: p.wave, order: queue.New[*entry](),
 	}
 	p.classes[key] = c
 	p.perUser[c.user]++
@@ -94,9 +94,9 @@ func (p *pending) classOf(e *entry) *class {
 	return c
 }
 
-// crowd says who has as many distinct requests as are looked up, with how many; empty:
-// neither the session's user nor its namespace.
-func (p *pending) crowd(e *entry) string {
+// limit describes the limit of distinct requests that the session's user or namespace has
+// reached; empty: none.
+func (p *pending) limit(e *entry) string {
 	namespace, user := e.rank.Namespace, e.rank.User
 	switch {
 	case p.perUser[namespace+"/"+user] >= classesPerUser:
@@ -107,16 +107,16 @@ func (p *pending) crowd(e *entry) string {
 	return ""
 }
 
-// leave takes a session out of its class. A class that is empty is forgotten.
-func (p *pending) leave(e *entry) {
+// remove removes a session from its class, and the class if it is then empty.
+func (p *pending) remove(e *entry) {
 	c := e.class
 	if c == nil {
 		return
 	}
 	e.class = nil
-	c.line.Remove(e)
-	c.decide(e)
-	if c.line.Len() > 0 {
+	c.order.Remove(e)
+	c.stopYielding(e)
+	if c.order.Len() > 0 {
 		return
 	}
 	delete(p.classes, c.key)
@@ -124,22 +124,22 @@ func (p *pending) leave(e *entry) {
 	uncount(p.perNamespace, c.namespace)
 }
 
-// uncount takes one off, and forgets who has none.
+// uncount decrements a count, and removes it at zero.
 func uncount(counts map[string]int, of string) {
 	if counts[of]--; counts[of] <= 0 {
 		delete(counts, of)
 	}
 }
 
-// lookup is a class to be looked up: what it asks, and how many sessions it has.
+// lookup is a class to be evaluated: its request, and how many sessions it has.
 type lookup struct {
 	class   *class
 	request *Request
 	size    int64
 }
 
-// due returns classes that were not looked up for a wave: those that were not for longest,
-// and at most as many as a batch takes. more: there are others.
+// due returns classes that were not evaluated for a wave, at most classesPerBatch, those
+// that were evaluated longest ago; more reports whether there are others.
 func (p *pending) due(wave, seen uint64) (out []lookup, more bool) {
 	var due []*class
 	for _, c := range p.classes {
@@ -153,24 +153,24 @@ func (p *pending) due(wave, seen uint64) (out []lookup, more bool) {
 	}
 	for _, c := range due {
 		c.wave, c.seen = wave, seen
-		out = append(out, lookup{c, c.request, int64(c.line.Len())})
+		out = append(out, lookup{c, c.request, int64(c.order.Len())})
 	}
 	return out, more
 }
 
-// first returns the first n of a class, whose order stays as it is.
+// first returns the first n of a class, and keeps the order.
 func (c *class) first(n int64, now time.Time) []*entry {
-	return c.line.First(int(min(n, int64(c.line.Len()))), now)
+	return c.order.First(int(min(n, int64(c.order.Len()))), now)
 }
 
-// call queues pending sessions of the class again, because an event may help them.
-func (c *class) call(sessions []*entry, event string, queue func(*entry)) {
+// requeue queues pending sessions of the class again, because an event may help them.
+func (c *class) requeue(sessions []*entry, event string, queue func(*entry)) {
 	for _, e := range sessions {
 		switch e.state {
 		case waiting:
 			Requeued(event, 1)
-			e.called = true
-			c.called++
+			e.requeued = true
+			c.requeued++
 			queue(e)
 		case answered:
 			e.outdated = true // it is queued once its controller has the answer
@@ -178,14 +178,14 @@ func (c *class) call(sessions []*entry, event string, queue func(*entry)) {
 	}
 }
 
-// uncall notes that a session that was called is decided on, or is not to be any more. Once
-// all of a class are, those that let them go first are queued.
-func (c *class) uncall(e *entry, queue func(*entry)) {
-	if !e.called {
+// requeueDone records that a requeued session is decided on, or is no longer to be. Once
+// all of a class are, those that yield to them are queued.
+func (c *class) requeueDone(e *entry, queue func(*entry)) {
+	if !e.requeued {
 		return
 	}
-	e.called = false
-	if c.called--; c.called > 0 {
+	e.requeued = false
+	if c.requeued--; c.requeued > 0 {
 		return
 	}
 	for _, other := range c.yielding {

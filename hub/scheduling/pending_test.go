@@ -43,12 +43,12 @@ func TestBatchOfEventsTakesTheLockAFewTimes(t *testing.T) {
 		l.wait(distinct(fmt.Sprint("s", i), fmt.Sprint("ns", i%50), fmt.Sprint("user", i/classesPerUser), i))
 	}
 	f.lookups, f.of = 0, nil
-	l.events.note(capacityIn(here))
+	l.events.record(capacityIn(here))
 	if more := l.spread(l.enqueue); !more || f.lookups != classesPerBatch {
 		t.Fatalf("the first batch took %d lookups, more: %v", f.lookups, more)
 	}
 	// Something else changes before all were looked up: all are, for both.
-	l.events.note(capacityIn(there))
+	l.events.record(capacityIn(there))
 	batches := 1
 	for l.spread(l.enqueue) {
 		batches++
@@ -78,15 +78,15 @@ func TestRequestsBeyondTheBoundAreRecheckedAndSaySo(t *testing.T) {
 	beyond := distinct("beyond", "desktops", "ann", classesPerUser)
 	l.wait(beyond)
 	a, _ := l.ask(beyond)
-	if want := "16 distinct requests of user ann in namespace desktops"; a.Crowd != want || a.Again <= 0 || a.Again > DefaultRecheckAfter {
-		t.Errorf("crowded out by %q, rechecked after %s", a.Crowd, a.Again)
+	if want := "16 distinct requests of user ann in namespace desktops"; a.ClassLimit != want || a.Again <= 0 || a.Again > DefaultRecheckAfter {
+		t.Errorf("crowded out by %q, rechecked after %s", a.ClassLimit, a.Again)
 	}
 	for name, r := range map[string]*Request{
 		"one that asks what another asks": distinct("same", "desktops", "ann", 0), "another user's": distinct("other", "desktops", "ben", 1),
 	} {
 		l.wait(r)
-		if a, _ := l.ask(r); a.Crowd != "" {
-			t.Errorf("%s is crowded out by %q", name, a.Crowd)
+		if a, _ := l.ask(r); a.ClassLimit != "" {
+			t.Errorf("%s is crowded out by %q", name, a.ClassLimit)
 		}
 	}
 	f.free[here]["browser"] = 1
@@ -125,7 +125,7 @@ func TestFreedCapacityGoesToThoseThatComeFirst(t *testing.T) {
 				l.wait(request(fmt.Sprint("burst", i), "ann", "browser"))
 			}
 			f.free[here]["browser"] = 1
-			l.events.note(capacityIn(here))
+			l.events.record(capacityIn(here))
 			if c.spread {
 				l.spread(l.enqueue)
 			}

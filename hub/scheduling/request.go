@@ -17,82 +17,80 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/queue"
 )
 
-// Request is what a session asks of the fleet.
+// Request is a session's request for placement.
 type Request struct {
 	Session types.NamespacedName
-	// Rank of the session among those that wait.
+	// Rank of the session in the queue.
 	Rank queue.Rank
-	// Placement asks for a member that fits, and Epoch is the placement's if there is one.
+	// Placement is the request for a member, and Epoch that of the placement if there is one.
 	Placement placement.Request
 	Epoch     int64
-	// Resume asks for the member where the session is idle before it asks for another; nil:
-	// it is placed nowhere.
+	// Resume is set to try the member where the session is idle before others; nil: it is
+	// not placed.
 	Resume *Resume
-	// Failover asks on behalf of a session whose member is lost; nil: it is not.
+	// Failover is set for a session of a lost member.
 	Failover *Failover
-	// Reason that the session gives while it is pending; empty: that of the decision.
+	// Reason of the session's condition while it is pending; empty: that of the decision.
 	Reason string
 }
 
-// Resume asks to run a session again in the member where it is idle.
+// Resume is a request to run a session again in the member where it is idle.
 type Resume struct {
-	// Placement asks for capacity in that member.
+	// Placement is the request for capacity in that member.
 	Placement placement.Request
 	Member    v1alpha1.ClusterRef
 	// Epoch that the session has there, and its next run.
 	Epoch, Run int64
-	// Stays: it goes to no other member.
-	Stays bool
+	// Pinned is set if no other member may be tried.
+	Pinned bool
 }
 
-// Failover asks for another member than the lost one.
+// Failover is a request for another member than the lost one.
 type Failover struct {
 	Session failover.Session
 	From    types.UID
 }
 
-// Answer to a request.
+// Answer is the result of a request.
 type Answer struct {
 	// Decision on the request; of a resume, the one on the member where the session is.
 	placement.Decision
-	// Other is the decision on another member, where a resume asked for one; nil: it was not
-	// asked for.
+	// Other is the decision on another member, if a resume tried one; nil: it did not.
 	Other *placement.Decision
 	// Verdict on a failover.
 	Verdict failover.Verdict
-	// Crowd says how many other requests of the same user or namespace are pending, where
-	// there are so many that this one is only decided on again by time; empty: there are not.
-	Crowd string
-	// Again is when to ask again at the latest; zero: at the next event.
+	// ClassLimit describes the limit of distinct requests of the user or namespace, if it
+	// is reached, so that this one is only decided on again by time; empty: it is not.
+	ClassLimit string
+	// Again is after what time to retry at the latest; zero: at the next event.
 	Again time.Duration
 }
 
 // reserved reports whether capacity was reserved for the answer.
 func (a *Answer) reserved() bool { return a.Placed || a.Other != nil && a.Other.Placed }
 
-// says reports whether two answers have the same reasons and messages.
-func (a *Answer) says(b *Answer) bool {
-	if a.Reason != b.Reason || a.Message != b.Message || a.Crowd != b.Crowd || a.Verdict.Message != b.Verdict.Message || (a.Other == nil) != (b.Other == nil) {
+// sameText reports whether two answers have the same reasons and messages.
+func (a *Answer) sameText(b *Answer) bool {
+	if a.Reason != b.Reason || a.Message != b.Message || a.ClassLimit != b.ClassLimit || a.Verdict.Message != b.Verdict.Message || (a.Other == nil) != (b.Other == nil) {
 		return false
 	}
 	return a.Other == nil || a.Other.Message == b.Other.Message
 }
 
-// pending reports whether the session is to wait until something changes.
+// pending reports whether the session waits until something changes.
 func (a *Answer) pending(r *Request) bool {
 	return !a.reserved() && (r.Failover == nil || a.Verdict.Due && a.Verdict.Wait == 0)
 }
 
-// same reports whether the answer to one request is one to the other.
+// same reports whether an answer to one request is valid for the other.
 func (r *Request) same(other *Request) bool {
 	return r.Epoch == other.Epoch && r.Reason == other.Reason &&
 		equality.Semantic.DeepEqual(&r.Placement, &other.Placement) &&
 		equality.Semantic.DeepEqual(r.Resume, other.Resume) && equality.Semantic.DeepEqual(r.Failover, other.Failover)
 }
 
-// class is the same for requests that are answered alike: of what is asked, all that
-// decides whether it fits, and nothing that decides where. Who asks belongs to it only
-// where the policy counts by users.
+// class returns the key of the request's equivalence class: all that decides whether it fits,
+// and nothing that decides where. It includes the user only if the policy has a cap per user.
 func (r *Request) class() string {
 	p := &r.Placement
 	var b strings.Builder
@@ -120,14 +118,14 @@ func (r *Request) class() string {
 		fmt.Fprintf(&b, " not %q", slices.Sorted(maps.Keys(p.Refused)))
 	}
 	if r.Resume != nil {
-		fmt.Fprintf(&b, " idle in %q %t", r.Resume.Member.UID, r.Resume.Stays)
+		fmt.Fprintf(&b, " idle in %q %t", r.Resume.Member.UID, r.Resume.Pinned)
 	}
 	fmt.Fprintf(&b, " failover %t", p.Failover)
 	return b.String()
 }
 
-// willing is the request without the refusal of one member.
-func (r *Request) willing(member types.UID) placement.Request {
+// withoutRefusal returns the request without the refusal of one member.
+func (r *Request) withoutRefusal(member types.UID) placement.Request {
 	req := r.Placement
 	req.Refused = maps.Clone(req.Refused)
 	delete(req.Refused, member)

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// DefaultRecheckAfter is when a pending session is decided on again though nothing has
-	// happened that could help; then after as long again as it has waited by then.
+	// DefaultRecheckAfter is after what time a pending session is decided on again
+	// without an event; then whenever its wait has doubled.
 	DefaultRecheckAfter = 30 * time.Second
 	// RecheckAtMost is the longest time between two such decisions.
 	RecheckAtMost = 5 * time.Minute
@@ -33,33 +33,33 @@ type Cache interface {
 	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
 	// Resume decides and reserves in one step for a session that is to run again in the
-	// member where it is placed; away: that is to be waited for.
+	// member where it is placed; away reports whether to wait for that member.
 	Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool)
-	// Failover decides and reserves in one step for a session whose member is lost. Where the
-	// decision is not Placed, the verdict says when to ask again, and why.
+	// Failover decides and reserves in one step for a session whose member is lost. If the
+	// decision is not Placed, the verdict has the time of the next try, and the reason.
 	Failover(req placement.Request, session failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict)
-	// Release gives back what was reserved for a session last, unless it was written.
+	// Release releases the last reservation of a session, unless it was written.
 	Release(session types.UID)
-	// Slots returns how many more sessions with a request fit in some members, nil: in all,
-	// and ResumeSlots how many that are idle in one may run there again, up to most.
+	// Slots returns how many more sessions with a request fit in some members, nil: in all, and
+	// ResumeSlots how many idle ones of a member may run there again, up to most.
 	Slots(req placement.Request, members []types.UID, most int64) int64
 	ResumeSlots(req placement.Request, member types.UID, most int64) int64
 }
 
-// Members of the fleet.
+// Members are the members of the fleet.
 type Members interface {
 	// Listen calls the listener on every change of a member.
 	Listen(listener func(member.Change))
 }
 
-// Options of a Scheduler.
+// Options are the options of a Scheduler.
 type Options struct {
 	Cache   Cache
 	Members Members
 	Clock   clock.PassiveClock
-	// Willing reports whether a member that has refused a session has reported capacity
-	// since, so that it may be asked again. It must not block.
-	Willing func(session, member types.UID) bool
+	// RefusalExpired reports whether a member that has refused a session has reported
+	// capacity since, so that it may be tried again. It must not block.
+	RefusalExpired func(session, member types.UID) bool
 	// RecheckAfter; zero: DefaultRecheckAfter.
 	RecheckAfter time.Duration
 }
@@ -77,7 +77,7 @@ type Scheduler struct {
 	// active are the sessions to decide on.
 	active  *queue.Queue[*entry]
 	pending pending
-	// wave is the loop's alone.
+	// wave is used by the loop alone.
 	wave wave
 	// controller's queue of sessions; nil: the scheduler is not started.
 	controller workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -98,7 +98,7 @@ func New(o Options) *Scheduler {
 	return s
 }
 
-// state of a session's request.
+// state is the state of a session's request.
 type state int
 
 const (
@@ -106,42 +106,44 @@ const (
 	waiting state = iota
 	// queued to be decided on.
 	queued
-	// deciding: it is in the loop's hands.
+	// deciding: the loop decides on it.
 	deciding
 	// answered, and the session is enqueued for its controller.
 	answered
-	// taken: the controller has the answer, and writes it.
-	taken
+	// writing: the controller has the answer, and writes it.
+	writing
 )
 
-// entry is one session that waits.
+// entry is a waiting session.
 type entry struct {
 	session types.NamespacedName
 	uid     types.UID
 	rank    queue.Rank
 	state   state
-	// request as it was asked last; nil: the session waits for something else than capacity.
+	// request is the last one; nil: the session does not wait for capacity.
 	request *Request
 	answer  Answer
-	// turn of the decision, until it is settled.
-	turn queue.Turn
-	// class of the request among those that are pending; nil: it is not, or it is crowded out.
+	// dispatch of the decision, until it is settled.
+	dispatch queue.Dispatch
+	// class of the pending request; nil: it is not pending, or there are too many classes.
 	class *class
-	// called: an event has queued it. wanted: its controller waits for the answer.
-	called, wanted bool
-	// outdated: an event may help since the answer, which its controller does not have yet.
+	// requeued is set if an event has queued it, awaited if its controller waits for the
+	// answer.
+	requeued, awaited bool
+	// outdated is set if an event may help since the answer, which its controller does
+	// not have yet.
 	outdated bool
-	// asked: its controller has asked in the pass that is going on.
-	asked bool
-	// reason for which it waits, empty until a decision gives one, and since when.
+	// requested is set if its controller has made a request in the current pass.
+	requested bool
+	// reason for which it waits, empty until there is a decision, and since when.
 	reason string
 	since  time.Time
 	// recheck is when it is decided on again by time.
 	recheck time.Time
 }
 
-// Decide returns the answer to a request. Not ok: there is none yet; the session is enqueued
-// once there is, and its controller decides nothing until then.
+// Decide returns the answer to a request. It returns false if there is none yet; the
+// session is enqueued once there is, and its controller decides nothing until then.
 func (s *Scheduler) Decide(req *Request) (a Answer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,43 +151,43 @@ func (s *Scheduler) Decide(req *Request) (a Answer, ok bool) {
 	if e.request != nil && e.request.same(req) {
 		switch now := s.Clock.Now(); {
 		case e.state == answered:
-			return s.take(e), true
+			return s.deliver(e), true
 		case e.state == waiting && now.Before(e.recheck):
 			a := e.answer
 			a.Again = e.recheck.Sub(now)
 			return a, true
 		case e.state == queued || e.state == deciding:
 			s.active.Touch(e, e.rank)
-			e.wanted = true
+			e.awaited = true
 			return Answer{}, false
 		}
 	}
 	s.withdraw(e)
 	if e.class != nil && (e.request == nil || e.class.key != req.class()) {
-		s.pending.leave(e)
+		s.pending.remove(e)
 	}
-	e.request, e.wanted = req, true
+	e.request, e.awaited = req, true
 	s.queue(e)
 	return Answer{}, false
 }
 
-// Wait notes that a session waits for something else than capacity, for a reason. It returns
-// when to look at it again at the latest.
+// Wait records that a session waits for a reason other than capacity. It returns after
+// what time to reconcile it again at the latest.
 func (s *Scheduler) Wait(session types.NamespacedName, uid types.UID, rank queue.Rank, reason string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entry(session, uid, rank)
 	if e.request != nil {
 		s.withdraw(e)
-		s.pending.leave(e)
+		s.pending.remove(e)
 		e.request, e.reason = nil, ""
 	}
-	return s.rest(e, reason)
+	return s.wait(e, reason)
 }
 
-// Done ends a pass of a session's controller: placed is whether it has written a placement
-// that was decided on, and err what kept it from writing. A session that has not asked in a
-// pass that went well does not wait any more.
+// Done ends a pass of a session's controller: placed reports whether it has written a
+// placement that was decided on, and err is the error of the write. A session that has
+// made no request in a successful pass does not wait any more.
 func (s *Scheduler) Done(session types.NamespacedName, placed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,24 +195,24 @@ func (s *Scheduler) Done(session types.NamespacedName, placed bool, err error) {
 	if e == nil {
 		return
 	}
-	now, asked := s.Clock.Now(), e.asked
-	e.asked = false
+	now, requested := s.Clock.Now(), e.requested
+	e.requested = false
 	switch {
-	case e.state == taken:
+	case e.state == writing:
 		if placed && e.class != nil {
-			e.class.line.Charge(e.rank, now)
+			e.class.order.Charge(e.rank, now)
 		}
 		s.settle(e, placed)
 		s.unwritten--
 		s.work.set()
 		s.forget(e)
-	case !asked && (err == nil || e.state == answered):
+	case !requested && (err == nil || e.state == answered):
 		s.withdraw(e)
 		s.forget(e)
 	}
 }
 
-// Forget drops a session that is to be placed no more.
+// Forget removes a session that is no longer to be placed.
 func (s *Scheduler) Forget(session types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +233,7 @@ func (s *Scheduler) Enqueue(session types.NamespacedName) {
 	}
 }
 
-// Pending returns the sessions whose pending request is one of those.
+// Pending returns the sessions with a pending request that of accepts.
 func (s *Scheduler) Pending(of func(*Request) bool) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,8 +246,8 @@ func (s *Scheduler) Pending(of func(*Request) bool) []types.NamespacedName {
 	return out
 }
 
-// entry returns the record of a session that asks now. The caller holds the lock, as for
-// all below.
+// entry returns the record of a session that makes a request now. The caller holds the
+// lock, as for all below.
 func (s *Scheduler) entry(session types.NamespacedName, uid types.UID, rank queue.Rank) *entry {
 	e := s.sessions[session]
 	if e != nil && e.uid != uid {
@@ -257,22 +259,22 @@ func (s *Scheduler) entry(session types.NamespacedName, uid types.UID, rank queu
 		e = &entry{session: session, uid: uid}
 		s.sessions[session] = e
 	}
-	e.asked, e.rank = true, rank
+	e.requested, e.rank = true, rank
 	e.class.touch(e)
 	return e
 }
 
-// queue a session to be decided on.
+// queue queues a session to be decided on.
 func (s *Scheduler) queue(e *entry) {
 	e.state, e.outdated = queued, false
 	s.active.Push(e, e.rank)
 	s.work.set()
 }
 
-// take hands out an answer.
-func (s *Scheduler) take(e *entry) Answer {
+// deliver returns an answer to the controller.
+func (s *Scheduler) deliver(e *entry) Answer {
 	if e.answer.reserved() {
-		e.state = taken
+		e.state = writing
 		return e.answer
 	}
 	s.unwritten--
@@ -286,20 +288,20 @@ func (s *Scheduler) take(e *entry) Answer {
 	a := e.answer
 	a.Again = max(0, e.recheck.Sub(s.Clock.Now()))
 	if e.outdated && e.class != nil {
-		e.class.call([]*entry{e}, EventCapacity, s.queue)
+		e.class.requeue([]*entry{e}, EventCapacity, s.queue)
 	}
 	return a
 }
 
-// withdraw takes back the request of a session: it is not decided on, and what was reserved
-// for it is given back.
+// withdraw withdraws the request of a session: it is not decided on, and its reservation
+// is released.
 func (s *Scheduler) withdraw(e *entry) {
-	e.class.uncall(e, s.queue)
+	e.class.requeueDone(e, s.queue)
 	switch e.state {
 	case queued:
 		s.active.Remove(e)
-		e.class.decide(e)
-	case answered, taken:
+		e.class.stopYielding(e)
+	case answered, writing:
 		s.unwritten--
 		s.work.set()
 		if e.answer.reserved() {
@@ -310,23 +312,23 @@ func (s *Scheduler) withdraw(e *entry) {
 	e.state = waiting
 }
 
-// settle ends the turn of a session.
+// settle ends the dispatch of a session.
 func (s *Scheduler) settle(e *entry, placed bool) {
-	s.active.Settle(e.turn, placed, s.Clock.Now())
-	e.turn = queue.Turn{}
+	s.active.Settle(e.dispatch, placed, s.Clock.Now())
+	e.dispatch = queue.Dispatch{}
 }
 
-// forget drops a session's record.
+// forget removes a session's record.
 func (s *Scheduler) forget(e *entry) {
-	e.class.uncall(e, s.queue)
-	s.pending.leave(e)
+	e.class.requeueDone(e, s.queue)
+	s.pending.remove(e)
 	if s.sessions[e.session] == e {
 		delete(s.sessions, e.session)
 	}
 }
 
-// rest has a session wait for a reason, and returns for how long at the most.
-func (s *Scheduler) rest(e *entry, reason string) time.Duration {
+// wait has a session wait for a reason, and returns for how long at most.
+func (s *Scheduler) wait(e *entry, reason string) time.Duration {
 	now := s.Clock.Now()
 	if e.reason != reason {
 		e.reason, e.since = reason, now
@@ -335,12 +337,12 @@ func (s *Scheduler) rest(e *entry, reason string) time.Duration {
 	if reason == v1alpha1.ReasonHubRestored {
 		wait = s.RecheckAfter // it ends by time, which no event reports
 	}
-	wait -= time.Duration(rand.Int64N(int64(wait)/10 + 1)) //nolint:gosec // it keeps those that wait together from being decided on together
+	wait -= time.Duration(rand.Int64N(int64(wait)/10 + 1)) //nolint:gosec // jitter
 	e.state, e.recheck = waiting, now.Add(wait)
 	return wait
 }
 
-// signal is there until it is received, however often it is set.
+// signal is set until it is received, however often it is set.
 type signal chan struct{}
 
 func (c signal) set() {

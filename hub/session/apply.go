@@ -14,14 +14,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// attempt is one attempt to carry a plan out.
+// attempt is one attempt to execute a plan.
 type attempt struct {
 	// reserved is set if the scheduler has reserved capacity, and sent once the write of the
 	// status has been tried.
 	reserved, sent bool
 }
 
-// apply carries a plan out.
+// apply executes a plan.
 func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifecycle.Plan, a *attempt) error {
 	s := in.Session
 	if plan.Err != nil {
@@ -44,7 +44,7 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 			return err
 		}
 	}
-	r.drainer().note(s, plan.Drain)
+	r.drainer().record(s, plan.Drain)
 	if plan.Result == lifecycle.ResultUnschedulable {
 		placements.WithLabelValues(plan.Result).Inc()
 	}
@@ -53,8 +53,8 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 		if err := r.writer().endMove(ctx, s); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if stays := plan.EndMove.Stays; stays != "" {
-			r.Recorder.Eventf(s, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(stays))
+		if reason := plan.EndMove.NotMoved; reason != "" {
+			r.Recorder.Eventf(s, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(reason))
 		}
 		return nil
 	case plan.Hold:
@@ -124,7 +124,7 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	case lifecycle.AccountReported:
 		r.Reservations.Ended(s.UID, at.Epoch, at.ClusterUID)
 	}
-	r.remember(s, in, w)
+	r.updateMemory(s, in, w)
 	observe(before, in, w)
 	for _, e := range w.Events {
 		r.Recorder.Eventf(s, nil, e.Type, e.Reason, e.Action, "%s", truncate(e.Message))
@@ -134,8 +134,9 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	}
 }
 
-// remember keeps in memory what a write has made durable of refusals, moves and failovers.
-func (r *Reconciler) remember(s *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+// updateMemory records in memory the refusals, moves and failovers that a write has made
+// durable.
+func (r *Reconciler) updateMemory(s *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
 	if x := w.Refused; x != nil {
 		r.memory.Refuse(s.UID, x.Member, x.Epoch, x.Reason, x.Message, in.Now)
 	}

@@ -18,7 +18,7 @@ var sessionAnnotations = []string{v1alpha1.AnnotationForceCleanup, v1alpha1.Anno
 
 // Cached configures the hub's cache of objects that users write: it has no more of each
 // than the hub needs, whatever they contain. own is the hub's namespace, served are the
-// namespaces whose sessions it serves; empty: all.
+// namespaces of the sessions that it serves; empty: all.
 func Cached(own string, served []string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&v1alpha1.VDISession{}:      {Transform: trim.Transform(trimSession)},
@@ -28,8 +28,8 @@ func Cached(own string, served []string) map[client.Object]cache.ByObject {
 }
 
 // trimSession removes what the hub does not read. The hub renders env and files of placed
-// sessions only, and gets a session again when it is placed: of others it keeps the names,
-// which acceptance needs.
+// sessions only, and reads a session again when it is placed: of others it keeps the
+// names, which acceptance needs.
 func trimSession(s *v1alpha1.VDISession) {
 	keepAnnotations(s)
 	trimSpec(s, &s.Spec, &s.Labels)
@@ -78,8 +78,8 @@ func keepAnnotations(o client.Object) {
 // trimSpec removes what is too large, so that the session is not accepted. Of the
 // finalizers it keeps the hub's own: a patch that removes it removes the others as well.
 func trimSpec(o client.Object, spec *v1alpha1.SessionSpec, of *map[string]string) {
-	asked, err := json.Marshal([]any{o.GetOwnerReferences(), o.GetFinalizers(), *of, spec.Groups, spec.Placement, spec.Resources})
-	if err == nil && len(asked) <= trim.MaxSize {
+	text, err := json.Marshal([]any{o.GetOwnerReferences(), o.GetFinalizers(), *of, spec.Groups, spec.Placement, spec.Resources})
+	if err == nil && len(text) <= trim.MaxSize {
 		return
 	}
 	o.SetOwnerReferences(nil)
@@ -89,5 +89,5 @@ func trimSpec(o client.Object, spec *v1alpha1.SessionSpec, of *map[string]string
 		o.SetFinalizers(nil)
 	}
 	*of, spec.Groups, spec.Placement, spec.Resources = nil, nil, v1alpha1.SessionPlacement{}, nil
-	trim.Omit(o, len(asked))
+	trim.Omit(o, len(text))
 }

@@ -1,9 +1,9 @@
 // Package session implements the lifecycle of a session on the hub: accept it, place it, mirror
 // its member's reports, reschedule it when the member is lost, and finalize it.
 //
-// The Reconciler is the only writer of a session's status. It gathers what decides what becomes of
-// the session, its members' reports among it, has package lifecycle compute a plan, and carries
-// that out in one write. Package assignment makes the members match.
+// The Reconciler is the only writer of a session's status. It gathers the state that determines
+// the session's next status, its members' reports included, has package lifecycle compute a
+// plan, and executes that in one write. Package assignment makes the members match.
 //
 // Package scheduling decides on sessions that request capacity, in their order. Until it has, a
 // pass of the session decides and writes nothing.

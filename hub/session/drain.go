@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 )
 
-// drainer notes which sessions leave members that are drained.
+// drainer records which sessions are moved out of drained members.
 type drainer struct {
 	tracker *drain.Tracker
 	fleet   Drains
@@ -20,15 +20,15 @@ func (r *Reconciler) drainer() *drainer {
 	return &drainer{tracker: &r.drains, fleet: r.Fleet, enqueue: r.Enqueue}
 }
 
-// turn reports whether the budget of a drain allows a session to move now.
-func (d *drainer) turn(s *v1alpha1.VDISession, l drain.Session) bool {
-	turn, update := d.tracker.Take(s.Status.Placement.ClusterUID, s.UID, l)
+// allows reports whether the budget of a drain allows a session to move now.
+func (d *drainer) allows(s *v1alpha1.VDISession, l drain.Session) bool {
+	allowed, update := d.tracker.Evict(s.Status.Placement.ClusterUID, s.UID, l)
 	d.show(update)
-	return turn
+	return allowed
 }
 
-// note notes a session's part in the drain of its member.
-func (d *drainer) note(s *v1alpha1.VDISession, part *lifecycle.Drain) {
+// record records a session's part in the drain of its member.
+func (d *drainer) record(s *v1alpha1.VDISession, part *lifecycle.Drain) {
 	switch {
 	case part == nil:
 	case part.Drop:

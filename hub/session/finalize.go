@@ -36,8 +36,7 @@ func (r *Reconciler) finish(ctx context.Context, in *lifecycle.Input, plan *life
 }
 
 // finishByForce removes the finalizer of a session whose members have not confirmed that
-// nothing of it runs, and reports what may still run where: the hub no longer knows it, and
-// does not stop it.
+// nothing of it runs, and reports what may still run where: the hub does not stop it any more.
 func (r *Reconciler) finishByForce(ctx context.Context, s *v1alpha1.VDISession) error {
 	why, left := status.ForceCleanup(s), status.Outstanding(s)
 	if err := r.writer().removeFinalizer(ctx, s); err != nil {
@@ -53,7 +52,7 @@ func (r *Reconciler) finishByForce(ctx context.Context, s *v1alpha1.VDISession) 
 	}
 	note := fmt.Sprintf("deleted without its members' confirmation (%s): what may still run is SessionAssignment %s in %s; if it is there when the member is back, delete it by hand",
 		why, name, strings.Join(where, " and in "))
-	log.FromContext(ctx).Info("Let a session go by force", "session", s.Namespace+"/"+s.Name, "why", why, "assignment", name, "left", where)
+	log.FromContext(ctx).Info("Removed the finalizer of a session by force", "session", s.Namespace+"/"+s.Name, "why", why, "assignment", name, "left", where)
 	r.Recorder.Eventf(s, nil, "Warning", v1alpha1.EventForced, "Delete", "%s", truncate(note))
 	return nil
 }

@@ -21,7 +21,7 @@ type Fleet interface {
 	Recovery
 }
 
-// Members of the fleet.
+// Members are the members of the fleet.
 type Members interface {
 	// RefOf returns the name and UID of the member that has a name now.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
@@ -37,15 +37,16 @@ type Members interface {
 	Listen(listener func(member.Change))
 }
 
-// Reports of the members.
+// Reports are the members' reports.
 type Reports interface {
-	// Evaluating reports whether members have yet to report if they can run a template.
+	// Evaluating reports whether some members have not reported yet whether they can run
+	// a template.
 	Evaluating(template placement.TemplateKey) bool
 	// ReportedAt returns when a member's last capacity report arrived.
 	ReportedAt(member types.UID) time.Time
 }
 
-// Reservations of capacity.
+// Reservations are the reservations of capacity.
 type Reservations interface {
 	// Reserve reserves capacity for a run of a session that is already placed in a member.
 	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
@@ -57,22 +58,22 @@ type Reservations interface {
 	Ended(session types.UID, epoch int64, member types.UID)
 }
 
-// Losses of members.
+// Losses are the losses of members.
 type Losses interface {
-	// JudgmentOn returns what becomes of a member's sessions if it is lost.
+	// JudgmentOn returns the failover judgment on a member's sessions.
 	JudgmentOn(member types.UID) failover.Judgment
 	// LostSince returns when a member sent its last heartbeat.
 	LostSince(member types.UID) time.Time
 }
 
-// Drains of members.
+// Drains are the drains of members.
 type Drains interface {
 	// DrainOf returns the drain of a member, and ShowDrain records its progress.
 	DrainOf(member types.UID) (member.Drain, bool)
 	ShowDrain(member types.UID, counts member.DrainCounts)
 }
 
-// Recovery of a hub that was restored from a backup.
+// Recovery is the recovery of a hub that was restored from a backup.
 type Recovery interface {
 	// Recovering reports whether the hub waits for its members' reports.
 	Recovering() bool

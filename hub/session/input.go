@@ -46,7 +46,7 @@ func (g *gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports [
 		if !lifecycle.ShowsRestore(s, &reports[i]) {
 			continue
 		}
-		if err := g.restores.notice(ctx, s); err != nil {
+		if err := g.restores.detect(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +90,7 @@ func (g *gatherer) home(ctx context.Context, in *lifecycle.Input) error {
 	return nil
 }
 
-// template reads the revision that the session runs, and the current template where it may
+// template reads the revision that the session runs, and the current template if it may
 // run that next.
 func (g *gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 	s, t := in.Session, &in.Template
@@ -121,8 +121,8 @@ func (g *gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 	return nil
 }
 
-// order renders what the session's member should have, once the session has its access
-// secret, if that decides what becomes of the member's report.
+// order renders the session's desired assignment, once the session has its access secret,
+// if the member's report has to be compared with it.
 func (g *gatherer) order(ctx context.Context, in *lifecycle.Input) {
 	s := in.Session
 	rep := lifecycle.ReportOfPlacement(s, in.Reports)
@@ -184,19 +184,19 @@ func (g *gatherer) member(uid types.UID) lifecycle.Member {
 	return m
 }
 
-// known reads what this process knows of the session beside what is stored.
+// known reads what this process has recorded of the session in memory.
 func (g *gatherer) known(in *lifecycle.Input) {
 	s, k, now := in.Session, &in.Known, in.Now
 	k.LastEpoch = g.memory.LastEpoch(s.UID)
-	k.Unwilling = g.memory.Unwilling(s.UID, now, g.fleet.ReportedAt)
-	k.Refused, k.Pause, k.Fade = g.memory.Refusals(s.UID, now)
+	k.Excluded = g.memory.Excluded(s.UID, now, g.fleet.ReportedAt)
+	k.Refused, k.Pause, k.RetryAfter = g.memory.Refusals(s.UID, now)
 	if at := s.Status.Placement; at != nil {
 		k.PauseNext = g.memory.PausesNext(s.UID, at.Epoch, now)
 	}
 }
 
-// track notes since when a session's cleanup is forced, and since when no node fits its Pod,
-// and tracks the drain of its member, or ends that.
+// track records since when a session's cleanup is forced, and since when no node fits its
+// Pod, and tracks the drain of its member, or ends that.
 func (g *gatherer) track(ctx context.Context, in *lifecycle.Input) error {
 	s := in.Session
 	at := s.Status.Placement

@@ -26,7 +26,7 @@ var (
 	})
 	moved = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_sessions_moved_total",
-		Help: "Sessions taken from where they were placed because another member has capacity, by reason (PodUnschedulable, NoRoomToResume, Drain, Rebalance).",
+		Help: "Sessions moved out of their members because another member has capacity, by reason (PodUnschedulable, NoRoomToResume, Drain, Rebalance).",
 	}, []string{"reason"})
 	failoverPending = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "vdi_hub_failover_pending_sessions",
@@ -43,12 +43,12 @@ var (
 	}, []string{"mode", "reason"})
 	detection = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_failover_detection_seconds",
-		Help:    "Of sessions rescheduled: from when their member sent its last heartbeat until the hub took it for lost.",
+		Help:    "Of sessions rescheduled: from when their member sent its last heartbeat until it counted as lost.",
 		Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
 	})
 	decision = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_failover_decision_seconds",
-		Help:    "Of sessions rescheduled: from when their member was taken for lost until the new placement was stored. What their mode waits for is in it.",
+		Help:    "Of sessions rescheduled: from when their member counted as lost until the new placement was stored. It includes the wait of their failover mode.",
 		Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
 	})
 	recovery = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -90,7 +90,7 @@ func observe(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Writ
 	}
 }
 
-// observeFailover measures a failover: the loss of the session's member is known since
+// observeFailover measures a failover: the loss of the session's member was detected at
 // known, the decision was made at made, and is stored now.
 func observeFailover(f *lifecycle.FailedOver, known, made, now time.Time) {
 	if f.Mode == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 )
 
-// observer counts sessions for their members, and forgets those that are gone.
+// observer counts sessions for their members, and removes those that are gone.
 type observer struct {
 	fleet      Members
 	placed     Reservations
@@ -83,7 +83,7 @@ func (o *observer) seen(obj any, gone, leads bool) {
 	if gone {
 		o.memory.Forget(s.UID)
 	} else if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {
-		o.memory.Taken(s.UID)
+		o.memory.Stored(s.UID)
 	}
 }
 

@@ -99,11 +99,11 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 			return ctrl.Result{}, nil
 		}
 	}
-	return r.carryOut(ctx, g, s, reports)
+	return r.execute(ctx, g, s, reports)
 }
 
-// carryOut computes the plan of a session, and carries it out.
-func (r *Reconciler) carryOut(ctx context.Context, g *gatherer, s *v1alpha1.VDISession, reports []assignment.Report) (ctrl.Result, error) {
+// execute computes the plan of a session, and executes it.
+func (r *Reconciler) execute(ctx context.Context, g *gatherer, s *v1alpha1.VDISession, reports []assignment.Report) (ctrl.Result, error) {
 	var plan lifecycle.Plan
 	var a attempt
 	in, err := g.gather(ctx, s, reports)
@@ -139,18 +139,18 @@ func (r *Reconciler) gatherer() *gatherer {
 // it.
 func (r *Reconciler) decide(g *gatherer, in *lifecycle.Input) (plan lifecycle.Plan, reserved bool) {
 	plan = lifecycle.Next(in)
-	ask := plan.Ask
+	request := plan.Request
 	switch {
-	case ask == nil:
+	case request == nil:
 		return plan, false
-	case ask.Evaluate && r.Fleet.Evaluating(ask.Placement.Template):
+	case request.Evaluate && r.Fleet.Evaluating(request.Placement.Template):
 		plan.Again = evaluationPoll
 		return plan, false
-	case ask.Turn != nil && !r.drainer().turn(in.Session, *ask.Turn):
+	case request.Evict != nil && !r.drainer().allows(in.Session, *request.Evict):
 		return plan, false // it is enqueued when the budget allows it
 	}
-	ask.Session, ask.Rank = client.ObjectKeyFromObject(plan.Session), rankOf(plan.Session)
-	answer, ok := r.Scheduler.Decide(&ask.Request)
+	request.Session, request.Rank = client.ObjectKeyFromObject(plan.Session), rankOf(plan.Session)
+	answer, ok := r.Scheduler.Decide(&request.Request)
 	if !ok {
 		plan.Again = backoff.Sooner(plan.Again, answer.Again)
 		return plan, false

@@ -29,7 +29,7 @@ func (g *gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]ass
 		if err != nil {
 			return nil, err
 		}
-		proves := rep != nil && (rep.Unknown(s) || rep.GivenTwice(s))
+		proves := rep != nil && (rep.Unknown(s) || rep.AssignedTwice(s))
 		if rep != nil && (proves || held.Has(member)) {
 			out = append(out, *rep)
 		}

@@ -19,7 +19,7 @@ type notices struct {
 
 func (n *notices) Last() Restore { return Restore{} }
 
-func (n *notices) Noticed(context.Context) error {
+func (n *notices) Detected(context.Context) error {
 	n.times++
 	return n.fails
 }

@@ -28,10 +28,10 @@ import (
 
 // Restore is a restore of the hub's etcd from a backup.
 type Restore struct {
-	// Term that the hub had once the restore was noticed, above all that agents had seen by
-	// then; 0: there was none.
+	// Term that the hub had once the restore was detected, above all that agents had seen
+	// by then; 0: there was none.
 	Term int64
-	// Time at which it was noticed.
+	// Time at which it was detected.
 	Time time.Time
 }
 
@@ -39,24 +39,24 @@ type Restore struct {
 type Restores interface {
 	// Last returns the hub's last restore.
 	Last() Restore
-	// Noticed records durably that a member has proven an epoch that this hub did not
-	// assign, so that it was restored. It returns at once if that is known.
-	Noticed(context.Context) error
+	// Detected records durably that a member has proven an epoch that this hub did not
+	// assign, so that it was restored. It returns at once if that is already recorded.
+	Detected(context.Context) error
 }
 
 // epochsPerTerm is more epochs than a session gets between two restores.
 const epochsPerTerm = 1 << 20
 
-// lastGiven returns the highest epoch that a hub of before the restore may have assigned to
-// a session; 0: none, since the session was created later.
-func (r Restore) lastGiven(s *v1alpha1.VDISession) int64 {
+// lastAssigned returns the highest epoch that a hub of before the restore may have
+// assigned to a session; 0: none, since the session was created later.
+func (r Restore) lastAssigned(s *v1alpha1.VDISession) int64 {
 	if r.Term == 0 || !s.CreationTimestamp.Time.Before(r.Time) {
 		return 0
 	}
 	return r.Term * epochsPerTerm
 }
 
-// restores tells what a restore of the hub means for a session.
+// restores computes the effect of a restore of the hub on a session.
 type restores struct {
 	// record of the restores; nil: the hub is never restored.
 	record Restores
@@ -64,19 +64,19 @@ type restores struct {
 	fleet  Recovery
 }
 
-// lastGiven returns the highest epoch that a hub of before the last restore may have
+// lastAssigned returns the highest epoch that a hub of before the last restore may have
 // assigned to a session; 0: none.
-func (r *restores) lastGiven(s *v1alpha1.VDISession) int64 {
+func (r *restores) lastAssigned(s *v1alpha1.VDISession) int64 {
 	if r.record == nil {
 		return 0
 	}
-	return r.record.Last().lastGiven(s)
+	return r.record.Last().lastAssigned(s)
 }
 
 // of returns the state of a restored hub as far as a session depends on it.
 func (r *restores) of(s *v1alpha1.VDISession) lifecycle.Restore {
-	out := lifecycle.Restore{LastGiven: r.lastGiven(s), Recovering: r.fleet.Recovering()}
-	if out.LastGiven == 0 || s.Status.Epoch > out.LastGiven {
+	out := lifecycle.Restore{LastAssigned: r.lastAssigned(s), Recovering: r.fleet.Recovering()}
+	if out.LastAssigned == 0 || s.Status.Epoch > out.LastAssigned {
 		return out
 	}
 	if member, claims := r.fleet.Claims(assignment.KeyOf(s), s.UID, s.Status.Epoch); claims {
@@ -86,10 +86,9 @@ func (r *restores) of(s *v1alpha1.VDISession) lifecycle.Restore {
 	return out
 }
 
-// notice records durably that the hub was restored, once the API server itself has
-// confirmed that the session is as in the cache, which may lag behind an earlier leader's
-// writes.
-func (r *restores) notice(ctx context.Context, s *v1alpha1.VDISession) error {
+// detect records durably that the hub was restored, once the API server itself has confirmed
+// that the session is as in the cache, which may lag behind an earlier leader's writes.
+func (r *restores) detect(ctx context.Context, s *v1alpha1.VDISession) error {
 	if r.record == nil {
 		return nil
 	}
@@ -100,24 +99,24 @@ func (r *restores) notice(ctx context.Context, s *v1alpha1.VDISession) error {
 	if live.UID != s.UID || live.ResourceVersion != s.ResourceVersion {
 		return errOldView
 	}
-	return r.record.Noticed(ctx)
+	return r.record.Detected(ctx)
 }
 
 // errOldView is the conflict of a session that is newer than the cache.
 var errOldView = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), "", fmt.Errorf("the cache is behind"))
 
-// LastGiven returns the highest epoch that a hub of before the last restore may have
+// LastAssigned returns the highest epoch that a hub of before the last restore may have
 // assigned to a session; 0: none.
-func (r *Reconciler) LastGiven(s *v1alpha1.VDISession) int64 { return r.restores().lastGiven(s) }
+func (r *Reconciler) LastAssigned(s *v1alpha1.VDISession) int64 { return r.restores().lastAssigned(s) }
 
-// Given returns the last epoch that this process assigned to a session and that is known to
-// be stored; 0: none.
-func (r *Reconciler) Given(session types.UID) int64 { return r.memory.LastEpoch(session) }
+// LastEpoch returns the last epoch that this process assigned to a session and that is
+// stored for certain; 0: none.
+func (r *Reconciler) LastEpoch(session types.UID) int64 { return r.memory.LastEpoch(session) }
 
-// Noticed reports whether it is known that the hub was restored since the session was
-// created.
-func (r *Reconciler) Noticed(s *v1alpha1.VDISession) bool {
-	return r.Restores == nil || r.LastGiven(s) > 0
+// RestoreDetected reports whether a restore of the hub since the session's creation was
+// detected.
+func (r *Reconciler) RestoreDetected(s *v1alpha1.VDISession) bool {
+	return r.Restores == nil || r.LastAssigned(s) > 0
 }
 
 func (r *Reconciler) restores() *restores {

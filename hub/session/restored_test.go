@@ -37,7 +37,7 @@ func (r *restoresInMemory) Last() session.Restore {
 	return r.last
 }
 
-func (r *restoresInMemory) Noticed(context.Context) error {
+func (r *restoresInMemory) Detected(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last.Term == 0 {
@@ -154,7 +154,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		eu.set(func() { eu.refuse = nil; eu.end(ended.UID) })
 		restore()
 
-		Expect(restores.Noticed(ctx)).To(Succeed())
+		Expect(restores.Detected(ctx)).To(Succeed())
 		eu.connect(theHub)
 		Eventually(reason(ctx, placed, api.ConditionScheduled)).Should(Equal("False/" + api.ReasonHubRestored))
 		Consistently(eu.sessions, "2s").Should(ConsistOf(kept.UID), "nothing goes to a member that it does not hold")
@@ -230,7 +230,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		restore := backUp(ctx)
 		eu.set(func() { eu.end(any.UID); eu.end(held.UID) })
 		restore()
-		Expect(restores.Noticed(ctx)).To(Succeed())
+		Expect(restores.Detected(ctx)).To(Succeed())
 		eu.connect(theHub)
 		Eventually(epochAt(eu, any)).Should(Equal(int64(firstAfterRestore)))
 		Eventually(phase(ctx, held)).Should(ContainSubstring("us may run the session (mode Hold)"))

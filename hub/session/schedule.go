@@ -15,8 +15,8 @@ type Scheduler interface {
 	// Decide returns the answer to a request. If ok is false, the session is enqueued once
 	// there is one.
 	Decide(req *scheduling.Request) (a scheduling.Answer, ok bool)
-	// Wait records that a session waits for something else than capacity. It returns when
-	// to check it again at the latest.
+	// Wait records that a session waits for a reason other than capacity. It returns
+	// after what time to reconcile it again at the latest.
 	Wait(session types.NamespacedName, uid types.UID, rank queue.Rank, reason string) time.Duration
 	// Done ends a pass: placed reports whether its placement was written.
 	Done(session types.NamespacedName, placed bool, err error)
@@ -45,8 +45,8 @@ func waitsSince(s *v1alpha1.VDISession) time.Time {
 	return s.CreationTimestamp.Time
 }
 
-// Willing reports whether a member that has refused a session for lack of capacity has
+// RefusalExpired reports whether a member that has refused a session for lack of capacity has
 // reported its capacity since.
-func (r *Reconciler) Willing(session, member types.UID) bool {
-	return r.memory.Willing(session, member, r.Fleet.ReportedAt(member))
+func (r *Reconciler) RefusalExpired(session, member types.UID) bool {
+	return r.memory.RefusalExpired(session, member, r.Fleet.ReportedAt(member))
 }

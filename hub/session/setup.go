@@ -36,9 +36,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("vdisession").
 		For(&v1alpha1.VDISession{}).
-		Watches(&v1alpha1.VDITemplate{}, calling(scheduling.EventTemplate, ofTemplate(r.Client)), builder.WithPredicates(edited)).
-		Watches(&v1alpha1.PlacementPolicy{}, calling(scheduling.EventPolicy, ofPolicy(r.Client, r.Scheduler)), builder.WithPredicates(edited)).
-		Watches(&v1alpha1.VDIHome{}, calling(scheduling.EventHome, ofHome(r.Client)), builder.WithPredicates(freed)).
+		Watches(&v1alpha1.VDITemplate{}, enqueueCounted(scheduling.EventTemplate, ofTemplate(r.Client)), builder.WithPredicates(edited)).
+		Watches(&v1alpha1.PlacementPolicy{}, enqueueCounted(scheduling.EventPolicy, ofPolicy(r.Client, r.Scheduler)), builder.WithPredicates(edited)).
+		Watches(&v1alpha1.VDIHome{}, enqueueCounted(scheduling.EventHome, ofHome(r.Client)), builder.WithPredicates(freed)).
 		WatchesRawSource(scheduler).
 		WatchesRawSource(ofMembers(r.Client, r.Fleet)).
 		WithOptions(options()).
@@ -58,15 +58,15 @@ func ofTemplate(c client.Reader) handler.MapFunc {
 	}
 }
 
-// ofPolicy returns the sessions whose placement may change with an edit of a policy: which
-// of them it governs then is only known for each by itself.
+// ofPolicy returns the sessions whose placement may change with an edit of a policy:
+// which of them it governs then is determined for each separately.
 func ofPolicy(c client.Reader, scheduler Scheduler) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var out []reconcile.Request
 		for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
 			out = append(out, listed(ctx, c, all, client.MatchingFields{index.Phase: string(phase)})...)
 		}
-		// Those whose member is lost are Running as far as is known.
+		// Those of a lost member still have phase Running.
 		for _, session := range scheduler.Pending(func(req *scheduling.Request) bool { return req.Placement.Failover }) {
 			out = append(out, reconcile.Request{NamespacedName: session})
 		}
@@ -96,15 +96,15 @@ func ofHome(c client.Reader) handler.MapFunc {
 	}
 }
 
-// edited passes changes of an object's spec, and its end: new counts in a status enqueue no
-// session.
+// edited passes changes of an object's spec, and its end: new counts in a status enqueue
+// no session.
 var edited = predicate.GenerationChangedPredicate{}
 
-// calling enqueues the sessions that a change may help, and counts them.
-func calling(by string, whom handler.MapFunc) handler.EventHandler {
+// enqueueCounted enqueues the sessions that a change may help, and counts them by the event.
+func enqueueCounted(event string, sessions handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		out := whom(ctx, o)
-		scheduling.Requeued(by, len(out))
+		out := sessions(ctx, o)
+		scheduling.Requeued(event, len(out))
 		return out
 	})
 }

@@ -172,7 +172,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 		Departures: departures, Clock: clock.RealClock{}, Restores: restores, Timings: lifecycle.Timings{ForceAfter: forceAfter, MoveAfter: moveAfter},
 	}
 	// Pending sessions are only decided on again when an event queues them.
-	scheduler := scheduling.New(scheduling.Options{Cache: placed, Members: f, Clock: clock.RealClock{}, Willing: sessions.Willing, RecheckAfter: time.Hour})
+	scheduler := scheduling.New(scheduling.Options{Cache: placed, Members: f, Clock: clock.RealClock{}, RefusalExpired: sessions.RefusalExpired, RecheckAfter: time.Hour})
 	sessions.Scheduler = scheduler
 	restores.fleet = f
 	assignments := &assignment.Reconciler{

@@ -20,8 +20,8 @@ const (
 	spanWait      = "wait"
 	spanPlace     = "place"
 	spanMirror    = "mirror"
-	spanRest      = "rest"
-	spanLeave     = "leave"
+	spanStopped   = "rest"
+	spanUnplaced  = "leave"
 	spanTerminate = "terminate"
 )
 
@@ -46,7 +46,9 @@ type traces struct {
 	tracer *tracing.Tracer
 }
 
-func (t traces) of(s *v1alpha1.VDISession) tracing.Point { return assignment.Walk(t.tracer, s) }
+func (t traces) of(s *v1alpha1.VDISession) tracing.Point {
+	return assignment.LifecycleTrace(t.tracer, s)
+}
 
 // ended writes the end of a session.
 func (t traces) ended(s *v1alpha1.VDISession, now time.Time) {
@@ -61,8 +63,8 @@ func (t traces) ended(s *v1alpha1.VDISession, now time.Time) {
 	}
 }
 
-// wrote writes the root of a trace once its desktop is ready, or never will be, and a span
-// of its end.
+// wrote writes the root of a trace once its desktop is ready, or never will be, and a
+// span of its end.
 func (t traces) wrote(before, after *v1alpha1.VDISession, now time.Time) {
 	if !t.tracer.On() {
 		return
@@ -75,7 +77,7 @@ func (t traces) wrote(before, after *v1alpha1.VDISession, now time.Time) {
 		t.root(before, trace, now, status.ReasonOf(after, v1alpha1.ConditionReady))
 	}
 	if moved := status.PlacementTransition(before, after); moved != nil {
-		name := map[string]string{status.TransitionStopped: spanRest, status.TransitionUnplaced: spanLeave, status.TransitionFailedOver: spanLeave}[moved.Message]
+		name := map[string]string{status.TransitionStopped: spanStopped, status.TransitionUnplaced: spanUnplaced, status.TransitionFailedOver: spanUnplaced}[moved.Message]
 		if name != "" {
 			t.tracer.Add(trace, tracing.Span{Name: name, From: now, To: now, Attributes: append(about(before),
 				tracing.Reason.String(status.ReasonOf(after, v1alpha1.ConditionReady)))})
@@ -91,7 +93,7 @@ func (t traces) root(s *v1alpha1.VDISession, trace tracing.Point, now time.Time,
 	p, span := s.Status.Placement, tracing.Span{Name: spanSession, From: status.RunRequested(s), To: now, Failed: failed, Attributes: about(s)}
 	switch {
 	case p.Run > 1:
-		span.Before = t.tracer.Walk(string(s.UID), p.Epoch, p.Run-1)
+		span.Previous = t.tracer.Lifecycle(string(s.UID), p.Epoch, p.Run-1)
 	case status.PlacedByFailover(s):
 		f := s.Status.LastFailover
 		span.Attributes = append(span.Attributes, tracing.From.String(f.From), tracing.Reason.String(f.Reason))
@@ -108,8 +110,8 @@ func (t traces) placed(before *v1alpha1.VDISession, w *lifecycle.Write, began, n
 		return
 	}
 	if at := s.Status.Placement; at.Run <= 1 {
-		if asked := status.RunRequested(s); asked.Before(began) && (at.Epoch == 1 || status.PlacedByFailover(s)) {
-			t.tracer.Add(trace, tracing.Span{Name: spanWait, From: asked, To: began, Attributes: []tracing.Attribute{
+		if requested := status.RunRequested(s); requested.Before(began) && (at.Epoch == 1 || status.PlacedByFailover(s)) {
+			t.tracer.Add(trace, tracing.Span{Name: spanWait, From: requested, To: began, Attributes: []tracing.Attribute{
 				tracing.Reason.String(status.UnscheduledReason(before)),
 			}})
 		}
@@ -137,8 +139,8 @@ func (t traces) mirrored(before, after *v1alpha1.VDISession, from, now time.Time
 	}
 }
 
-// about returns the attributes that identify a session and its member. They have no user,
-// as no line of the log has.
+// about returns the attributes that identify a session and its member. Like the log, they
+// do not name the user.
 func about(s *v1alpha1.VDISession) []tracing.Attribute {
 	out := []tracing.Attribute{
 		tracing.Namespace.String(s.Namespace), tracing.Session.String(s.Name), tracing.SessionUID.String(string(s.UID)),

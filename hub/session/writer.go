@@ -14,7 +14,7 @@ import (
 )
 
 // writer writes sessions that no other client has written since they were read, and
-// remembers the resulting versions.
+// records the resulting versions.
 type writer struct {
 	client     client.Client
 	clock      clock.PassiveClock
@@ -27,8 +27,8 @@ func (r *Reconciler) writer() *writer {
 	return &writer{client: r.Client, clock: r.Clock, memory: &r.memory, departures: r.Departures, traces: traces{r.Trace}}
 }
 
-// status writes a status, if no other client has written the session since it was
-// read, and remembers the resulting version.
+// status writes a status, if no other client has written the session since it was read,
+// and records the resulting version.
 func (w *writer) status(ctx context.Context, before, after *v1alpha1.VDISession) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := w.client.Status().Patch(ctx, after, patch); err != nil {
@@ -56,7 +56,7 @@ func (w *writer) keepFinalizer(ctx context.Context, before, after *v1alpha1.VDIS
 	return s, nil
 }
 
-// endMove removes the annotation that asked a session to leave its member.
+// endMove removes the annotation that requests a session's move.
 func (w *writer) endMove(ctx context.Context, s *v1alpha1.VDISession) error {
 	after := &v1alpha1.VDISession{}
 	s.ObjectMeta.DeepCopyInto(&after.ObjectMeta)

@@ -13,8 +13,8 @@ var (
 	boot  = uuid.NewString()
 )
 
-// Now returns the monotonic clock, for developers whose machine is no Linux: it may stand
-// still while the machine is suspended.
+// Now returns the monotonic clock, for developers' machines without Linux: it may stop
+// while the machine is suspended.
 func Now() time.Duration { return time.Since(start) }
 
 // ID returns an ID of the process, whose clock is its own.

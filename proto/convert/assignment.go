@@ -11,9 +11,9 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// AssignmentToWire writes the hub's word about a session. The spec hash is
-// the annotation's, or computed where there is none. A malformed Timeout or
-// TimeUsed is left out, as v1alpha1.Duration reads it.
+// AssignmentToWire converts an assignment to its wire type. The spec hash is the
+// annotation's, or computed if there is none. A malformed Timeout or TimeUsed is omitted,
+// as v1alpha1.Duration reads it.
 func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
 	hash := a.Annotations[v1alpha1.AnnotationSpecHash]
 	if hash == "" {
@@ -46,8 +46,8 @@ func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
 	}
 }
 
-// AssignmentFromWire reads the hub's word about a session, with the spec hash
-// as annotation. The error names the field that could not be read.
+// AssignmentFromWire converts an assignment from its wire type, with the spec hash as
+// annotation. The error names the field that is malformed.
 func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, error) {
 	if err := checkAssignment(w); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func checkIdentity(uid, namespace, name string, epoch int64) *Checks {
 	if uid == "" {
 		c.refuse(fmt.Errorf("session_uid: missing"))
 	}
-	c.Word("session_uid", uid, MaxWord)
+	c.Token("session_uid", uid, MaxToken)
 	c.Name("namespace", namespace)
 	c.Name("name", name)
 	if epoch < 1 {
@@ -122,10 +122,10 @@ func metaFromWire(namespace, name, hash string) metav1.ObjectMeta {
 	return m
 }
 
-// maxTraceparent is as long as a traceparent is.
+// maxTraceparent is the length of a traceparent.
 const maxTraceparent = 55
 
-// traced adds a traceparent. One that is none is left out: whether a walk is traced
+// traced adds a traceparent. A malformed one is omitted: whether a lifecycle is traced
 // never decides whether its desktop runs.
 func traced(m metav1.ObjectMeta, traceparent string) metav1.ObjectMeta {
 	if traceparent != "" && len(traceparent) <= maxTraceparent {

@@ -9,8 +9,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// payloadToWire writes every secret that the spec names, with its data where
-// the payload has it.
+// payloadToWire converts every secret that the spec names, with its data if the payload has it.
 func payloadToWire(references []v1alpha1.SecretReference, payload []v1alpha1.SecretPayload) []*fleetv1.Secret {
 	byName := make(map[string]*v1alpha1.SecretPayload, len(payload))
 	for i := range payload {
@@ -27,8 +26,8 @@ func payloadToWire(references []v1alpha1.SecretReference, payload []v1alpha1.Sec
 	return nilIfEmpty(out)
 }
 
-// payloadFromWire reads the secrets of an assignment: the references that its
-// spec has, and those that came with data.
+// payloadFromWire converts the secrets of an assignment: the references of its spec, and
+// those that have data.
 func payloadFromWire(w []*fleetv1.Secret) ([]v1alpha1.SecretReference, []v1alpha1.SecretPayload, error) {
 	references := make([]v1alpha1.SecretReference, 0, len(w))
 	var payload []v1alpha1.SecretPayload

@@ -1,9 +1,7 @@
-// Package convert turns the API's assignments into the wire's and back. It is
-// pure: the same input gives the same output, and what can't be read is an
-// error that names the field.
+// Package convert converts the API's assignments to wire types and back. It is pure: the
+// same input gives the same output, and malformed input is an error that names the field.
 //
-// The hub uses AssignmentToWire and ReportFromWire, the agent
-// AssignmentFromWire and ReportToWire. SpecHash is how both know whether a
-// member holds what the hub last said: it does not change when a spec crosses
-// the wire or an API server.
+// The hub uses AssignmentToWire and ReportFromWire, the agent AssignmentFromWire and
+// ReportToWire. Both compare SpecHash to check whether a member has stored the hub's last
+// order: it does not change when a spec crosses the wire or an API server.
 package convert

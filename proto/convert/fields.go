@@ -34,13 +34,13 @@ func durationFromWire(field string, w *durationpb.Duration) (v1alpha1.Duration, 
 	return canonicalDuration(v), nil
 }
 
-// canonicalDuration is the one text that both ends write for a length of
-// time; milliseconds are all that the API's pattern can tell.
+// canonicalDuration returns the text that both ends write for a duration, in
+// milliseconds, which is the resolution of the API's pattern.
 func canonicalDuration(v time.Duration) v1alpha1.Duration {
 	return v1alpha1.DurationOf(v.Round(time.Millisecond))
 }
 
-// ResourcesToWire writes quantities as Kubernetes does.
+// ResourcesToWire converts quantities to text as Kubernetes does.
 func ResourcesToWire(list corev1.ResourceList) map[string]string {
 	if len(list) == 0 {
 		return nil
@@ -52,8 +52,7 @@ func ResourcesToWire(list corev1.ResourceList) map[string]string {
 	return out
 }
 
-// ResourcesFromWire reads quantities; the error begins with the resource's
-// name in brackets.
+// ResourcesFromWire parses quantities; the error begins with the resource's name in brackets.
 func ResourcesFromWire(w map[string]string) (corev1.ResourceList, error) {
 	if len(w) == 0 {
 		return nil, nil
@@ -72,14 +71,14 @@ func ResourcesFromWire(w map[string]string) (corev1.ResourceList, error) {
 	return out, nil
 }
 
-// canonicalQuantity is a quantity's one text, whatever text it was read from.
+// canonicalQuantity returns a quantity's canonical text, whatever text it was parsed from.
 func canonicalQuantity(q resource.Quantity) string {
 	copied := q.DeepCopy()
 	text, suffix := copied.CanonicalizeBytes(make([]byte, 0, 16))
 	return string(text) + string(suffix)
 }
 
-// TolerationsToWire writes tolerations of node taints.
+// TolerationsToWire converts tolerations of node taints.
 func TolerationsToWire(list []corev1.Toleration) []*fleetv1.Toleration {
 	out := make([]*fleetv1.Toleration, 0, len(list))
 	for _, t := range list {
@@ -91,7 +90,7 @@ func TolerationsToWire(list []corev1.Toleration) []*fleetv1.Toleration {
 	return nilIfEmpty(out)
 }
 
-// TolerationsFromWire reads tolerations of node taints.
+// TolerationsFromWire converts tolerations of node taints from their wire type.
 func TolerationsFromWire(w []*fleetv1.Toleration) []corev1.Toleration {
 	out := make([]corev1.Toleration, 0, len(w))
 	for _, t := range w {
@@ -160,7 +159,7 @@ func homeFromWire(w *fleetv1.Home) (v1alpha1.AssignedHome, error) {
 	return h, err
 }
 
-// quantityToWire writes a quantity as Kubernetes does; none as no text.
+// quantityToWire converts a quantity to text as Kubernetes does; nil to an empty one.
 func quantityToWire(q *resource.Quantity) string {
 	if q == nil {
 		return ""
@@ -179,7 +178,7 @@ func quantityFromWire(field, text string) (*resource.Quantity, error) {
 	return &q, nil
 }
 
-// nilIfEmpty: an empty list and none are the same on the wire and in JSON.
+// nilIfEmpty returns nil for an empty list: they are the same on the wire and in JSON.
 func nilIfEmpty[T any](list []T) []T {
 	if len(list) == 0 {
 		return nil

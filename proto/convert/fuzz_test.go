@@ -245,7 +245,7 @@ func FuzzNames(f *testing.F) {
 		f.Add(text, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, limit int) {
-		if CheckName("name", text) == nil && (len(text) == 0 || len(text) > MaxName || CheckWord("name", text, MaxName) != nil) {
+		if CheckName("name", text) == nil && (len(text) == 0 || len(text) > MaxName || CheckToken("name", text, MaxName) != nil) {
 			t.Fatalf("%q is a name and no word", text)
 		}
 		if limit < 0 || !utf8.ValidString(text) {

@@ -1,8 +1,7 @@
 package convert
 
-// Ledger is what one side has told the other of each assignment, or has been
-// told: the hash alone, by a key of the caller's. Its digest is kept as items
-// come and go. The zero value is empty.
+// Ledger holds the hash that one side last sent or received of each assignment, by a key
+// of the caller's. Its digest is updated with each change. The zero value is empty.
 type Ledger[K comparable] struct {
 	items  map[K]ledgerItem
 	digest Digest
@@ -13,7 +12,7 @@ type ledgerItem struct {
 	bucket uint8
 }
 
-// Set notes what was told of an assignment last.
+// Set records the hash of an assignment.
 func (l *Ledger[K]) Set(key K, bucket int, hash uint64) {
 	l.Delete(key)
 	if l.items == nil {
@@ -23,7 +22,7 @@ func (l *Ledger[K]) Set(key K, bucket int, hash uint64) {
 	l.digest.Add(bucket, hash)
 }
 
-// Delete notes that an assignment is gone.
+// Delete removes an assignment.
 func (l *Ledger[K]) Delete(key K) {
 	if old, ok := l.items[key]; ok {
 		l.digest.Remove(int(old.bucket), old.hash)
@@ -31,7 +30,7 @@ func (l *Ledger[K]) Delete(key K) {
 	}
 }
 
-// DeleteBuckets forgets all that is in some buckets.
+// DeleteBuckets removes all assignments in some buckets.
 func (l *Ledger[K]) DeleteBuckets(buckets BucketSet) {
 	for key, item := range l.items {
 		if buckets.Has(int(item.bucket)) {
@@ -40,7 +39,7 @@ func (l *Ledger[K]) DeleteBuckets(buckets BucketSet) {
 	}
 }
 
-// Keys are all that is in some buckets, in no order.
+// Keys returns the keys of the assignments in some buckets, in no order.
 func (l *Ledger[K]) Keys(buckets BucketSet) (keys []K) {
 	for key, item := range l.items {
 		if buckets.Has(int(item.bucket)) {
@@ -50,18 +49,18 @@ func (l *Ledger[K]) Keys(buckets BucketSet) (keys []K) {
 	return keys
 }
 
-// Clear forgets all.
+// Clear removes all assignments.
 func (l *Ledger[K]) Clear() { *l = Ledger[K]{} }
 
-// Has is whether anything was told of an assignment, and in which bucket it is.
+// Has reports whether the ledger has an assignment, and in which bucket.
 func (l *Ledger[K]) Has(key K) (bucket int, ok bool) {
 	item, ok := l.items[key]
 	return int(item.bucket), ok
 }
 
-// Len counts the assignments.
+// Len returns the number of assignments.
 func (l *Ledger[K]) Len() int { return len(l.items) }
 
-// Digest of all; it must not be changed and is good until the next call of
-// another method.
+// Digest returns the digest of all; it must not be changed and is valid until the next
+// call of another method.
 func (l *Ledger[K]) Digest() *Digest { return &l.digest }

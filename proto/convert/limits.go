@@ -9,25 +9,25 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// What one item may hold. Each is at least what the API admits, so that nothing
-// is refused here that a user may ask for; an item beyond is refused alone.
+// The limits of one item. Each is at least what the API admits, so that nothing is
+// refused here that a user may request; only the item beyond a limit is refused.
 const (
 	// MaxName is the longest name or namespace, as of any Kubernetes object.
 	MaxName = 253
-	// MaxWord is the longest UID, hash, reason or state.
-	MaxWord = 128
+	// MaxToken is the longest UID, hash, reason or state.
+	MaxToken = 128
 	// MaxProof is the longest proof of a placement.
 	MaxProof = 64
-	// MaxMessage is how many bytes of a sentence for people are kept.
+	// MaxMessage is how many bytes of a message are kept.
 	MaxMessage = 2048
-	// MaxMessages is how many bytes of all sentences of one report are kept.
+	// MaxMessages is how many bytes of all messages of one report are kept.
 	MaxMessages = 8192
-	// MaxConditions of a report.
+	// MaxConditions is the most conditions of a report.
 	MaxConditions = 16
 	// maxText is the longest path, image, host or value of a selector.
 	maxText = 1024
-	// maxArgument is the longest argument, value or content of a file: with
-	// all of them an assignment still is stored in etcd as one object.
+	// maxArgument is the longest argument, value or content of a file: with all of them
+	// an assignment still fits in one object of etcd.
 	maxArgument = 1 << 20
 	// MaxList is the most entries of a list, maxArguments of one of arguments, values
 	// or data.
@@ -35,8 +35,8 @@ const (
 	maxArguments = 256
 )
 
-// CheckName refuses what can be no name or namespace of a Kubernetes object:
-// lower case letters, digits, '-' and '.'.
+// CheckName refuses what can't be the name or namespace of a Kubernetes object: lower
+// case letters, digits, '-' and '.'.
 func CheckName(field, text string) error {
 	if text == "" {
 		return fmt.Errorf("%s: missing", field)
@@ -54,9 +54,9 @@ func CheckName(field, text string) error {
 	return nil
 }
 
-// CheckWord refuses what is longer than a limit or has anything but visible
-// ASCII characters. Empty is a word.
-func CheckWord(field, text string, limit int) error {
+// CheckToken refuses what is longer than a limit or has anything but visible ASCII
+// characters. An empty text is accepted.
+func CheckToken(field, text string, limit int) error {
 	if len(text) > limit {
 		return tooLong(field, len(text), limit)
 	}
@@ -68,8 +68,7 @@ func CheckWord(field, text string, limit int) error {
 	return nil
 }
 
-// Truncated is the beginning of a text, of at most limit bytes and whole
-// characters.
+// Truncated returns the beginning of a text, of at most limit bytes and whole characters.
 func Truncated(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -80,8 +79,8 @@ func Truncated(text string, limit int) string {
 	return text[:limit]
 }
 
-// Printable is a text with a space for whatever is not printable: control
-// characters, which a terminal would obey, line breaks, and what has no width or
+// Printable returns a text with a space for each character that is not printable: control
+// characters, which a terminal would execute, line breaks, and what has no width or
 // changes the direction of writing. It is valid UTF-8.
 func Printable(text string) string {
 	if printable(text) {
@@ -104,10 +103,10 @@ func printable(text string) bool {
 	return true
 }
 
-// Sentence is a text for people that came from another process: its printable
-// beginning, of at most limit bytes.
+// Sentence returns the printable beginning, of at most limit bytes, of a message from
+// another process.
 func Sentence(text string, limit int) string {
-	// What can't become part of it need not be looked at.
+	// The rest can't become part of it.
 	return Truncated(Printable(Truncated(text, 4*limit)), limit)
 }
 
@@ -119,10 +118,10 @@ func tooMany(field string, count, limit int) error {
 	return fmt.Errorf("%s: %d entries, more than %d", field, count, limit)
 }
 
-// Checks collects the first refusal of many.
+// Checks holds the first error of several checks.
 type Checks struct{ Err error }
 
-// refuse notes an error unless an earlier check has failed.
+// refuse records an error unless an earlier check has failed.
 func (c *Checks) refuse(err error) {
 	if c.Err == nil {
 		c.Err = err
@@ -138,15 +137,14 @@ func (c *Checks) optionalName(field, text string) {
 	}
 }
 
-// Word is CheckWord.
-func (c *Checks) Word(field, text string, limit int) { c.refuse(CheckWord(field, text, limit)) }
+// Token is CheckToken.
+func (c *Checks) Token(field, text string, limit int) { c.refuse(CheckToken(field, text, limit)) }
 
-// Words refuses a list of more than MaxList entries, or with one that CheckWord
-// refuses.
-func (c *Checks) Words(field string, list []string, limit int) {
+// Tokens refuses a list of more than MaxList entries, or with one that CheckToken refuses.
+func (c *Checks) Tokens(field string, list []string, limit int) {
 	c.Count(field, len(list), MaxList)
 	for _, text := range list {
-		c.Word(field, text, limit)
+		c.Token(field, text, limit)
 	}
 }
 
@@ -177,29 +175,29 @@ func (c *Checks) NotNegative(field string, number int64) {
 	}
 }
 
-// checkReport refuses a report with a field beyond its limit. Sentences for
-// people are cut instead, when they are read.
+// checkReport refuses a report with a field beyond its limit. Messages are truncated
+// instead, when they are converted.
 func checkReport(w *fleetv1.AssignmentReport) error {
 	c := checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())
-	c.Word("spec_hash", w.GetSpecHash(), MaxWord)
-	c.Word("proof", w.GetProof(), MaxProof)
+	c.Token("spec_hash", w.GetSpecHash(), MaxToken)
+	c.Token("proof", w.GetProof(), MaxProof)
 	c.optionalName("session_namespace", w.GetSessionNamespace())
 	c.optionalName("session_name", w.GetSessionName())
 	s := w.GetStatus()
-	c.text("status.state", s.GetState(), MaxWord)
-	c.text("status.reason", s.GetReason(), MaxWord)
+	c.text("status.state", s.GetState(), MaxToken)
+	c.text("status.reason", s.GetReason(), MaxToken)
 	c.text("status.node_name", s.GetNodeName(), MaxName)
 	c.Count("status.conditions", len(s.GetConditions()), MaxConditions)
-	c.text("status.failure.reason", s.GetFailure().GetReason(), MaxWord)
+	c.text("status.failure.reason", s.GetFailure().GetReason(), MaxToken)
 	c.text("status.config_name", s.GetConfigName(), MaxName)
-	c.text("status.config_hash", s.GetConfigHash(), MaxWord)
+	c.text("status.config_hash", s.GetConfigHash(), MaxToken)
 	c.Count("status.missing_secrets", len(s.GetMissingSecrets()), MaxList)
 	for _, name := range s.GetMissingSecrets() {
 		c.text("status.missing_secrets", name, MaxName)
 	}
 	for _, condition := range s.GetConditions() {
-		c.text("status.conditions.type", condition.GetType(), MaxWord)
-		c.text("status.conditions.reason", condition.GetReason(), MaxWord)
+		c.text("status.conditions.type", condition.GetType(), MaxToken)
+		c.text("status.conditions.reason", condition.GetReason(), MaxToken)
 	}
 	return c.Err
 }

@@ -4,12 +4,12 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// checkAssignment refuses an assignment with a field beyond its limit. What
-// the member's API server then asks of it is stricter yet.
+// checkAssignment refuses an assignment with a field beyond its limit. The member's API
+// server is stricter.
 func checkAssignment(w *fleetv1.Assignment) error {
 	c := checkIdentity(w.GetSessionUid(), w.GetNamespace(), w.GetName(), w.GetEpoch())
-	c.Word("spec_hash", w.GetSpecHash(), MaxWord)
-	c.Word("proof", w.GetProof(), MaxProof)
+	c.Token("spec_hash", w.GetSpecHash(), MaxToken)
+	c.Token("proof", w.GetProof(), MaxProof)
 	c.optionalName("session_namespace", w.GetSessionNamespace())
 	c.optionalName("session_name", w.GetSessionName())
 	for _, f := range []struct{ name, text string }{
@@ -21,7 +21,7 @@ func checkAssignment(w *fleetv1.Assignment) error {
 	c.Count("secrets", len(w.GetSecrets()), MaxList)
 	for _, s := range w.GetSecrets() {
 		c.text("secrets.name", s.GetName(), MaxName)
-		c.text("secrets.version", s.GetVersion(), MaxWord)
+		c.text("secrets.version", s.GetVersion(), MaxToken)
 		c.text("secrets.type", s.GetType(), MaxName)
 		c.Count("secrets.data", len(s.GetData()), maxArguments)
 		for key, value := range s.GetData() {

@@ -15,15 +15,15 @@ func smallReport() *fleetv1.AssignmentReport {
 
 func TestAReportBeyondALimitIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*fleetv1.AssignmentReport){
-		"a long UID":            func(w *fleetv1.AssignmentReport) { w.SessionUid = strings.Repeat("u", MaxWord+1) },
+		"a long UID":            func(w *fleetv1.AssignmentReport) { w.SessionUid = strings.Repeat("u", MaxToken+1) },
 		"a UID with a newline":  func(w *fleetv1.AssignmentReport) { w.SessionUid = "u\n" },
 		"a long name":           func(w *fleetv1.AssignmentReport) { w.Name = strings.Repeat("n", MaxName+1) },
 		"a name of a path":      func(w *fleetv1.AssignmentReport) { w.Name = "../n" },
 		"a namespace with case": func(w *fleetv1.AssignmentReport) { w.Namespace = "N" },
 		"a session's long name": func(w *fleetv1.AssignmentReport) { w.SessionName = strings.Repeat("n", MaxName+1) },
-		"a long hash":           func(w *fleetv1.AssignmentReport) { w.SpecHash = strings.Repeat("0", MaxWord+1) },
+		"a long hash":           func(w *fleetv1.AssignmentReport) { w.SpecHash = strings.Repeat("0", MaxToken+1) },
 		"a long reason": func(w *fleetv1.AssignmentReport) {
-			w.Status = &fleetv1.AssignmentStatus{Reason: strings.Repeat("R", MaxWord+1)}
+			w.Status = &fleetv1.AssignmentStatus{Reason: strings.Repeat("R", MaxToken+1)}
 		},
 		"many conditions": func(w *fleetv1.AssignmentReport) {
 			w.Status = &fleetv1.AssignmentStatus{}

@@ -11,10 +11,10 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// ReportToWire writes what a member holds of an assignment.
+// ReportToWire converts an assignment, as stored in a member, to a report.
 //
-// The hash is of the spec; a status of an earlier one has no observed
-// generation on the wire, lest the hub take it for the outcome of this spec.
+// The hash is of the spec; a status of an earlier one has no observed generation on the
+// wire, so that the hub does not accept it as the outcome of this spec.
 func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 	w := &fleetv1.AssignmentReport{
 		SessionUid:       string(a.Spec.Session.UID),
@@ -33,9 +33,9 @@ func ReportToWire(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 	return w
 }
 
-// ReportFromWire reads the hub's picture of an assignment: namespace, name,
-// the spec hash as annotation, the session, the epoch, its proof and the status.
-// Nothing else of the spec is known from a report.
+// ReportFromWire converts a report to an assignment of the member cache: namespace, name,
+// the spec hash as annotation, the session, the epoch, its proof and the status. A report
+// has nothing else of the spec.
 func ReportFromWire(w *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
 	if err := checkReport(w); err != nil {
 		return nil, err
@@ -91,12 +91,12 @@ func statusToWire(s *v1alpha1.SessionAssignmentStatus) *fleetv1.AssignmentStatus
 }
 
 func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStatus, error) {
-	said := &sentences{left: MaxMessages}
+	texts := &sentences{left: MaxMessages}
 	s := v1alpha1.SessionAssignmentStatus{
 		ObservedGeneration: w.GetObservedGeneration(),
 		State:              v1alpha1.AssignmentState(Printable(w.GetState())),
 		Reason:             Printable(w.GetReason()),
-		Message:            said.next(w.GetMessage()),
+		Message:            texts.next(w.GetMessage()),
 		NodeName:           Printable(w.GetNodeName()),
 		Lapse:              max(w.GetLapse(), 0),
 		Guarded:            w.GetGuarded(),
@@ -131,13 +131,13 @@ func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStat
 		s.MissingSecrets = append(s.MissingSecrets, Printable(name))
 	}
 	if f := w.GetFailure(); f != nil {
-		s.Failure = &v1alpha1.Failure{Attempt: f.GetAttempt(), Reason: Printable(f.GetReason()), Message: said.next(f.GetMessage())}
+		s.Failure = &v1alpha1.Failure{Attempt: f.GetAttempt(), Reason: Printable(f.GetReason()), Message: texts.next(f.GetMessage())}
 	}
 	if w.GetConfigName() != "" {
 		s.Config = &v1alpha1.AssignedConfig{Name: Printable(w.GetConfigName()), Hash: Printable(w.GetConfigHash())}
 	}
 	for i, c := range w.GetConditions() {
-		condition, err := conditionFromWire(c, said)
+		condition, err := conditionFromWire(c, texts)
 		if err != nil {
 			return s, fmt.Errorf("conditions[%d].%w", i, err)
 		}
@@ -157,10 +157,10 @@ func conditionToWire(c *metav1.Condition) *fleetv1.Condition {
 	return w
 }
 
-func conditionFromWire(w *fleetv1.Condition, said *sentences) (metav1.Condition, error) {
+func conditionFromWire(w *fleetv1.Condition, texts *sentences) (metav1.Condition, error) {
 	c := metav1.Condition{
 		Type: Printable(w.GetType()), Status: metav1.ConditionStatus(w.GetStatus()), Reason: Printable(w.GetReason()),
-		Message: said.next(w.GetMessage()), ObservedGeneration: w.GetObservedGeneration(),
+		Message: texts.next(w.GetMessage()), ObservedGeneration: w.GetObservedGeneration(),
 	}
 	switch {
 	case c.Type == "":
@@ -175,7 +175,7 @@ func conditionFromWire(w *fleetv1.Condition, said *sentences) (metav1.Condition,
 	return c, err
 }
 
-// timeFromWire cuts to seconds, which is all that Kubernetes stores.
+// timeFromWire truncates to seconds, which is all that Kubernetes stores.
 func timeFromWire(field string, w *timestamppb.Timestamp) (metav1.Time, error) {
 	if err := w.CheckValid(); err != nil {
 		return metav1.Time{}, fmt.Errorf("%s: %w", field, err)
@@ -183,7 +183,7 @@ func timeFromWire(field string, w *timestamppb.Timestamp) (metav1.Time, error) {
 	return metav1.Unix(w.GetSeconds(), 0), nil
 }
 
-// sentences cuts the sentences of one report, together and each.
+// sentences truncates the messages of one report, each and in total.
 type sentences struct{ left int }
 
 func (s *sentences) next(text string) string {

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Is reports whether an API server understood a request and does not carry it out, so
-// that repeating it at once is of no use: it is invalid, forbidden, over a quota, of a
-// kind that the server does not have, denied by admission, or an admission webhook
-// does not answer. Conflicts, names that are taken, timeouts and the server's own failures are not denials.
+// Is reports whether an API server denies a request, so that an immediate retry is
+// useless: it is invalid, forbidden, over a quota, of a kind that the server does not
+// have, denied by admission, or an admission webhook does not respond. Conflicts, names
+// that are taken, timeouts and the server's own failures are not denials.
 func Is(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return true
@@ -33,13 +33,12 @@ func Is(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError
 }
 
-// IsQuota reports whether a ResourceQuota is used up, which has no status code of its
-// own.
+// IsQuota reports whether a ResourceQuota is exceeded, which has no status code of its own.
 func IsQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// Explain returns the error of a denied request, and what would help.
+// Explain returns the error of a denied request, and the remedy.
 func Explain(err error) string {
 	return fmt.Sprintf("%v (%s; it is tried again)", err, remedy(err))
 }
@@ -64,7 +63,7 @@ func remedy(err error) string {
 	return "change the session, its template or the rule that does not allow it"
 }
 
-// unauthorized recognizes the authorizer's denial: admission denies in other words.
+// unauthorized recognizes the authorizer's denial, whose text differs from that of admission.
 func unauthorized(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
 }

@@ -1,3 +1,3 @@
-// Package denied recognizes requests that an API server denies, and explains them to
-// people: cause first, then remedy.
+// Package denied recognizes requests that an API server denies, and explains them: cause
+// first, then remedy.
 package denied

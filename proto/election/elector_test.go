@@ -37,7 +37,7 @@ func TestAnElectorThatGivesUpLateLeavesTheNextLeadersLockAlone(t *testing.T) {
 	}
 	told := &toldLock{Interface: inner, renewed: make(chan struct{}, 1)}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: NewGuard().Lock(told), ReleaseOnCancel: true,
+		Lock: New().Lock(told), ReleaseOnCancel: true,
 		// After its first renewal it does not look at the lock while this test runs.
 		LeaseDuration: time.Hour, RenewDeadline: 50 * time.Minute, RetryPeriod: 20 * time.Minute,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},

@@ -12,15 +12,15 @@ import (
 // holders that it has lost the lock to.
 type incumbent struct {
 	resourcelock.Interface
-	guard *Guard
-	inner *fakeLock
-	lost  []string
+	leadership *Leadership
+	inner      *fakeLock
+	lost       []string
 }
 
 func newIncumbent() *incumbent {
-	guard, inner, _ := guarded()
-	i := &incumbent{guard: guard, inner: inner}
-	i.Interface = guard.Incumbent(inner, IncumbentOptions{
+	leadership, inner, _ := watched()
+	i := &incumbent{leadership: leadership, inner: inner}
+	i.Interface = leadership.Incumbent(inner, IncumbentOptions{
 		Duration: 15 * time.Second, Lost: func(holder string) { i.lost = append(i.lost, holder) },
 	})
 	return i
@@ -46,7 +46,7 @@ func (i *incumbent) leads(t *testing.T) {
 func TestAnIncumbentIsNotCertainDuringAnOutageAndIsAgainAfterIt(t *testing.T) {
 	i := newIncumbent()
 	i.leads(t)
-	expect(t, i.guard, true)
+	expect(t, i.leadership, true)
 	i.inner.fails = errors.New("connection refused")
 	for range 300 { // ten minutes
 		*i.inner.clock += 2 * time.Second
@@ -57,10 +57,10 @@ func TestAnIncumbentIsNotCertainDuringAnOutageAndIsAgainAfterIt(t *testing.T) {
 			t.Fatal("the outage is kept from the elector")
 		}
 	}
-	expect(t, i.guard, false)
+	expect(t, i.leadership, false)
 	i.inner.fails = nil
 	i.leads(t)
-	expect(t, i.guard, true)
+	expect(t, i.leadership, true)
 	if len(i.lost) > 0 {
 		t.Errorf("it gave the lead up to %v, who never had it", i.lost)
 	}
@@ -103,7 +103,7 @@ func TestAnIncumbentLearnsThatAnotherHasTakenTheLock(t *testing.T) {
 	if len(i.lost) != 1 || i.lost[0] != "another" {
 		t.Errorf("it was told of %q", i.lost)
 	}
-	expect(t, i.guard, false)
+	expect(t, i.leadership, false)
 }
 
 func TestAnOutageMakesTheOthersCountAnew(t *testing.T) {

@@ -16,20 +16,20 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// LockOptions say which lock the leader holds.
+// LockOptions are the options of a leader's lock.
 type LockOptions struct {
 	Namespace, Name string
-	// Holder is the replica's name; the lock's identity adds something random,
-	// since a Pod's containers may come and go under one name.
+	// Holder is the replica's name; the lock's identity adds a random part, since a Pod's
+	// containers may restart under one name.
 	Holder string
-	// RenewDeadline is how long the elector tries; a request gets half of it, but
-	// a second at least, so that one that hangs does not cost the lead.
+	// RenewDeadline is how long the elector tries to renew; the timeout of a request is
+	// half of it, but at least a second, so that one that hangs does not lose the lead.
 	RenewDeadline time.Duration
 	Scheme        *runtime.Scheme
 }
 
-// Holder names this replica, by its Pod or else by its host. It adds the name to the user
-// agent, by which API servers' audit logs distinguish the replicas.
+// Holder returns the name of this replica: its Pod's or else its host's. It adds the name
+// to the user agent, by which API servers' audit logs distinguish the replicas.
 func Holder(cfg *rest.Config, pod string) (string, error) {
 	holder := pod
 	if holder == "" {
@@ -42,8 +42,8 @@ func Holder(cfg *rest.Config, pod string) (string, error) {
 	return holder, nil
 }
 
-// NewLock makes the lock, a Lease. Its requests must not be guarded: cfg is one
-// that Guard.Wrap was not called on.
+// NewLock returns the lock, a Lease. Its requests must not depend on the lead: cfg is one
+// that Leadership.Wrap was not called on.
 func NewLock(cfg *rest.Config, o LockOptions) (resourcelock.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent += "/leader-election"

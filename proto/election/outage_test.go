@@ -120,7 +120,7 @@ func startReplica(t *testing.T, name string, of *server) *replica {
 		leads: make(chan struct{}), lost: make(chan string, 1),
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: NewGuard().Incumbent(r, IncumbentOptions{
+		Lock: New().Incumbent(r, IncumbentOptions{
 			Duration: lockDuration, Lost: func(holder string) { r.lost <- holder },
 		}),
 		LeaseDuration: IncumbentLeaseDuration, RenewDeadline: IncumbentRenewDeadline, RetryPeriod: 50 * time.Millisecond,

@@ -9,23 +9,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ErrNotLeading is what a write fails with when it is not certain that this
-// replica leads.
+// ErrNotLeading is the error of a write when it is not certain that this replica leads.
 var ErrNotLeading = errors.New("this replica may not lead any more, and writes nothing")
 
-// Wrap lets clients of the configuration write only while this replica leads.
-func (g *Guard) Wrap(cfg *rest.Config) {
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next: next, guard: g} })
+// Wrap allows clients of the configuration to write only while this replica leads.
+func (l *Leadership) Wrap(cfg *rest.Config) {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next: next, leadership: l} })
 }
 
 type transport struct {
-	next  http.RoundTripper
-	guard *Guard
+	next       http.RoundTripper
+	leadership *Leadership
 }
 
-// RoundTrip refuses what would change something unless we lead.
+// RoundTrip refuses a write unless this replica leads.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if changes(request) && !t.guard.Leading() {
+	if changes(request) && !t.leadership.Leading() {
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
@@ -34,18 +33,18 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(request)
 }
 
-// WrappedRoundTripper is for those who look for the innermost.
+// WrappedRoundTripper returns the wrapped RoundTripper.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// questions are posted, but change nothing.
-var questions = []string{"/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"}
+// reviewPaths are the paths of requests that are posted, but change nothing.
+var reviewPaths = []string{"/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"}
 
 func changes(request *http.Request) bool {
 	switch request.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	}
-	for _, prefix := range questions {
+	for _, prefix := range reviewPaths {
 		if strings.HasPrefix(request.URL.Path, prefix) {
 			return false
 		}

@@ -9,18 +9,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Reviews of callers a second, and at once. Valid tokens are remembered for a
-// minute, so that a Prometheus needs one or two reviews a minute; callers that
-// invent tokens cannot pass on more than this to the API server.
+// Reviews of callers a second, and at once. Valid tokens are cached for a minute, so that
+// a Prometheus needs one or two reviews a minute; callers with invalid tokens cause no
+// more than this on the API server.
 const (
 	reviewQPS   = 5
 	reviewBurst = 20
 )
 
-// Options returns the options of the metrics server. With authentication it serves
-// HTTPS, with a certificate of its own making, and asks the API server by
-// TokenReview and SubjectAccessReview whether a caller may get /metrics. Without,
-// it serves HTTP to everybody who reaches the address.
+// Options returns the options of the metrics server. With authentication it serves HTTPS, with
+// a self-signed certificate, and checks by TokenReview and SubjectAccessReview that a caller
+// may get /metrics. Without, it serves HTTP to every caller that reaches the address.
 func Options(address string, authentication bool) server.Options {
 	if !authentication {
 		return server.Options{BindAddress: address}

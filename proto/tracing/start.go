@@ -18,33 +18,33 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Options of a process's tracing.
+// Options are the options of a process's tracing.
 type Options struct {
-	// Endpoint of the collector, for OTLP over gRPC: host:port, or a URL of scheme
-	// http (no TLS) or https. Empty: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
-	// OTEL_EXPORTER_OTLP_ENDPOINT says; none of them: tracing is off.
+	// Endpoint of the collector, for OTLP over gRPC: host:port, or a URL of scheme http
+	// (no TLS) or https. Default: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
+	// OTEL_EXPORTER_OTLP_ENDPOINT; without any, tracing is off.
 	Endpoint string
-	// Insecure: without TLS, where the endpoint is no URL.
+	// Insecure connects without TLS, if the endpoint is not a URL.
 	Insecure bool
-	// Ratio of walks that are traced, from 0 to 1; nil: what OTEL_TRACES_SAMPLER and
-	// OTEL_TRACES_SAMPLER_ARG say, else all. The agent has none: the hub decides.
+	// Ratio of lifecycles that are traced, from 0 to 1; nil: OTEL_TRACES_SAMPLER and
+	// OTEL_TRACES_SAMPLER_ARG, or else all. The agent has none: the hub decides.
 	Ratio *float64
 	// Service is service.name, Version service.version, Instance the Pod's name, and
-	// Cluster the member's name where it is one.
+	// Cluster the member's name, for an agent.
 	Service, Version, Instance, Namespace, Cluster string
 }
 
-// wanted is whether anything is to be sent anywhere.
-func (o Options) wanted() bool {
+// enabled reports whether tracing is enabled.
+func (o Options) enabled() bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
 	return o.Endpoint != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
 }
 
-// Validate says what is wrong with the options.
+// Validate returns an error for invalid options.
 func (o Options) Validate() error {
-	if !o.wanted() {
+	if !o.enabled() {
 		return nil
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
@@ -59,7 +59,7 @@ func (o Options) Validate() error {
 	return err
 }
 
-// ratio of walks that are traced.
+// ratio returns the ratio of lifecycles that are traced.
 func (o Options) ratio() (float64, error) {
 	ratio := 1.0
 	if o.Ratio != nil {
@@ -87,10 +87,9 @@ func (o Options) ratio() (float64, error) {
 	return ratio, nil
 }
 
-// Start begins to trace; nil where tracing is off. It does not wait for the
-// collector.
+// Start starts tracing; it returns nil if tracing is off. It does not wait for the collector.
 func Start(ctx context.Context, log logr.Logger, o Options) (*Tracer, error) {
-	if err := o.Validate(); err != nil || !o.wanted() {
+	if err := o.Validate(); err != nil || !o.enabled() {
 		return nil, err
 	}
 	ratio, err := o.ratio()
@@ -105,7 +104,7 @@ func Start(ctx context.Context, log logr.Logger, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to send traces: %w", err)
 	}
-	return New(ratio, sdktrace.WithBatcher(&told{SpanExporter: exporter, log: log}), sdktrace.WithResource(about)), nil
+	return New(ratio, sdktrace.WithBatcher(&reportingExporter{SpanExporter: exporter, log: log}), sdktrace.WithResource(about)), nil
 }
 
 func (o Options) exporter() []otlptracegrpc.Option {
@@ -122,8 +121,8 @@ func (o Options) exporter() []otlptracegrpc.Option {
 	return options
 }
 
-// about are the attributes of the resource, by OpenTelemetry's conventions. Leaders
-// alone write spans, so the instance is the leader.
+// about returns the attributes of the resource, by OpenTelemetry's conventions. Only
+// leaders write spans, so the instance is the leader.
 func (o Options) about() []Attribute {
 	var about []Attribute
 	for _, a := range []struct{ key, value string }{
@@ -142,36 +141,37 @@ func (o Options) about() []Attribute {
 	return about
 }
 
-// New is a Tracer of a part of the walks, whose spans go where the options say. It
-// decides by itself who is traced: what it is asked to write is written.
+// New returns a Tracer of a ratio of the lifecycles, with the span processors of the
+// options. The Tracer samples by itself, so that the provider samples everything.
 func New(ratio float64, options ...sdktrace.TracerProviderOption) *Tracer {
 	provider := sdktrace.NewTracerProvider(append(options, sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithIDGenerator(generator{}))...)
 	return &Tracer{provider: provider, tracer: provider.Tracer("github.com/vdi-fleet/vdi-fleet/proto/tracing"), sampler: sdktrace.TraceIDRatioBased(ratio)}
 }
 
-// lastWords is how long a process that ends waits for its last spans to be taken.
-const lastWords = 2 * time.Second
+// flushTimeout is how long a process that ends waits until its last spans are exported.
+const flushTimeout = 2 * time.Second
 
-// Stop sends what is left, if the collector takes it at once.
+// Stop exports the remaining spans within flushTimeout.
 func (t *Tracer) Stop() {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
-	// What can't be sent any more was told while it was tried.
+	// The exporter has already logged a failure.
 	_ = t.provider.Shutdown(ctx)
 }
 
-// told tells when spans begin to be lost, and when they are sent again, once.
-type told struct {
+// reportingExporter logs once when spans begin to be lost, and once when they are
+// exported again.
+type reportingExporter struct {
 	sdktrace.SpanExporter
 	log    logr.Logger
 	failed atomic.Bool
 }
 
-// ExportSpans never fails: what it could not send is lost, and told here.
-func (e *told) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+// ExportSpans exports spans. It never fails: spans that can't be sent are lost, and logged.
+func (e *reportingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch {
 	case err == nil && e.failed.Swap(false):

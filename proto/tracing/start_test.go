@@ -38,7 +38,7 @@ func TestOffIsNothing(t *testing.T) {
 	}
 	now := time.Now()
 	allocated := testing.AllocsPerRun(100, func() {
-		if walk := tracer.Walk("a", 1, 1); tracer.On() || walk.Traced() || walk.String() != "" {
+		if walk := tracer.Lifecycle("a", 1, 1); tracer.On() || walk.Traced() || walk.String() != "" {
 			t.Error("it traces")
 		}
 		tracer.Add(Point{}, Span{Name: "place", From: now, To: now})
@@ -55,7 +55,7 @@ func BenchmarkOff(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		tracer.Add(tracer.Walk("a", 1, 1), Span{Name: "place", From: now, To: now})
+		tracer.Add(tracer.Lifecycle("a", 1, 1), Span{Name: "place", From: now, To: now})
 	}
 }
 
@@ -65,7 +65,7 @@ func BenchmarkOn(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		tracer.Add(tracer.Walk("a", 1, 1), Span{Name: "place", From: now, To: now})
+		tracer.Add(tracer.Lifecycle("a", 1, 1), Span{Name: "place", From: now, To: now})
 	}
 }
 
@@ -144,7 +144,7 @@ func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	// More than the queue holds: whoever waited for room would wait here for good.
-	walk, now := tracer.Walk("a", 1, 1), time.Now()
+	walk, now := tracer.Lifecycle("a", 1, 1), time.Now()
 	for range 20_000 {
 		tracer.Add(walk, Span{Name: "place", From: now, To: now})
 	}

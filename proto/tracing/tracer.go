@@ -12,10 +12,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Attribute of a span.
+// Attribute is an attribute of a span.
 type Attribute = attribute.KeyValue
 
-// The attributes that spans have. None is of a user, and none has content of a
+// The keys of the attributes of spans. None identifies a user, and none has content of a
 // Secret.
 const (
 	Namespace  = attribute.Key("vdi.session.namespace")
@@ -27,13 +27,12 @@ const (
 	Policy     = attribute.Key("vdi.policy")
 	Epoch      = attribute.Key("vdi.epoch")
 	Run        = attribute.Key("vdi.run")
-	// From and To are the states of a transition, Reason and Message why.
+	// From and To are the states of a transition, Reason and Message its cause.
 	From    = attribute.Key("vdi.from")
 	To      = attribute.Key("vdi.to")
 	Reason  = attribute.Key("vdi.reason")
 	Message = attribute.Key("vdi.message")
-	// Candidates of a placement, how many of them Fit, and the Score of the one that
-	// was chosen.
+	// Candidates of a placement, how many of them Fit, and the Score of the chosen one.
 	Candidates = attribute.Key("vdi.placement.candidates")
 	Fit        = attribute.Key("vdi.placement.fit")
 	Score      = attribute.Key("vdi.placement.score")
@@ -44,44 +43,44 @@ const (
 	Node   = attribute.Key("vdi.node")
 )
 
-// Span is what is told of a stretch of a walk once it is over.
+// Span is a completed part of a lifecycle.
 type Span struct {
 	Name string
-	// From and To are when it began and ended, by the clock of who says so.
+	// From and To are when it began and ended, by the clock of the process that recorded it.
 	From, To time.Time
-	// Kind is SpanKindInternal where it is nothing.
+	// Kind of the span; default: SpanKindInternal.
 	Kind trace.SpanKind
-	// Failed says why it did not succeed; empty: it did.
+	// Failed is the reason for a failure; empty: it succeeded.
 	Failed     string
 	Attributes []Attribute
-	// Before is the walk that this one follows, for a root.
-	Before Point
+	// Previous is the root of the preceding run, for a root.
+	Previous Point
 }
 
-// The kinds of the spans at both ends of the link.
+// The kinds of the spans at the two ends of the link.
 const (
 	Sends    = trace.SpanKindProducer
 	Receives = trace.SpanKindConsumer
 )
 
-// Tracer writes spans. A nil one is off.
+// Tracer writes spans. A nil Tracer is off.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	sampler  sdktrace.Sampler
 }
 
-// On is whether spans are written at all. What is only for a span is not worked out
-// before this was asked.
+// On reports whether spans are written at all. Callers check it before they compute what
+// only a span needs.
 func (t *Tracer) On() bool { return t != nil }
 
-// Walk is the root of the trace of one run of a session; the zero Point where it is
-// not traced.
-func (t *Tracer) Walk(session string, epoch, run int64) Point {
+// Lifecycle returns the root of the trace of one run of a session; the zero Point if it
+// is not traced.
+func (t *Tracer) Lifecycle(session string, epoch, run int64) Point {
 	if t == nil {
 		return Point{}
 	}
-	id := WalkID(session, epoch, run)
+	id := LifecycleID(session, epoch, run)
 	if t.sampler.ShouldSample(sdktrace.SamplingParameters{TraceID: id}).Decision != sdktrace.RecordAndSample {
 		return Point{}
 	}
@@ -96,8 +95,7 @@ func (t *Tracer) Add(parent Point, s Span) {
 	t.write(trace.ContextWithSpanContext(context.Background(), parent.context), &s)
 }
 
-// AddAs writes the span that is at a point: a child of another, or a root where that
-// is the zero Point.
+// AddAs writes the span of a point: a child of parent, or a root if parent is the zero Point.
 func (t *Tracer) AddAs(self, parent Point, s Span) {
 	if t == nil || !self.Traced() {
 		return
@@ -111,12 +109,12 @@ func (t *Tracer) AddAs(self, parent Point, s Span) {
 
 func (t *Tracer) write(ctx context.Context, s *Span) {
 	if s.From.After(s.To) {
-		// Of clocks that differ, or times to the second: no span ends before it begins.
+		// The clocks differ, or one time is in whole seconds: no span ends before it begins.
 		s.From = s.To
 	}
 	options := []trace.SpanStartOption{trace.WithTimestamp(s.From), trace.WithSpanKind(s.Kind), trace.WithAttributes(s.Attributes...)}
-	if s.Before.Traced() {
-		options = append(options, trace.WithLinks(trace.Link{SpanContext: s.Before.context}))
+	if s.Previous.Traced() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: s.Previous.context}))
 	}
 	_, span := t.tracer.Start(ctx, s.Name, options...)
 	if s.Failed != "" {
@@ -125,13 +123,13 @@ func (t *Tracer) write(ctx context.Context, s *Span) {
 	span.End(trace.WithTimestamp(s.To))
 }
 
-// chosen is the key of the Point, in a context, that a span is to be at.
+// chosen is the context key of the Point that a span gets.
 type chosen struct{}
 
-// generator gives spans the IDs that were chosen for them, and others by chance.
+// generator returns the IDs of the chosen Point, and random ones for other spans.
 type generator struct{}
 
-// NewIDs is asked for roots alone, all of which are chosen.
+// NewIDs returns the IDs of a root; every root has a chosen Point.
 func (g generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	var id trace.TraceID
 	if p, ok := ctx.Value(chosen{}).(Point); ok {

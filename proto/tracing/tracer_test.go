@@ -34,7 +34,7 @@ func TestTwoProcessesWriteOneTree(t *testing.T) {
 	hub, agent := &memory{}, &memory{}
 	now := time.Now()
 	before, after := New(1, sdktrace.WithSyncer(hub)), New(1, sdktrace.WithSyncer(hub)) // two leaders
-	walk := before.Walk("a", 1, 1)
+	walk := before.Lifecycle("a", 1, 1)
 	before.Add(walk, Span{Name: "place", From: now, To: now})
 
 	member := New(0, sdktrace.WithSyncer(agent)) // what it is told it writes, whatever its own ratio
@@ -43,14 +43,14 @@ func TestTwoProcessesWriteOneTree(t *testing.T) {
 	member.Add(received, Span{Name: "store", From: now, To: now})
 	member.AddAs(received, told, Span{Name: "receive", From: now, To: now})
 
-	after.AddAs(after.Walk("a", 1, 1), Point{}, Span{Name: "session", From: now.Add(-time.Minute), To: now, Before: after.Walk("a", 1, 0)})
+	after.AddAs(after.Lifecycle("a", 1, 1), Point{}, Span{Name: "session", From: now.Add(-time.Minute), To: now, Previous: after.Lifecycle("a", 1, 0)})
 	for _, tracer := range []*Tracer{before, after, member} {
 		tracer.Stop()
 	}
 	names := map[trace.SpanID]string{}
 	spans := slices.Concat(hub.spans, agent.spans)
 	for _, s := range spans {
-		if s.SpanContext().TraceID() != WalkID("a", 1, 1) {
+		if s.SpanContext().TraceID() != LifecycleID("a", 1, 1) {
 			t.Errorf("%s is in another trace", s.Name())
 		}
 		names[s.SpanContext().SpanID()] = s.Name()
@@ -77,8 +77,8 @@ func TestThePartThatIsTracedIsTheSameForEveryLeader(t *testing.T) {
 	traced := 0
 	for i := range 4000 {
 		session := fmt.Sprint("session-", i)
-		a := one.Walk(session, 1, 1)
-		if a.String() != other.Walk(session, 1, 1).String() {
+		a := one.Lifecycle(session, 1, 1)
+		if a.String() != other.Lifecycle(session, 1, 1).String() {
 			t.Fatalf("the leaders differ about %s", session)
 		}
 		if a.Traced() {
@@ -94,7 +94,7 @@ func TestSpansThatAreLostAreToldOnce(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	collector := &memory{fails: fmt.Errorf("refused")}
-	e := &told{SpanExporter: collector, log: log}
+	e := &reportingExporter{SpanExporter: collector, log: log}
 	for range 3 {
 		if err := e.ExportSpans(context.Background(), nil); err != nil {
 			t.Error(err)

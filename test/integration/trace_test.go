@@ -37,7 +37,7 @@ var _ = Describe("The trace of a session's walk", func() {
 		s = awaitRunning(ctx, s)
 		Expect(s.Status.Epoch).To(BeEquivalentTo(1))
 
-		id := tracing.WalkID(string(s.UID), 1, 1).String()
+		id := tracing.LifecycleID(string(s.UID), 1, 1).String()
 		walk := func() []string { lines, _ := tree(spans.trace(id)); return lines }
 		Eventually(ctx, walk).Should(ContainElements(
 			"vdi-hub session<", "vdi-hub place<session", "vdi-hub assign<session", "vdi-hub link.send<assign", "vdi-hub mirror<session",
@@ -77,7 +77,7 @@ var _ = Describe("The trace of a session's walk", func() {
 		Expect(hub.Delete(ctx, s)).To(Succeed())
 		awaitGone(ctx, s)
 		second := func(context.Context) []string {
-			lines, _ := tree(spans.trace(tracing.WalkID(string(s.UID), 1, 2).String()))
+			lines, _ := tree(spans.trace(tracing.LifecycleID(string(s.UID), 1, 2).String()))
 			return lines
 		}
 		Eventually(ctx, second).Should(ContainElements(

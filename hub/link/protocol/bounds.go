@@ -20,20 +20,20 @@ const (
 
 func boundHello(h *fleetv1.Hello) error {
 	c := &convert.Checks{}
-	c.Word("instance", h.GetInstance(), convert.MaxWord)
-	c.Word("fingerprint", h.GetFingerprint(), convert.MaxWord)
-	c.Word("agent_version", h.GetAgentVersion(), convert.MaxWord)
-	c.Word("highest_hub_term_proof", h.GetHighestHubTermProof(), convert.MaxProof)
+	c.Token("instance", h.GetInstance(), convert.MaxToken)
+	c.Token("fingerprint", h.GetFingerprint(), convert.MaxToken)
+	c.Token("agent_version", h.GetAgentVersion(), convert.MaxToken)
+	c.Token("highest_hub_term_proof", h.GetHighestHubTermProof(), convert.MaxProof)
 	c.AtMost("highest_hub_term", h.GetHighestHubTerm(), maxEpoch)
 	c.AtMost("agent_term", h.GetAgentTerm(), maxEpoch)
-	c.Words("capabilities", h.GetCapabilities(), convert.MaxWord)
-	c.Words("required_capabilities", h.GetRequiredCapabilities(), convert.MaxWord)
+	c.Tokens("capabilities", h.GetCapabilities(), convert.MaxToken)
+	c.Tokens("required_capabilities", h.GetRequiredCapabilities(), convert.MaxToken)
 	// The bounds of what an agent accepts as settings.
 	r := h.GetRestrictions()
-	c.Words("restrictions.host_suffixes", r.GetHostSuffixes(), convert.MaxName)
-	c.Words("restrictions.image_prefixes", r.GetImagePrefixes(), convert.MaxName)
-	c.Words("restrictions.runtime_classes", r.GetRuntimeClasses(), convert.MaxName)
-	c.Words("restrictions.priority_classes", r.GetPriorityClasses(), convert.MaxName)
+	c.Tokens("restrictions.host_suffixes", r.GetHostSuffixes(), convert.MaxName)
+	c.Tokens("restrictions.image_prefixes", r.GetImagePrefixes(), convert.MaxName)
+	c.Tokens("restrictions.runtime_classes", r.GetRuntimeClasses(), convert.MaxName)
+	c.Tokens("restrictions.priority_classes", r.GetPriorityClasses(), convert.MaxName)
 	if c.Err != nil {
 		return fmt.Errorf("%w: %w", ErrViolation, c.Err)
 	}
@@ -44,11 +44,11 @@ func boundHello(h *fleetv1.Hello) error {
 func boundResult(r *fleetv1.OrderResult) error {
 	c := &convert.Checks{}
 	c.AtMost("epoch", r.GetEpoch(), maxEpoch)
-	c.Word("session_uid", r.GetSessionUid(), convert.MaxWord)
+	c.Token("session_uid", r.GetSessionUid(), convert.MaxToken)
 	c.Name("namespace", r.GetNamespace())
 	c.Name("name", r.GetName())
-	c.Word("spec_hash", r.GetSpecHash(), convert.MaxWord)
-	c.Word("reason", r.GetReason(), convert.MaxWord)
+	c.Token("spec_hash", r.GetSpecHash(), convert.MaxToken)
+	c.Token("reason", r.GetReason(), convert.MaxToken)
 	return c.Err
 }
 
@@ -85,8 +85,8 @@ func within[T any](field string, all []T, most int, check func(field string, ite
 func boundTemplate(field string, t *fleetv1.TemplateCapacity) error {
 	c := &convert.Checks{}
 	c.Name(field+".name", t.GetName())
-	c.Word(field+".revision", t.GetRevision(), convert.MaxWord)
-	c.Word(field+".reason", t.GetReason(), convert.MaxWord)
+	c.Token(field+".revision", t.GetRevision(), convert.MaxToken)
+	c.Token(field+".reason", t.GetReason(), convert.MaxToken)
 	c.Count(field+".buckets", len(t.GetBuckets()), maxBuckets)
 	c.NotNegative(field+".slots", int64(t.GetSlots()))
 	c.NotNegative(field+".image_nodes", int64(t.GetImageNodes()))
@@ -105,7 +105,7 @@ func boundTemplate(field string, t *fleetv1.TemplateCapacity) error {
 func boundResources(c *convert.Checks, field string, amounts map[string]int64) {
 	c.Count(field, len(amounts), convert.MaxList)
 	for name, amount := range amounts {
-		c.Word(field, name, convert.MaxName)
+		c.Token(field, name, convert.MaxName)
 		c.NotNegative(field, amount)
 	}
 }

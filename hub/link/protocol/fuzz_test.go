@@ -149,8 +149,8 @@ func checkEffect(t *testing.T, before State, e Effect) {
 		checkItems(t, []*v1alpha1.SessionAssignment{report.SessionAssignment})
 	}
 	for _, r := range e.Results {
-		if r.SessionUID == "" || len(r.SessionUID) > convert.MaxWord || len(r.Name) > convert.MaxName || len(r.Namespace) > convert.MaxName ||
-			r.Epoch < 1 || r.Epoch > maxEpoch || len(r.Message) > convert.MaxMessage || len(r.Reason) > convert.MaxWord {
+		if r.SessionUID == "" || len(r.SessionUID) > convert.MaxToken || len(r.Name) > convert.MaxName || len(r.Namespace) > convert.MaxName ||
+			r.Epoch < 1 || r.Epoch > maxEpoch || len(r.Message) > convert.MaxMessage || len(r.Reason) > convert.MaxToken {
 			t.Fatalf("a result beyond its limits: %+v", r)
 		}
 	}
@@ -173,7 +173,7 @@ func checkEffect(t *testing.T, before State, e Effect) {
 func checkItems(t *testing.T, items []*v1alpha1.SessionAssignment) {
 	t.Helper()
 	for _, a := range items {
-		if a.Spec.Session.UID == "" || len(a.Spec.Session.UID) > convert.MaxWord || a.Name == "" || len(a.Name) > convert.MaxName ||
+		if a.Spec.Session.UID == "" || len(a.Spec.Session.UID) > convert.MaxToken || a.Name == "" || len(a.Name) > convert.MaxName ||
 			a.Spec.Epoch < 1 || a.Spec.Epoch > maxEpoch || len(a.Status.Message) > convert.MaxMessage || len(a.Status.Conditions) > convert.MaxConditions {
 			t.Fatalf("an item beyond its limits: %+v", a)
 		}

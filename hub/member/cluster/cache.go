@@ -23,21 +23,21 @@ import (
 type Cache struct {
 	// Bounds limit what is kept; they must not change after the first report.
 	Bounds
-	// mu guards all fields but quota.seen.
+	// mu protects all fields except quota.seen.
 	mu       sync.Mutex
 	store    store
 	reported reports
 	quota    quota
 }
 
-// newCache returns an empty cache. Without the functions every session counts as
-// known and placed.
-func newCache(knows func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) *Cache {
+// newCache returns an empty cache. Without the functions every session counts as known
+// and placed.
+func newCache(known func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) *Cache {
 	p := &Cache{
 		Bounds:   defaultBounds,
 		store:    store{items: map[types.NamespacedName]*v1alpha1.SessionAssignment{}, watchers: map[*cacheWatch]struct{}{}},
 		reported: reports{altered: map[types.NamespacedName]bool{}},
-		quota:    newQuota(knows, placed),
+		quota:    newQuota(known, placed),
 	}
 	p.quota.Bounds = &p.Bounds
 	return p
@@ -98,9 +98,9 @@ func (p *Cache) Items() []*v1alpha1.SessionAssignment {
 	return slices.Collect(maps.Values(p.store.items))
 }
 
-// Len returns how many assignments the cache has, and for how many it remembers the agent's
-// last report.
-func (p *Cache) Len() (items, remembered int) {
+// Len returns how many assignments the cache has, and of how many it has the hash of the
+// agent's last report.
+func (p *Cache) Len() (items, reported int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.store.items), p.reported.hashes.Len()
@@ -148,14 +148,14 @@ func (p *Cache) drop(key types.NamespacedName) {
 func (p *Cache) TakeExcess() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.quota.noteOrphans()
+	p.quota.recordOrphans()
 	err := p.quota.excess
 	p.quota.excess = nil
 	return err
 }
 
-// Orphans describes the orphans of the last report for a condition; empty: none. It takes
-// no lock.
+// Orphans describes the orphans of the last report for a condition; empty: none. It
+// acquires no lock.
 func (p *Cache) Orphans() string {
 	o := p.quota.seen.Load()
 	if o == nil || o.count == 0 {

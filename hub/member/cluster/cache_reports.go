@@ -11,8 +11,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// reports are the hashes of what an agent has reported, so that the next stream need not
-// repeat it. They may differ from the cache: results change the cache, and a report of an
+// reports are the hashes of an agent's reports, so that the next stream need not repeat
+// them. They may differ from the cache: results change the cache, and a report of an
 // older epoch does not. The agent resends what differs.
 type reports struct {
 	hashes convert.Ledger[types.NamespacedName]
@@ -118,7 +118,7 @@ func (p *Cache) removeReported(key types.NamespacedName, session types.UID) {
 // returns whether it was current.
 func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
 	if key := keyOf(r.SessionAssignment); r.Unread {
-		if p.quota.keepUnread(key, p.store.items[key], r.SessionAssignment) != keepNothing {
+		if p.quota.keepWithoutObject(key, p.store.items[key], r.SessionAssignment) != keepNothing {
 			p.reported.add(r, true)
 		}
 		return true

@@ -34,9 +34,9 @@ func (c *memberClient) Update(_ context.Context, obj client.Object, _ ...client.
 	return c.assign(obj)
 }
 
-// Delete orders the withdrawal of every epoch up to the object's. With a resource version
-// as a precondition it drops a stopped or refused item that the cache has in that version,
-// without an order. An end that arrives later is dropped by the caller that sees it.
+// Delete orders the withdrawal of every epoch up to the object's. With a resource version as a
+// precondition it drops a stopped or refused item that the cache has in that version, without
+// an order. An end that arrives later is dropped by the caller that reads it.
 func (c *memberClient) Delete(_ context.Context, obj client.Object, options ...client.DeleteOption) error {
 	a, ok := obj.(*v1alpha1.SessionAssignment)
 	if !ok {

@@ -33,8 +33,8 @@ type Registry interface {
 	Engaged()
 	// Placed reports whether the hub placed a session in the member.
 	Placed(session types.UID) bool
-	// Knows reports whether the hub did, or the proof shows it.
-	Knows(session types.UID, epoch int64, proof string) bool
+	// Known reports whether the hub did, or the proof shows it.
+	Known(session types.UID, epoch int64, proof string) bool
 }
 
 // Member is one member of a Provider.
@@ -48,7 +48,7 @@ type Member struct {
 	name     string
 	registry Registry
 	cluster  cluster.Cluster
-	// removed and disengage are guarded by the provider's lock.
+	// removed and disengage are protected by the provider's lock.
 	removed   bool
 	disengage context.CancelFunc
 }
@@ -71,7 +71,7 @@ func NewProvider(scheme *runtime.Scheme) *Provider {
 
 // Add adds a member, and replaces an earlier one of that name.
 func (p *Provider) Add(name string, registry Registry) *Member {
-	m := &Member{Cache: newCache(registry.Knows, registry.Placed), name: name, registry: registry}
+	m := &Member{Cache: newCache(registry.Known, registry.Placed), name: name, registry: registry}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.members[name] = m
@@ -100,8 +100,8 @@ func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluste
 	p.mu.Lock()
 	m := p.members[string(name)]
 	p.mu.Unlock()
-	// An open stream without heartbeats is no better than none: its last reports must not
-	// pass for the current state.
+	// An open stream without heartbeats does not count: its last reports are not the
+	// current state.
 	if m == nil || !m.Synced.Load() || !m.registry.Available() {
 		return nil, multicluster.ErrClusterNotFound
 	}

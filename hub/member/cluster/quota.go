@@ -44,13 +44,13 @@ const (
 	keepNothing
 )
 
-// quota decides which reports a member's cache keeps. The cache's lock guards all fields
-// but seen.
+// quota decides which reports a member's cache keeps. The cache's lock protects all
+// fields except seen.
 type quota struct {
 	*Bounds
-	// knows reports whether the hub placed a session in the member, or the proof
-	// shows it. It takes the fleet's lock. If nil, every session counts as known.
-	knows func(session types.UID, epoch int64, proof string) bool
+	// isKnown reports whether the hub placed a session in the member, or the proof shows
+	// it. It acquires the fleet's lock. If nil, every session counts as known.
+	isKnown func(session types.UID, epoch int64, proof string) bool
 	// placed reports whether the hub placed a session in the member.
 	placed func(session types.UID) bool
 
@@ -83,9 +83,9 @@ type orphans struct {
 // maxOrphanNames is how many a condition names.
 const maxOrphanNames = 3
 
-func newQuota(knows func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) quota {
+func newQuota(isKnown func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) quota {
 	return quota{
-		knows:   knows,
+		isKnown: isKnown,
 		placed:  placed,
 		names:   map[types.UID]types.NamespacedName{},
 		visible: map[types.NamespacedName]int{},
@@ -105,20 +105,19 @@ func (q *quota) keep(key types.NamespacedName, old, item *v1alpha1.SessionAssign
 	return q.keepOrphan(key, old, item)
 }
 
-// known reports whether the hub has a reason to keep a report: its session is known, under
-// no other name.
+// known reports whether the hub has a reason to keep a report: its session is known,
+// under no other name.
 func (q *quota) known(key types.NamespacedName, item *v1alpha1.SessionAssignment) bool {
 	session := item.Spec.Session.UID
 	if name, named := q.names[session]; named {
-		// Also if the session has left the member meanwhile: its end is still to be
-		// reported.
+		// Also if the session is no longer in the member: its end is still to be reported.
 		return name == key
 	}
-	return q.knows == nil || q.knows(session, item.Spec.Epoch, item.Spec.Proof)
+	return q.isKnown == nil || q.isKnown(session, item.Spec.Epoch, item.Spec.Proof)
 }
 
-// keepUnread is keep for a report whose object is not stored.
-func (q *quota) keepUnread(key types.NamespacedName, old, bare *v1alpha1.SessionAssignment) keeping {
+// keepWithoutObject is keep for a report whose object is not stored.
+func (q *quota) keepWithoutObject(key types.NamespacedName, old, bare *v1alpha1.SessionAssignment) keeping {
 	switch {
 	case q.excess != nil:
 		return keepNothing
@@ -232,8 +231,8 @@ func (q *quota) recount(key types.NamespacedName, old, next *v1alpha1.SessionAss
 	}
 }
 
-// noteOrphans replaces the snapshot of the orphans if their number has changed.
-func (q *quota) noteOrphans() {
+// recordOrphans replaces the snapshot of the orphans if their number has changed.
+func (q *quota) recordOrphans() {
 	now := &orphans{count: len(q.visible) + len(q.hidden)}
 	if before := q.seen.Load(); before != nil && before.count == now.count {
 		return

@@ -48,7 +48,7 @@ func afterStored(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1.
 	case old == nil && withdrawal:
 		return nil
 	case old == nil, old.Spec.Epoch < r.Epoch && !withdrawal:
-		item := remembered(r)
+		item := itemOf(r)
 		item.Status.State = v1alpha1.AssignmentActive
 		return item
 	case old.Spec.Epoch > r.Epoch, awaitsRecording(old):
@@ -74,14 +74,14 @@ func afterStopped(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1
 	if old != nil && old.Spec.Epoch > r.Epoch {
 		return old
 	}
-	item := remembered(r)
+	item := itemOf(r)
 	item.Status.State = v1alpha1.AssignmentStopped
 	if old != nil && old.Spec.Session.UID == r.SessionUID {
 		// The desktop's running time, as the agent reported it, outlives the desktop.
 		item.Status.TimeUsed, item.Status.RunningSince = old.Status.TimeUsed, old.Status.RunningSince
 	}
 	if old != nil && old.Spec.Epoch == r.Epoch && old.Spec.Session.UID == r.SessionUID {
-		// A hub that lost the epoch continues from its number all the same.
+		// A hub that lost the epoch still continues from its number.
 		item.Spec.Proof = old.Spec.Proof
 	}
 	return item
@@ -98,13 +98,13 @@ func afterRefused(old *v1alpha1.SessionAssignment, r *protocol.Result) *v1alpha1
 		item.Status.Reason, item.Status.Message = r.Reason, r.Message
 		return item
 	}
-	item := remembered(r)
+	item := itemOf(r)
 	item.Status.State = v1alpha1.AssignmentRefused
 	item.Status.Reason, item.Status.Message = r.Reason, r.Message
 	return item
 }
 
-func remembered(r *protocol.Result) *v1alpha1.SessionAssignment {
+func itemOf(r *protocol.Result) *v1alpha1.SessionAssignment {
 	item := &v1alpha1.SessionAssignment{}
 	item.Namespace, item.Name = r.Namespace, r.Name
 	if r.SpecHash != "" {

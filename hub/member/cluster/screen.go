@@ -11,7 +11,7 @@ import (
 // Its bounds are those of the cache.
 type Screen struct {
 	Bounds
-	knows   func(session types.UID, epoch int64, proof string) bool
+	isKnown func(session types.UID, epoch int64, proof string) bool
 	known   map[types.UID]struct{}
 	orphans int
 	bytes   int
@@ -19,7 +19,7 @@ type Screen struct {
 
 // NewScreen returns a screen for a new inventory.
 func NewScreen(p *Cache) *Screen {
-	return &Screen{Bounds: p.Bounds, knows: p.quota.knows, known: map[types.UID]struct{}{}}
+	return &Screen{Bounds: p.Bounds, isKnown: p.quota.isKnown, known: map[types.UID]struct{}{}}
 }
 
 // Page removes the status of orphans beyond MaxVisible, and returns an error if there are
@@ -28,7 +28,7 @@ func (s *Screen) Page(items []*fleetv1.AssignmentReport) error {
 	for _, item := range items {
 		session := types.UID(item.GetSessionUid())
 		_, again := s.known[session]
-		if !again && (s.knows == nil || s.knows(session, item.GetEpoch(), item.GetProof())) {
+		if !again && (s.isKnown == nil || s.isKnown(session, item.GetEpoch(), item.GetProof())) {
 			s.known[session] = struct{}{}
 		} else if s.orphans++; s.orphans > s.MaxVisible {
 			item.Status = nil

@@ -13,8 +13,8 @@ const (
 )
 
 // PauseDetector detects that the hub's process did not run for a while: a process that is
-// frozen for longer than members may be silent can't distinguish them from silent ones. The
-// zero value detects nothing until Start.
+// frozen for longer than heartbeats may be missing can't distinguish its pause from lost
+// members. The zero value detects nothing until Start.
 type PauseDetector struct{ last time.Time }
 
 // Start begins to detect pauses.

@@ -11,9 +11,10 @@ import (
 type Timings struct {
 	// Renew is how often an agent renews.
 	Renew time.Duration
-	// Suspect and Unreachable are how long a silence makes a member Suspect or Unreachable.
+	// Suspect and Unreachable are after what time without heartbeats a member is Suspect
+	// or Unreachable.
 	Suspect, Unreachable time.Duration
-	// Stable is how long a member that lost Ready must renew without such a silence to be
+	// Stable is how long a member that lost Ready must renew without such a gap to be
 	// Ready again.
 	Stable time.Duration
 	// FlipWindow is the time within which repeated losses of Ready quarantine a member;

@@ -16,10 +16,10 @@ const (
 	// recently broken stream does not count against it; placement requires an open one as
 	// well.
 	Ready State = "Ready"
-	// Suspect means silent for a while, or not yet stable again after trouble, or cut off
-	// from its own API server; it accepts no new sessions.
+	// Suspect means without heartbeats for a while, or not yet stable again after
+	// trouble, or cut off from its own API server; it accepts no new sessions.
 	Suspect State = "Suspect"
-	// Unreachable means silent for long, or revoked.
+	// Unreachable means without heartbeats for long, or revoked.
 	Unreachable State = "Unreachable"
 )
 
@@ -63,11 +63,11 @@ type Tracker struct {
 	// member, which was healthy. resumed is when the hub last ran again.
 	paused  bool
 	resumed time.Time
-	// lostFrom is the earliest time from which its loss counts, even if it has been silent
-	// for longer: see DelayLoss.
+	// lostFrom is the earliest time from which its loss counts, even if its heartbeats
+	// have been missing for longer: see DelayLoss.
 	lostFrom time.Time
 
-	// troubled is set if this hub saw it lose Ready, and it is not stable again.
+	// troubled is set if it lost Ready while this hub led, and is not stable again.
 	troubled bool
 	// stalled is set if it did not keep up, and has opened no other connection.
 	stalled bool
@@ -93,7 +93,7 @@ func (s *Tracker) Reset() { *s = Tracker{ever: s.ever, falls: s.falls} }
 // EverConnected reports whether an agent of the member has ever connected.
 func (s *Tracker) EverConnected() bool { return s.ever }
 
-// Falls returns how often this hub saw the member lose Ready.
+// Falls returns how often the member lost Ready while this hub led.
 func (s *Tracker) Falls() int { return s.falls }
 
 // LastHeartbeat returns the last heartbeat that this hub received; zero: none.
@@ -104,8 +104,7 @@ func (s *Tracker) LastHeartbeat() time.Time {
 	return s.last
 }
 
-// Silence returns how long the member has been silent: since its last heartbeat, or since
-// this hub began to lead.
+// Silence returns the time since the member's last heartbeat, or since this hub began to lead.
 func (s *Tracker) Silence(now time.Time) time.Duration { return now.Sub(s.last) }
 
 // DelayLoss sets the earliest time from which the loss of the member counts.
@@ -180,7 +179,7 @@ func (s *Tracker) Paused(t Timings, from, to time.Time) {
 }
 
 // Update applies the time since the last update: the member may have become stable, and
-// after that silent.
+// may have stopped its heartbeats after that.
 func (s *Tracker) Update(t Timings, now time.Time) {
 	silentAt := s.last.Add(t.Suspect)
 	silent := s.received && now.Sub(s.last) >= t.Suspect
@@ -209,8 +208,8 @@ func (s *Tracker) fall(t Timings, at time.Time) {
 	s.troubled, s.since, s.renewals = true, time.Time{}, 0
 }
 
-// Silent reports whether the member has sent no heartbeat for a while, as far as
-// this hub can tell.
+// Silent reports whether the member has sent no heartbeat for a while, as far as this hub
+// has observed.
 func (s *Tracker) Silent(t Timings, now time.Time) bool {
 	return !s.received || s.paused || now.Sub(s.last) >= t.Suspect
 }
@@ -228,8 +227,8 @@ func (s *Tracker) LossAt(t Timings) time.Time {
 	return s.lostFrom
 }
 
-// LastWell returns the last time at which the member was healthy as far as this hub can
-// tell.
+// LastWell returns the last time at which the member was healthy as far as this hub has
+// observed.
 func (s *Tracker) LastWell() time.Time {
 	if s.paused {
 		return s.resumed

@@ -14,30 +14,30 @@ import (
 type Members interface {
 	// Snapshot returns members without the numbers of their sessions; nil: all members.
 	Snapshot(of []types.UID) placement.Snapshot
-	// JudgmentOn returns what becomes of a member's sessions if it is lost.
+	// JudgmentOn returns the failover judgment on a member's sessions.
 	JudgmentOn(member types.UID) failover.Judgment
 	// SessionsMoved notifies listeners that members have more or fewer sessions, and that
 	// the caps of policies count fewer.
 	SessionsMoved(more, fewer []types.UID, policies []string)
 }
 
-// Cache decides on requests, and reserves capacity for them. What it is asked of members that
-// it does not know changes nothing.
+// Cache decides on requests, and reserves capacity for them. A call for an unknown member
+// changes nothing.
 type Cache struct {
 	clock   clock.PassiveClock
 	members Members
 
 	mu sync.Mutex
 	// placed are the sessions of the members, ledger the reservations in them.
-	placed placedSessions
-	ledger *placement.Ledger
-	brake  *failover.Brake
+	placed    placedSessions
+	ledger    *placement.Ledger
+	rateLimit *failover.RateLimit
 }
 
 // New returns a cache in which nothing is placed. Follow must be called before it is used.
 func New(c clock.PassiveClock) *Cache {
-	cache := &Cache{clock: c, placed: newPlacedSessions(), ledger: placement.NewLedger(), brake: failover.NewBrake()}
-	brakeMetrics.of.Store(cache)
+	cache := &Cache{clock: c, placed: newPlacedSessions(), ledger: placement.NewLedger(), rateLimit: failover.NewRateLimit()}
+	rateLimitMetrics.of.Store(cache)
 	return cache
 }
 
@@ -78,7 +78,7 @@ func (c *Cache) Ended(session types.UID, epoch int64, member types.UID) {
 }
 
 // Restarted records that another process reports for a member: its reports are numbered
-// anew.
+// from the start again.
 func (c *Cache) Restarted(member types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Cache) Removed(member types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.Forget(member)
-	c.brake.Forget(member)
+	c.rateLimit.RemoveTarget(member)
 }
 
 // Sessions counts the sessions that are placed in a member, or not confirmed as stopped

@@ -11,9 +11,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Inquiry is a dry run of the placement of sessions.
-type Inquiry struct {
-	// Request of the first session. With a seat the dry run reschedules that session.
+// DryRun is a dry run of the placement of sessions.
+type DryRun struct {
+	// Request of the first session. With a Current placement the dry run reschedules that
+	// session.
 	Request placement.Request
 	// Count of the sessions; default and minimum 1. The others equal the first, but have no
 	// home and no refusals.
@@ -24,13 +25,13 @@ type Inquiry struct {
 	Held bool
 }
 
-// Review is the result of an Inquiry.
+// Review is the result of a DryRun.
 type Review struct {
 	// First is the decision on the first session, with a verdict on every member.
 	First placement.Decision
-	// Stuck is the decision on the first session that fits nowhere; nil: all that were
+	// Unschedulable is the decision on the first session that fits nowhere; nil: all that were
 	// tried fit.
-	Stuck *placement.Decision
+	Unschedulable *placement.Decision
 	// Placed would be placed, Waiting would not, and Unasked were not tried for lack of
 	// time.
 	Placed, Waiting, Unasked int
@@ -44,7 +45,7 @@ type Review struct {
 // Review returns where sessions would be placed. It holds the cache's lock for a time that
 // grows with the members alone, and reserves on a copy: decisions are neither delayed nor
 // changed. It ends early with the context.
-func (c *Cache) Review(ctx context.Context, in Inquiry) Review {
+func (c *Cache) Review(ctx context.Context, in DryRun) Review {
 	t := c.trial(in.Request)
 	req := in.Request
 	req.Counts = t.counts
@@ -52,15 +53,15 @@ func (c *Cache) Review(ctx context.Context, in Inquiry) Review {
 	count := max(in.Count, 1)
 	if t.hold != nil {
 		t.hold.Verdicts = out.First.Verdicts
-		out.First, out.Stuck, out.Waiting = *t.hold, t.hold, count
+		out.First, out.Unschedulable, out.Waiting = *t.hold, t.hold, count
 		return out
 	}
 	if in.Held {
 		out.Waiting = 1
 	} else {
-		t.note(&out, &req, out.First)
+		t.record(&out, &req, out.First)
 	}
-	req.Home, req.Refused, req.Seat = nil, nil, nil
+	req.Home, req.Refused, req.Current = nil, nil, nil
 	for n := 2; n <= count; n++ {
 		if ctx.Err() != nil {
 			out.Unasked = count - out.Placed - out.Waiting
@@ -72,7 +73,7 @@ func (c *Cache) Review(ctx context.Context, in Inquiry) Review {
 			req.Counts.User = 0
 		}
 		d := placement.Place(req, t.candidates, t.ledger)
-		t.note(&out, &req, d)
+		t.record(&out, &req, d)
 		if !d.Placed {
 			// The sessions after it are equal to it, and don't fit either.
 			out.Waiting += count - n
@@ -96,15 +97,16 @@ type trial struct {
 	sessions map[types.UID]int
 }
 
-// trial copies the fleet for a session, without any decision on it except its seat.
+// trial copies the fleet for a session, without any decision on it except its current
+// placement.
 func (c *Cache) trial(req placement.Request) *trial {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fleet := c.snapshot(nil)
-	sits := func(member types.UID) bool { return req.Seat != nil && req.Seat.Cluster == member }
+	sits := func(member types.UID) bool { return req.Current != nil && req.Current.Cluster == member }
 	t := &trial{
 		candidates: fleet.Candidates, at: make(map[types.UID]int, len(fleet.Candidates)),
-		ledger:   c.ledger.Sketch(req.UID, sits),
+		ledger:   c.ledger.CopyFor(req.UID, sits),
 		ages:     make(map[types.UID]time.Duration, len(fleet.Candidates)),
 		sessions: map[types.UID]int{},
 		counts:   c.placed.countsFor(req),
@@ -124,12 +126,12 @@ func (c *Cache) trial(req placement.Request) *trial {
 	return t
 }
 
-// note records a decision, and reserves its capacity.
-func (t *trial) note(out *Review, req *placement.Request, d placement.Decision) {
+// record records a decision, and reserves its capacity.
+func (t *trial) record(out *Review, req *placement.Request, d placement.Decision) {
 	if !d.Placed {
 		out.Waiting++
-		if out.Stuck == nil {
-			out.Stuck = &d
+		if out.Unschedulable == nil {
+			out.Unschedulable = &d
 		}
 		return
 	}
@@ -140,11 +142,11 @@ func (t *trial) note(out *Review, req *placement.Request, d placement.Decision) 
 	t.counts.User++
 	t.counts.Namespace++
 	t.counts.Clusters[member]++
-	stays := req.Seat != nil && req.Seat.Cluster == member
+	stays := req.Current != nil && req.Current.Cluster == member
 	if !stays {
 		t.candidates[t.at[member]].Sessions++
 	}
-	if !stays || !req.Seat.Taken {
+	if !stays || !req.Current.UsesCapacity {
 		t.ledger.ReserveFor(req.UID, 1, member, req.Template, req.Resources)
 	}
 }
@@ -158,9 +160,9 @@ func (c *Cache) Slots(req placement.Request, members []types.UID, most int64) in
 	if fleet.Awaits != nil {
 		return 0
 	}
-	putBack := c.placed.counted(&req)
-	defer putBack()
-	return placement.Room(req, fleet.Candidates, c.ledger, most)
+	restore := c.placed.counted(&req)
+	defer restore()
+	return placement.Slots(req, fleet.Candidates, c.ledger, most)
 }
 
 // ResumeSlots returns how many suspended sessions of a member, with this request, fit there
@@ -173,7 +175,7 @@ func (c *Cache) ResumeSlots(req placement.Request, member types.UID, most int64)
 		return 0
 	}
 	fleet.Candidates[0].SessionCap = nil // they count in the member already
-	return placement.Room(req, fleet.Candidates, c.ledger, most)
+	return placement.Slots(req, fleet.Candidates, c.ledger, most)
 }
 
 // maxAtOnce is how many sessions are evaluated during one hold of the cache's lock: with a
@@ -181,10 +183,10 @@ func (c *Cache) ResumeSlots(req placement.Request, member types.UID, most int64)
 const maxAtOnce = 8
 
 // Misplaced counts the sessions that would be placed in another member if each of them
-// alone were rescheduled now. Each is placed where its request's Seat is. A session that
-// would fit nowhere is not counted, nor is one whose member is not ready, which does not
-// show where it belongs. It decides nothing, and returns false if the answer is not
-// available: the context ended, or the fleet still waits for its members' reports.
+// alone were rescheduled now. Each is placed where its request's Current placement is. A
+// session that would fit nowhere is not counted, nor is one whose member is not ready. It
+// decides nothing, and returns false if the result is not available: the context ended,
+// or the fleet still waits for its members' reports.
 func (c *Cache) Misplaced(ctx context.Context, requests []placement.Request) (n int, ok bool) {
 	for some := range slices.Chunk(requests, maxAtOnce) {
 		m, ok := c.misplaced(some)
@@ -208,13 +210,13 @@ func (c *Cache) misplaced(requests []placement.Request) (n int, ok bool) {
 		return slices.ContainsFunc(candidates, func(x placement.Candidate) bool { return x.UID == member && !x.Ready })
 	}
 	for _, req := range requests {
-		if away(req.Seat.Cluster) {
+		if away(req.Current.Cluster) {
 			continue
 		}
-		putBack := c.placed.counted(&req)
+		restore := c.placed.counted(&req)
 		d := placement.Place(req, candidates, c.ledger)
-		putBack()
-		if d.Placed && d.Cluster.UID != req.Seat.Cluster {
+		restore()
+		if d.Placed && d.Cluster.UID != req.Current.Cluster {
 			n++
 		}
 	}

@@ -35,7 +35,7 @@ func BenchmarkReview(b *testing.B) {
 				began := time.Now()
 				c.trial(request("asked"))
 				longest = max(longest, time.Since(began))
-				c.Review(b.Context(), Inquiry{Request: request("asked"), Count: 100})
+				c.Review(b.Context(), DryRun{Request: request("asked"), Count: 100})
 			}
 			b.ReportMetric(float64(longest.Microseconds()), "locked-max-µs")
 		})

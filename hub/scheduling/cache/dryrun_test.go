@@ -67,7 +67,7 @@ func TestAReviewChangesNothingAndTellsWhatPlacingWouldDo(t *testing.T) {
 		c, req := drawCache(t), drawRequest(t, "asked")
 		count := rapid.IntRange(1, 12).Draw(t, "count")
 		before := c.decides()
-		review := c.Review(t.Context(), Inquiry{Request: req, Count: count})
+		review := c.Review(t.Context(), DryRun{Request: req, Count: count})
 		if c.decides() != before {
 			t.Fatalf("what decisions are made from has changed:\n%s\n%s", before, c.decides())
 		}
@@ -84,7 +84,7 @@ func TestAReviewChangesNothingAndTellsWhatPlacingWouldDo(t *testing.T) {
 				if n == 1 && (review.First.Cluster != d.Cluster || review.First.Message != d.Message) {
 					t.Fatalf("it went by %q, and the review said %q", d.Message, review.First.Message)
 				}
-			} else if review.Stuck == nil {
+			} else if review.Unschedulable == nil {
 				t.Fatalf("session %d found no room and the review said that all do", n)
 			}
 		}

@@ -14,12 +14,12 @@ import (
 // one step. If the decision is not Placed, the verdict explains why: the failover is not
 // due; or it is due, and Wait is the delay of the rate limit; or there is no Wait, and the
 // decision names the missing capacity.
-func (c *Cache) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
+func (c *Cache) Failover(req placement.Request, session failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
 	start := c.clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.replace(req.UID)
-	v := c.members.JudgmentOn(from).Judge(ask)
+	v := c.members.JudgmentOn(from).Judge(session)
 	if !v.Due {
 		return pending(v), v
 	}
@@ -29,7 +29,7 @@ func (c *Cache) Failover(req placement.Request, ask failover.Session, from types
 		return *fleet.Awaits, v
 	}
 	now := fleet.Now
-	if v.Wait = c.brake.Fleet(req.UID, v.MostGone, now); v.Wait > 0 {
+	if v.Wait = c.rateLimit.FleetWait(req.UID, v.MassFailure, now); v.Wait > 0 {
 		return rateLimited(v)
 	}
 	req.Failover, req.Refused = true, maps.Clone(req.Refused)
@@ -37,17 +37,17 @@ func (c *Cache) Failover(req placement.Request, ask failover.Session, from types
 		req.Refused = map[types.UID]string{}
 	}
 	req.Refused[from] = "it is lost"
-	putBack := c.placed.counted(&req)
+	restore := c.placed.counted(&req)
 	d := placement.Place(req, fleet.Candidates, c.ledger)
-	putBack()
+	restore()
 	if !d.Placed {
-		c.brake.Leave(req.UID)
+		c.rateLimit.Remove(req.UID)
 		return d, v
 	}
-	if v.Wait = c.brake.Target(req.UID, d.Cluster.UID, v.MostGone, now); v.Wait > 0 {
+	if v.Wait = c.rateLimit.TargetWait(req.UID, d.Cluster.UID, v.MassFailure, now); v.Wait > 0 {
 		return rateLimited(v)
 	}
-	c.brake.Pass(req.UID, d.Cluster.UID)
+	c.rateLimit.Consume(req.UID, d.Cluster.UID)
 	c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
 	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
 	placementSeconds.Observe(c.clock.Since(start).Seconds())
@@ -60,7 +60,7 @@ func pending(v failover.Verdict) placement.Decision {
 
 func rateLimited(v failover.Verdict) (placement.Decision, failover.Verdict) {
 	v.Message += ": it waits for its turn, since sessions of members that are lost are rescheduled a few at a time"
-	if v.MostGone {
+	if v.MassFailure {
 		v.Message += ", and only one or two a second while most members are gone"
 	}
 	return pending(v), v

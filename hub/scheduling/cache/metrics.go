@@ -17,13 +17,13 @@ var placementSeconds = promauto.With(metrics.Registry).NewHistogram(prometheus.H
 // collector reports the process's cache at each scrape.
 type collector struct{ of atomic.Pointer[Cache] }
 
-var brakeMetrics collector
+var rateLimitMetrics collector
 
 func init() {
 	promauto.With(metrics.Registry).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "vdi_hub_failover_brake_waiting",
-		Help: "Sessions that wait for their turn to be rescheduled, since only a few are at a time.",
-	}, brakeMetrics.waiting)
+		Name: "vdi_hub_failover_rate_limited_sessions",
+		Help: "Sessions that wait for the failover rate limit to be rescheduled.",
+	}, rateLimitMetrics.waiting)
 }
 
 func (m *collector) waiting() float64 {
@@ -33,5 +33,5 @@ func (m *collector) waiting() float64 {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return float64(c.brake.Waiting(c.clock.Now()))
+	return float64(c.rateLimit.WaitingSessions(c.clock.Now()))
 }

@@ -27,11 +27,11 @@ type placedSessions struct {
 	replaced map[types.UID]decision
 }
 
-// holding is where a session is, and its owner.
+// holding are the places of a session, and its owner.
 type holding struct {
 	owner  owner
 	places []place
-	// releasing are the members among them where it was released.
+	// releasing are those of the places' members that have released it.
 	releasing []types.UID
 }
 
@@ -46,15 +46,15 @@ type decision struct {
 	policy string
 	// added reports whether the session was not there before.
 	added bool
-	// giveBack is set if the session is already placed there under this epoch and is to run
+	// restore is set if the session is already placed there under this epoch and is to run
 	// again, as this run.
-	giveBack func()
-	run      int64
+	restore func()
+	run     int64
 }
 
 func (d decision) place() place { return place{d.member, d.policy} }
 
-func (d decision) again() bool { return d.giveBack != nil }
+func (d decision) again() bool { return d.restore != nil }
 
 // shownBy reports whether a session of this epoch and run includes the decision, or a later
 // one.
@@ -126,10 +126,10 @@ func (p placedSessions) drop(session types.UID) moved {
 }
 
 // moved is the effect of a change of a session's places: members that gained or lost it,
-// and policies whose caps count less.
+// and policies with lower counts.
 type moved struct {
 	gained, lost []types.UID
-	eased        []string
+	uncapped     []string
 }
 
 // set sets the places of a session.
@@ -181,14 +181,14 @@ func between(before, after []place) (m moved) {
 		if !in(after, p.member) && !slices.Contains(m.lost, p.member) {
 			m.lost = append(m.lost, p.member)
 		}
-		if p.policy != "" && !slices.Contains(after, p) && !slices.Contains(m.eased, p.policy) {
-			m.eased = append(m.eased, p.policy)
+		if p.policy != "" && !slices.Contains(after, p) && !slices.Contains(m.uncapped, p.policy) {
+			m.uncapped = append(m.uncapped, p.policy)
 		}
 	}
 	return m
 }
 
-// holdingOf returns where a session is or may still be, according to its status.
+// holdingOf returns the places that a session has or may still have, according to its status.
 func holdingOf(s *v1alpha1.VDISession) holding {
 	h := holding{owner: owner{s.Spec.User, s.Namespace}}
 	if p := s.Status.Placement; p != nil {
@@ -205,9 +205,9 @@ func holdingOf(s *v1alpha1.VDISession) holding {
 
 // counted sets the counts of a request for the caps of its policy: every session that it
 // has placed, with decisions that the hub's cache does not show yet and sessions that are
-// being released, but without the request's own. putBack must be called after the decision,
+// being released, but without the request's own. restore must be called after the decision,
 // and before the lock is released.
-func (p placedSessions) counted(req *placement.Request) (putBack func()) {
+func (p placedSessions) counted(req *placement.Request) (restore func()) {
 	own := p.members[req.UID]
 	p.governed.add(own.owner, own.places, -1)
 	req.Counts = p.governed.of(req.PolicyName, owner{req.User, req.Namespace})
@@ -243,12 +243,12 @@ func (c *Cache) Observe(s *v1alpha1.VDISession, gone bool) {
 		m = c.placed.observe(s.UID, s.Status.Epoch, run, holdingOf(s))
 	}
 	c.mu.Unlock()
-	c.members.SessionsMoved(m.gained, m.lost, m.eased)
+	c.members.SessionsMoved(m.gained, m.lost, m.uncapped)
 }
 
 // correct updates the ledger for a session that the hub's cache shows as placed by a
-// decision that was reverted: its write was of unknown outcome, another member was decided
-// on, and the first write turns out to be the one that is stored.
+// decision that was reverted: its write was of unknown outcome, another member was
+// decided on, and the first write is the one that was stored.
 func (c *Cache) correct(s *v1alpha1.VDISession) {
 	first, ok := c.placed.replaced[s.UID]
 	if !ok || s.Status.Epoch < first.epoch {

@@ -17,9 +17,9 @@ func (c *Cache) Place(req placement.Request, epoch int64) placement.Decision {
 	if fleet.Awaits != nil {
 		return *fleet.Awaits
 	}
-	putBack := c.placed.counted(&req)
+	restore := c.placed.counted(&req)
 	d := placement.Place(req, fleet.Candidates, c.ledger)
-	putBack()
+	restore()
 	if d.Placed {
 		c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
 		c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
@@ -44,16 +44,16 @@ func (c *Cache) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 	}
 	there := &fleet.Candidates[0]
 	there.SessionCap = nil // it counts in the member already
-	putBack := c.ledger.SetAside(req.UID, member.UID)
+	include := c.ledger.Exclude(req.UID, member.UID)
 	d = placement.Explain(req, fleet.Candidates, c.ledger)
-	putBack()
+	include()
 	if !d.Placed {
 		d.Message = member.Name + " " + d.Verdicts[0].Message
 		return d, there.Away
 	}
 	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
-	giveBack := c.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
-	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, run: run, member: member.UID, giveBack: giveBack})
+	restore := c.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
+	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, run: run, member: member.UID, restore: restore})
 	return d, false
 }
 
@@ -82,7 +82,7 @@ func (c *Cache) Reserve(session types.UID, epoch, run int64, member types.UID, t
 // written.
 func (c *Cache) Release(session types.UID) {
 	c.mu.Lock()
-	d, ok := c.takeBack(session)
+	d, ok := c.revert(session)
 	c.mu.Unlock()
 	if !ok {
 		return
@@ -94,23 +94,23 @@ func (c *Cache) Release(session types.UID) {
 	c.members.SessionsMoved(nil, []types.UID{d.member}, policies)
 }
 
-// takeBack reverts a decision that the hub's cache has never shown; it returns false if
+// revert reverts a decision that the hub's cache has never shown; it returns false if
 // there is none.
-func (c *Cache) takeBack(session types.UID) (decision, bool) {
+func (c *Cache) revert(session types.UID) (decision, bool) {
 	d, ok := c.placed.undo(session)
 	switch {
 	case ok && d.again():
-		d.giveBack()
+		d.restore()
 	case ok:
 		c.ledger.Release(session, d.epoch, d.member)
 	}
 	return d, ok
 }
 
-// replace does the same before another decision, and remembers the first one, which may
-// have been written all the same: see correct.
+// replace does the same before another decision, and keeps the first one, which may have
+// been written nevertheless: see correct.
 func (c *Cache) replace(session types.UID) {
-	if d, ok := c.takeBack(session); ok && !d.again() {
+	if d, ok := c.revert(session); ok && !d.again() {
 		c.placed.replaced[session] = d
 	}
 }

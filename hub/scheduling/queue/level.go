@@ -4,19 +4,19 @@ import (
 	"time"
 )
 
-// level is what waits at one priority.
+// level holds the items of one priority.
 type level struct {
 	priority   int32
-	namespaces ring
+	namespaces fairShares
 }
 
-func newLevel(priority int32) *level { return &level{priority: priority, namespaces: newRing()} }
+func newLevel(priority int32) *level { return &level{priority: priority, namespaces: newFairShares()} }
 
-// shares that a rank's turn is charged to.
+// shares returns the shares that a rank's dispatch is charged to.
 func (l *level) shares(r *Rank) (namespace, user *share) {
 	n := l.namespaces.share(r.Namespace)
 	if n.users == nil {
-		users := newRing()
+		users := newFairShares()
 		n.users = &users
 	}
 	return n, n.users.share(r.User)
@@ -24,63 +24,63 @@ func (l *level) shares(r *Rank) (namespace, user *share) {
 
 func (l *level) push(e *entry) {
 	n, u := l.shares(&e.rank)
-	u.line.push(e)
+	u.items.push(e)
 	n.users.queued(u)
 	l.namespaces.queued(n)
 }
 
 func (l *level) remove(e *entry) {
 	n, u := l.shares(&e.rank)
-	u.line.remove(e)
+	u.items.remove(e)
 	n.users.queued(u)
 	l.namespaces.queued(n)
 }
 
-// pop gives the first of the first user of the first namespace its turn.
-func (l *level) pop() (*entry, Turn) {
+// pop dispatches the first item of the first user of the first namespace.
+func (l *level) pop() (*entry, Dispatch) {
 	n := l.namespaces.first()
 	u := n.users.first()
-	e := u.line.pop()
-	n.users.take(u)
-	l.namespaces.take(n)
-	return e, Turn{level: l, namespace: n, user: u}
+	e := u.items.pop()
+	n.users.charge(u)
+	l.namespaces.charge(n)
+	return e, Dispatch{level: l, namespace: n, user: u}
 }
 
-// lend gives the first its turn, until it is put back and all is as before. What
-// was lent last is put back first.
-func (l *level) lend() (e *entry, putBack func()) {
+// peek dispatches the first item, and returns it; undo restores the state from before. The last
+// is undone first.
+func (l *level) peek() (e *entry, undo func()) {
 	n := l.namespaces.first()
 	u := n.users.first()
 	ofUser, ofNamespace := u.account, n.account
-	users, namespaces := n.users.turn, l.namespaces.turn
+	users, namespaces := n.users.virtualTime, l.namespaces.virtualTime
 	e, _ = l.pop()
 	return e, func() {
-		u.line.push(e)
-		n.users.giveBack(u, ofUser, users)
-		l.namespaces.giveBack(n, ofNamespace, namespaces)
+		u.items.push(e)
+		n.users.undo(u, ofUser, users)
+		l.namespaces.undo(n, ofNamespace, namespaces)
 	}
 }
 
-func (l *level) settle(t Turn, served bool, now time.Time) {
-	t.namespace.users.settle(t.user, served, now)
-	l.namespaces.settle(t.namespace, served, now)
+func (l *level) settle(d Dispatch, served bool, now time.Time) {
+	d.namespace.users.settle(d.user, served, now)
+	l.namespaces.settle(d.namespace, served, now)
 }
 
 func (l *level) charge(r Rank, now time.Time) {
 	n, u := l.shares(&r)
-	u.flying++
-	n.flying++
-	n.users.flying++
-	l.namespaces.flying++
-	l.settle(Turn{level: l, namespace: n, user: u}, true, now)
+	u.inFlight++
+	n.inFlight++
+	n.users.inFlight++
+	l.namespaces.inFlight++
+	l.settle(Dispatch{level: l, namespace: n, user: u}, true, now)
 }
 
-// age is by how many steps the level is raised: for as long as its next in line
-// has waited, since its namespace was last served here. While a turn of that
-// namespace is not settled it is not raised: one at a time.
+// age returns by how many steps the level is raised: for as long as its next item has
+// waited, since its namespace was last served here. While a dispatch of that namespace is
+// not settled it is not raised: one at a time.
 func (l *level) age(now time.Time) int64 {
 	n := l.namespaces.first()
-	if n.flying > 0 {
+	if n.inFlight > 0 {
 		return 0
 	}
 	since := n.head().rank.Since
@@ -90,6 +90,5 @@ func (l *level) age(now time.Time) int64 {
 	return max(0, int64(now.Sub(since)/agingStep))
 }
 
-// forgettable is whether nothing waits at the level and nobody is owed anything
-// for what was served there.
-func (l *level) forgettable() bool { return l.namespaces.idle() }
+// removable reports whether the level has neither items nor shares.
+func (l *level) removable() bool { return l.namespaces.idle() }

@@ -25,7 +25,7 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 		q := New[int]()
 		now := start
 		held := map[int]Rank{}
-		var open []Turn
+		var open []Dispatch
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
 				item, r := rapid.IntRange(0, 20).Draw(t, "item"), drawRank(t, now)
@@ -97,7 +97,7 @@ func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 				q := New[string]()
 				tenants, workers := rapid.IntRange(1, 6).Draw(t, "tenants"), rapid.IntRange(1, 8).Draw(t, "workers")
 				now := start.Add(time.Hour)
-				var open []Turn
+				var open []Dispatch
 				pushed := 0
 				step := func(t *rapid.T) string {
 					if len(open) == workers || len(open) > 0 && rapid.Bool().Draw(t, "settles") {

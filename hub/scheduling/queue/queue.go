@@ -9,31 +9,30 @@ import (
 )
 
 const (
-	// agingStep is how long a wait raises a priority by one.
+	// agingStep is the wait that raises a priority by one.
 	agingStep = time.Minute
-	// widestGap is the most that one priority is ahead of another, in steps of
-	// aging: what waits at the lowest is served once in so many.
+	// widestGap is the most that one priority is ahead of another, in steps of aging.
 	widestGap = 30
 )
 
-// Rank is what an item's turn depends on.
+// Rank determines when an item is dispatched.
 type Rank struct {
 	// Priority, higher first.
 	Priority int32
-	// Namespace and User whose turn it is.
+	// Namespace and User that it is charged to.
 	Namespace, User string
-	// Since when it waits.
+	// Since is when it began to wait.
 	Since time.Time
 }
 
-// Turn is what Pop hands out of an item, and Settle takes back. The zero Turn is of none.
-type Turn struct {
+// Dispatch is the dispatch of an item by Pop, until Settle. The zero Dispatch is of none.
+type Dispatch struct {
 	level     *level
 	namespace *share
 	user      *share
 }
 
-// Queue of items, each once. It is for one goroutine at a time.
+// Queue is a queue of items, each once. It is not safe for concurrent use.
 type Queue[T comparable] struct {
 	entries map[T]*entry
 	levels  []*level // by priority, highest first
@@ -41,27 +40,27 @@ type Queue[T comparable] struct {
 	arrivals uint64
 }
 
-// entry is an item that is queued.
+// entry is a queued item.
 type entry struct {
 	item    any
 	rank    Rank
 	arrival uint64
-	index   int // in its user's line
+	index   int // in its user's heap
 }
 
 // New returns an empty queue.
 func New[T comparable]() *Queue[T] { return &Queue[T]{entries: map[T]*entry{}} }
 
-// Len is how many items are queued.
+// Len returns how many items are queued.
 func (q *Queue[T]) Len() int { return len(q.entries) }
 
-// Has is whether an item is queued.
+// Has reports whether an item is queued.
 func (q *Queue[T]) Has(item T) bool { return q.entries[item] != nil }
 
-// All are the items that are queued, in no order.
+// All returns the queued items, in no order.
 func (q *Queue[T]) All() iter.Seq[T] { return maps.Keys(q.entries) }
 
-// Push queues an item. One that is queued already is touched.
+// Push queues an item. One that is queued already gets the rank.
 func (q *Queue[T]) Push(item T, r Rank) {
 	if q.entries[item] != nil {
 		q.Touch(item, r)
@@ -70,70 +69,69 @@ func (q *Queue[T]) Push(item T, r Rank) {
 	q.arrivals++
 	e := &entry{item: item, rank: r, arrival: q.arrivals}
 	q.entries[item] = e
-	q.enter(e)
+	q.insert(e)
 }
 
-// Touch gives a queued item another rank; it keeps its place if that is the same.
+// Touch sets the rank of a queued item; it keeps its place if that is the same.
 func (q *Queue[T]) Touch(item T, r Rank) {
 	e := q.entries[item]
 	if e == nil || e.rank == r {
 		return
 	}
-	q.leave(e)
+	q.extract(e)
 	e.rank = r
-	q.enter(e)
+	q.insert(e)
 }
 
-// Remove takes an item out, without a turn.
+// Remove removes an item without dispatching it.
 func (q *Queue[T]) Remove(item T) {
 	if e := q.entries[item]; e != nil {
-		q.leave(e)
+		q.extract(e)
 		delete(q.entries, item)
 	}
 }
 
-// Pop gives the next item its turn, which is to be settled; false: there is none.
-func (q *Queue[T]) Pop(now time.Time) (item T, t Turn, ok bool) {
+// Pop dispatches the next item; the caller must Settle the dispatch. It returns false if
+// there is none.
+func (q *Queue[T]) Pop(now time.Time) (item T, d Dispatch, ok bool) {
 	if len(q.entries) == 0 {
-		return item, t, false
+		return item, d, false
 	}
-	e, t := q.next(now).pop()
+	e, d := q.next(now).pop()
 	item, _ = e.item.(T)
 	delete(q.entries, item)
-	return item, t, true
+	return item, d, true
 }
 
-// First lists the next n, as if each were given its turn now and nothing came of it.
-// Nothing changes by it.
+// First lists the next n, as if each were dispatched now without success. It changes nothing.
 func (q *Queue[T]) First(n int, now time.Time) []T {
 	var out []T
-	var undo []func()
+	var undos []func()
 	for range min(n, len(q.entries)) {
-		e, putBack := q.next(now).lend()
+		e, undo := q.next(now).peek()
 		item, _ := e.item.(T)
-		out, undo = append(out, item), append(undo, putBack)
+		out, undos = append(out, item), append(undos, undo)
 	}
-	for _, putBack := range slices.Backward(undo) {
-		putBack()
+	for _, undo := range slices.Backward(undos) {
+		undo()
 	}
 	return out
 }
 
-// Settle says what came of a turn: a place, or nothing.
-func (q *Queue[T]) Settle(t Turn, served bool, now time.Time) {
-	if t.level != nil {
-		t.level.settle(t, served, now)
-		q.levels = slices.DeleteFunc(q.levels, (*level).forgettable)
+// Settle ends a dispatch: served reports whether it was successful.
+func (q *Queue[T]) Settle(d Dispatch, served bool, now time.Time) {
+	if d.level != nil {
+		d.level.settle(d, served, now)
+		q.levels = slices.DeleteFunc(q.levels, (*level).removable)
 	}
 }
 
-// Charge counts a place that was given without a turn of this queue.
+// Charge counts a success without a dispatch of this queue.
 func (q *Queue[T]) Charge(r Rank, now time.Time) {
 	q.level(r.Priority).charge(r, now)
 }
 
-// next is the level whose turn it is: the highest, or one below it that has aged
-// past it.
+// next returns the level to dispatch from: the highest, or a lower one that has aged past it.
 func (q *Queue[T]) next(now time.Time) *level {
 	var best *level
 	var raised int64
@@ -149,9 +147,9 @@ func (q *Queue[T]) next(now time.Time) *level {
 	return best
 }
 
-func (q *Queue[T]) enter(e *entry) { q.level(e.rank.Priority).push(e) }
+func (q *Queue[T]) insert(e *entry) { q.level(e.rank.Priority).push(e) }
 
-// level of a priority.
+// level returns the level of a priority.
 func (q *Queue[T]) level(priority int32) *level {
 	i, found := slices.BinarySearchFunc(q.levels, priority, func(l *level, p int32) int { return cmp.Compare(p, l.priority) })
 	if !found {
@@ -160,4 +158,4 @@ func (q *Queue[T]) level(priority int32) *level {
 	return q.levels[i]
 }
 
-func (q *Queue[T]) leave(e *entry) { q.level(e.rank.Priority).remove(e) }
+func (q *Queue[T]) extract(e *entry) { q.level(e.rank.Priority).remove(e) }

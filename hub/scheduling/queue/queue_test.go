@@ -222,7 +222,7 @@ func TestWhatIsLongPastIsForgotten(t *testing.T) {
 		}
 		take(t, q, 2, start.Add(time.Duration(i)*time.Second))
 	}
-	if n, most := len(q.levels[0].namespaces.shares), 2*2*int(memory/time.Second)+sweepOver; n > most {
+	if n, most := len(q.levels[0].namespaces.shares), 2*2*int(retention/time.Second)+sweepOver; n > most {
 		t.Errorf("%d of 40000 namespaces are remembered, want no more than %d", n, most)
 	}
 }

@@ -10,36 +10,37 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 )
 
-// Stage is how far a session is in leaving a member that is drained.
+// Stage is the progress of a session's eviction from a drained member.
 type Stage int
 
 const (
-	// Moving sessions have lost their placement, and do not run elsewhere yet. Each takes one
-	// of spec.drain.maxUnavailable.
+	// Moving sessions have lost their placement, and do not run elsewhere yet. Each
+	// counts for spec.drain.maxUnavailable.
 	Moving Stage = iota
-	// Waiting sessions may go when it is their turn.
+	// Waiting sessions may move when the budget allows it.
 	Waiting
 	// InUse sessions wait until they are idle, or for the deadline.
 	InUse
-	// NoCapacity is of sessions that no other member takes.
+	// NoCapacity sessions fit in no other member.
 	NoCapacity
-	// KeptByHome sessions stay, for their homes are there.
+	// KeptByHome sessions are not moved, since their homes are there.
 	KeptByHome
-	// Failed sessions stay, for they have failed there.
+	// Failed sessions are not moved, since they have failed there.
 	Failed
 )
 
-// Session of a member that is drained.
+// Session is a session of a drained member.
 type Session struct {
 	Key   types.NamespacedName
 	Stage Stage
-	// InUse: its user may lose something when the desktop is stopped. Idle sessions go first.
+	// InUse is set if its user may lose work when the desktop is stopped. Idle sessions
+	// are moved first.
 	InUse bool
-	// Epoch of the placement that it is to leave, or has left.
+	// Epoch of its placement there, released or not.
 	Epoch int64
 }
 
-// budget of the disruption of one member's draining.
+// budget is the drain budget of one member.
 //
 // Invariant: a session is only moved while fewer than most are moving, itself not
 // counted. If most is not lowered meanwhile, no more than that are moving at any time.
@@ -59,9 +60,9 @@ func (b *budget) moving() int {
 	return n
 }
 
-// take reports whether it is a session's turn to leave. If so it is moving, and if not it
-// waits. To ask again changes nothing.
-func (b *budget) take(uid types.UID, s Session) bool {
+// evict reports whether a session may move now. If so it is moving, and if not it waits.
+// It is idempotent.
+func (b *budget) evict(uid types.UID, s Session) bool {
 	if old, ok := b.sessions[uid]; ok && old.Stage == Moving && old.Epoch == s.Epoch {
 		return true
 	}
@@ -74,7 +75,7 @@ func (b *budget) take(uid types.UID, s Session) bool {
 	return s.Stage == Moving
 }
 
-// behind reports whether an idle session waits that goes before a session in use.
+// behind reports whether a waiting idle session is moved before this session in use.
 func (b *budget) behind(s Session) bool {
 	if !s.InUse {
 		return false
@@ -87,7 +88,7 @@ func (b *budget) behind(s Session) bool {
 	return false
 }
 
-// next returns the sessions whose turn it is now, in the order in which they go.
+// next returns the sessions that may move now, in order.
 func (b *budget) next() []types.NamespacedName {
 	free := b.most - b.moving()
 	if free <= 0 {

@@ -67,13 +67,13 @@ func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
 			uid := types.UID(fmt.Sprint(i))
 			there[uid] = Session{Key: types.NamespacedName{Name: string(uid)}, Epoch: 1, InUse: rapid.Bool().Draw(t, "used")}
 		}
-		turn := func(uid types.UID) {
+		allowed := func(uid types.UID) {
 			l := there[uid]
 			idleWait := false
 			for other, o := range b.sessions {
 				idleWait = idleWait || other != uid && o.Stage == Waiting && !o.InUse
 			}
-			if !b.take(uid, l) {
+			if !b.evict(uid, l) {
 				return
 			}
 			if l.InUse && idleWait {
@@ -97,7 +97,7 @@ func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
 			case moving[uid]:
 				arrive(uid)
 			case there[uid].Epoch > 0:
-				turn(uid)
+				allowed(uid)
 			}
 			if len(moving) > b.most || len(moving) != b.moving() {
 				t.Fatalf("%d are on the move (%d are counted), %d are allowed", len(moving), b.moving(), b.most)
@@ -110,12 +110,12 @@ func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
 			for uid, l := range there {
 				if b.sessions[uid].Stage != Waiting || b.sessions[uid].Epoch == 0 {
 					there[uid] = l
-					turn(uid) // it is new, or room has come
+					allowed(uid) // it is new, or room has come
 				}
 			}
 			for _, item := range b.next() {
 				if uid := types.UID(item.Name); there[uid].Epoch > 0 {
-					turn(uid)
+					allowed(uid)
 				}
 			}
 			if len(moving) > b.most {

@@ -20,11 +20,11 @@ type Tracker struct {
 	budgets map[types.UID]*budget
 }
 
-// Update is what has changed of a member's draining.
+// Update is a change of a member's drain.
 type Update struct {
 	Member types.UID
 	Counts member.DrainCounts
-	// Next are the sessions whose turn has come.
+	// Next are the sessions that may move now.
 	Next []types.NamespacedName
 }
 
@@ -40,12 +40,11 @@ func (t *Tracker) Limit(member types.UID, most int) bool {
 	return b != nil
 }
 
-// Begin tracks a member. A leader that is new to its draining learns from the statuses which
-// sessions are moving. What they do not say is where those came from that have been
-// rescheduled since: so all count that were placed since the draining began, in any member,
-// and do not run yet. That may be too many, never too few: the member's health says that its
-// agent has connected to this leader, and by then the hub's cache has what an earlier one
-// wrote.
+// Begin tracks a member. A leader that takes over a drain reads from the statuses which
+// sessions are moving. The statuses do not name the former member of those that have been
+// rescheduled since: so all count that were placed since the drain began, in any member,
+// and do not run yet. That may be too many, never too few: the member's agent has
+// connected to this leader, and by then the hub's cache has the writes of an earlier one.
 func (t *Tracker) Begin(member types.UID, most int, since time.Time, sessions []v1alpha1.VDISession) {
 	b := &budget{most: most, sessions: map[types.UID]Session{}}
 	for i := range sessions {
@@ -62,28 +61,28 @@ func (t *Tracker) Begin(member types.UID, most int, since time.Time, sessions []
 	t.budgets[member] = b
 }
 
-// End forgets a member's draining.
+// End ends the tracking of a member's drain.
 func (t *Tracker) End(member types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.budgets, member)
 }
 
-// Set notes the stage of a session that is placed in a member still.
+// Set records the stage of a session that is still placed in a member.
 func (t *Tracker) Set(member, uid types.UID, s Session) Update {
 	return t.change(member, func(b *budget) { b.sessions[uid] = s })
 }
 
-// Drop forgets a session that has left a member without a loss to anybody.
+// Drop removes a session that is no longer in a member and needs no budget.
 func (t *Tracker) Drop(member, uid types.UID) Update {
 	return t.change(member, func(b *budget) { delete(b.sessions, uid) })
 }
 
-// Take reports whether it is a session's turn to leave a member. If so it is moving, and if
-// not it waits. To ask again changes nothing.
-func (t *Tracker) Take(member, uid types.UID, s Session) (turn bool, u Update) {
-	u = t.change(member, func(b *budget) { turn = b.take(uid, s) })
-	return turn, u
+// Evict reports whether a session may move out of a member now. If so it is moving, and
+// if not it waits. It is idempotent.
+func (t *Tracker) Evict(member, uid types.UID, s Session) (allowed bool, u Update) {
+	u = t.change(member, func(b *budget) { allowed = b.evict(uid, s) })
+	return allowed, u
 }
 
 func (t *Tracker) change(member types.UID, change func(*budget)) Update {
@@ -97,8 +96,8 @@ func (t *Tracker) change(member types.UID, change func(*budget)) Update {
 	return Update{Member: member, Counts: b.counts(), Next: b.next()}
 }
 
-// Observe takes a session as the hub's cache shows it: one that runs elsewhere, or is gone,
-// lets the next one go.
+// Observe applies the state of a session in the hub's cache: the budget of one that runs
+// elsewhere, or is gone, is free for the next.
 func (t *Tracker) Observe(s *v1alpha1.VDISession, gone bool) (updates []Update) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,8 +110,8 @@ func (t *Tracker) Observe(s *v1alpha1.VDISession, gone bool) (updates []Update) 
 	return updates
 }
 
-// hasLeft reports whether a session does not concern a member's draining any more. A view
-// from before its placement was released says nothing.
+// hasLeft reports whether a session is no longer part of a member's drain. An object from
+// before its placement was released does not show that.
 func hasLeft(l Session, s *v1alpha1.VDISession, member types.UID) bool {
 	at := s.Status.Placement
 	there := at != nil && at.ClusterUID == member && at.Epoch <= l.Epoch
@@ -122,8 +121,8 @@ func hasLeft(l Session, s *v1alpha1.VDISession, member types.UID) bool {
 	return !there && (at == nil || at.Epoch > l.Epoch) && settledElsewhere(s)
 }
 
-// mayHaveLeft returns the epoch under which a session may have been placed in a member since
-// its draining began, if it does not run elsewhere yet; 0: it was not.
+// mayHaveLeft returns the epoch under which a session may have been placed in a member
+// since its drain began, if it does not run elsewhere yet; 0: it was not.
 func mayHaveLeft(s *v1alpha1.VDISession, member types.UID, since time.Time) int64 {
 	if settledElsewhere(s) {
 		return 0

@@ -1,2 +1,2 @@
-// Package index has the indexes of the hub's cache of sessions, and what is counted by them.
+// Package index has the indexes of the hub's cache of sessions, and counts by them.
 package index

@@ -27,9 +27,9 @@ const (
 	Home       = "home"
 )
 
-// Setup registers the indexes, and with them the informer of sessions:
-// a manager then waits for that cache before it stands for election, so that
-// no withdrawal is ever decided from an empty view.
+// Setup registers the indexes, and with them the informer of sessions: a manager then
+// waits for that cache before it takes part in the election, so that no withdrawal is
+// ever decided from an empty cache.
 func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, values := range map[string]func(*v1alpha1.VDISession) []string{
 		Assignment: func(s *v1alpha1.VDISession) []string {
@@ -71,8 +71,8 @@ func ByAssignment(ctx context.Context, c client.Reader, key types.NamespacedName
 	return &list.Items[0], nil
 }
 
-// HeldIn counts the sessions that stand as placed in a member, or not confirmed
-// stopped there.
+// HeldIn returns a function that counts the sessions that are placed in a member, or not
+// confirmed as stopped there.
 func HeldIn(c client.Reader) func(ctx context.Context, member v1alpha1.ClusterRef) (member.Held, error) {
 	return func(ctx context.Context, member v1alpha1.ClusterRef) (held member.Held, err error) {
 		list := &v1alpha1.VDISessionList{}
@@ -92,7 +92,8 @@ func HeldIn(c client.Reader) func(ctx context.Context, member v1alpha1.ClusterRe
 	}
 }
 
-// RevisionInUse says whether a session refers to a template's revision.
+// RevisionInUse returns a function that reports whether a session refers to a template's
+// revision.
 func RevisionInUse(c client.Reader) func(ctx context.Context, template, revision string) (bool, error) {
 	return func(ctx context.Context, template, revision string) (bool, error) {
 		list := &v1alpha1.VDISessionList{}
@@ -101,8 +102,8 @@ func RevisionInUse(c client.Reader) func(ctx context.Context, template, revision
 	}
 }
 
-// PlacedWith counts the sessions that are placed with a template, or not
-// confirmed stopped, by the revision that they are made of.
+// PlacedWith returns a function that counts the sessions of a template that are placed,
+// or not confirmed as stopped, by revision.
 func PlacedWith(c client.Reader) func(ctx context.Context, template string) (map[string]int32, error) {
 	return func(ctx context.Context, template string) (map[string]int32, error) {
 		list := &v1alpha1.VDISessionList{}

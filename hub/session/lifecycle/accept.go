@@ -9,9 +9,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// resolve finds the template spec that the session runs: the revision of its placement or
-// last run, or, before the first run and for a retry after a permanent failure, the
-// template's current one.
+// resolve determines the template spec that the session runs: the revision of its
+// placement or last run, or, before the first run and for a retry after a permanent
+// failure, the template's current one.
 func resolve(p *pass) next {
 	s, t := p.Session, &p.in.Template
 	again := s.Status.Placement == nil && s.Spec.Attempt > s.Status.Attempt || status.Retrying(s)
@@ -59,22 +59,22 @@ func (p *pass) acceptance() metav1.Condition {
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: p.in.NotServed,
 		}
 	}
-	leaving := p.template != nil && !p.template.DeletionTimestamp.IsZero()
-	return acceptance(p.Session, p.spec, leaving, p.in.Policies)
+	terminating := p.template != nil && !p.template.DeletionTimestamp.IsZero()
+	return acceptance(p.Session, p.spec, terminating, p.in.Policies)
 }
 
 // acceptance returns whether a session may be placed, in the order of the checks; the first
-// that fails is the reason. leaving is set if the template is being deleted. policies are
+// that fails is the reason. terminating is set if the template is being deleted. policies are
 // all placement policies; they are only used for a session that is not placed.
-func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, leaving bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
-	checkLeaving := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
-		return checkLeaving(s, leaving)
+func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, terminating bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
+	checkTerminating := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
+		return checkTerminating(s, terminating)
 	}
 	checkPolicy := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
 		return checkPolicy(s, policies)
 	}
 	for _, check := range []func(*v1alpha1.VDISession, *v1alpha1.TemplateSpec) (reason, message string){
-		checkSize, checkTemplate, checkLeaving, checkUser, checkNamespace, checkResources, checkTimeout, checkIdleTimeout, checkFailover, checkEnv, checkFiles, checkPolicy,
+		checkSize, checkTemplate, checkTerminating, checkUser, checkNamespace, checkResources, checkTimeout, checkIdleTimeout, checkFailover, checkEnv, checkFiles, checkPolicy,
 	} {
 		if reason, message := check(s, t); reason != "" {
 			return metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message}

@@ -18,10 +18,10 @@ import (
 // ShowsRestore reports whether a report proves an epoch that this hub never assigned, so
 // that the hub was restored from an older state.
 func ShowsRestore(s *v1alpha1.VDISession, rep *assignment.Report) bool {
-	return rep.Unknown(s) || rep.GivenTwice(s)
+	return rep.Unknown(s) || rep.AssignedTwice(s)
 }
 
-// adopt takes over an epoch that a member proves and that this hub never assigned: the hub
+// adopt adopts an epoch that a member proves and that this hub never assigned: the hub
 // was restored from an older state.
 func adopt(p *pass) next {
 	for i := range p.in.Reports {
@@ -40,17 +40,17 @@ func adopt(p *pass) next {
 		// stopped. If an earlier leader placed it, it is unknown which one is in use, and
 		// the placement stays.
 		if p.in.Known.LastEpoch == rep.Assignment.Spec.Epoch {
-			takeOver(p, rep, p.in.nextEpoch(p.Session))
+			adoptPlacement(p, rep, p.in.nextEpoch(p.Session))
 			return done
 		}
 	}
 	return goOn
 }
 
-// adoptFrom takes over a member's copy. A copy that is Active becomes the placement under
-// its own epoch, so that its desktop continues unchanged; the hub's earlier placement
-// elsewhere is stopped. For a copy that is stopping, or of a session that is being deleted,
-// the hub waits for the end; from one that has ended only the epoch is taken.
+// adoptFrom adopts a member's copy. A copy that is Active becomes the placement under its
+// own epoch, so that its desktop continues unchanged; the hub's earlier placement
+// elsewhere is stopped. For a copy that is stopping, or of a session that is being
+// deleted, the hub waits for the end; of one that has ended only the epoch is adopted.
 func adoptFrom(p *pass, rep *assignment.Report) {
 	s, epoch := p.Session, rep.Assignment.Spec.Epoch
 	switch at := s.Status.Placement; {
@@ -61,15 +61,15 @@ func adoptFrom(p *pass, rep *assignment.Report) {
 	case !s.DeletionTimestamp.IsZero() || rep.Assignment.Status.State != v1alpha1.AssignmentActive:
 		status.AddRelease(s, rep.Ref, epoch)
 	default:
-		takeOver(p, rep, epoch)
+		adoptPlacement(p, rep, epoch)
 		return
 	}
 	s.Status.Epoch = epoch
 }
 
-// takeOver makes a copy that runs in a member the session's placement. The hub's own
+// adoptPlacement makes a copy that runs in a member the session's placement. The hub's own
 // placement of the session elsewhere is released.
-func takeOver(p *pass, rep *assignment.Report, epoch int64) {
+func adoptPlacement(p *pass, rep *assignment.Report, epoch int64) {
 	if resolve(p) == done {
 		return
 	}
@@ -88,8 +88,8 @@ func takeOver(p *pass, rep *assignment.Report, epoch int64) {
 	p.normal(v1alpha1.EventPlaced, "Place", p.Decision.Message)
 }
 
-// accountOf returns how the capacity of a copy that was taken over is accounted for: it is
-// reserved for one that is yet to start; the member counts one that runs.
+// accountOf returns how the capacity of an adopted copy is accounted for: it is reserved
+// for one that has not started; the member counts one that runs.
 func accountOf(rep *assignment.Report, at *v1alpha1.Placement) Account {
 	switch {
 	case at.Epoch == rep.Assignment.Spec.Epoch && !reportsIdle(rep.Assignment):
@@ -144,15 +144,15 @@ func findHomeThere(p *pass, rep *assignment.Report) {
 		return
 	}
 	if record := p.in.Home; home.InUse(p.Session, record) != "" {
-		p.log("The home of a session that was taken over is another's by the hub's record", "home", record.Name, "by", record.Status.MountedBy)
-		p.home.foreign = true
+		p.log("The home of an adopted session belongs to another session by the hub's record", "home", record.Name, "by", record.Status.MountedBy)
+		p.home.othersRecord = true
 	} else {
 		p.home = homeStep{record: record, movable: record.Spec.ClusterUID != rep.Ref.UID}
 	}
 }
 
 // claimed returns the decision not to place a session of which a member reports a later
-// copy than the hub has, until that is taken over.
+// copy than the hub has, until that is adopted.
 func claimed(p *pass) (placement.Decision, bool) {
 	member := p.in.Restore.Claim
 	if member == "" || !p.in.fromBackup(p.Session) {

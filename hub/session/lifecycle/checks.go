@@ -32,8 +32,8 @@ func checkTemplate(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, st
 	return "", ""
 }
 
-func checkLeaving(s *v1alpha1.VDISession, leaving bool) (string, string) {
-	if !leaving || !isNew(s) {
+func checkTerminating(s *v1alpha1.VDISession, terminating bool) (string, string) {
+	if !terminating || !isNew(s) {
 		return "", ""
 	}
 	return v1alpha1.ReasonTemplateTerminating, fmt.Sprintf("template %q is being deleted and takes no new sessions: delete the session and name another template, or create the template again once it is gone", s.Spec.Template)
@@ -73,14 +73,14 @@ func checkResources(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, s
 		return reason, message
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Spec.Resources)) {
-		asked := s.Spec.Resources[name]
+		requested := s.Spec.Resources[name]
 		most, limited := t.Resources.Max[name]
 		if !limited && !v1alpha1.ZeroIsNoLimit(name) {
-			// A template must offer devices before a session can ask for them.
+			// A template must offer devices before a session can request them.
 			most, limited = t.Resources.Default[name], true
 		}
-		if limited && asked.Cmp(most) > 0 {
-			return v1alpha1.ReasonResourcesExceedMaximum, fmt.Sprintf("%s of %s is more than the %s that template %q allows: ask for less, or raise the template's spec.resources.max", asked.String(), name, most.String(), s.Spec.Template)
+		if limited && requested.Cmp(most) > 0 {
+			return v1alpha1.ReasonResourcesExceedMaximum, fmt.Sprintf("%s of %s is more than the %s that template %q allows: ask for less, or raise the template's spec.resources.max", requested.String(), name, most.String(), s.Spec.Template)
 		}
 	}
 	return "", ""
@@ -91,8 +91,8 @@ func checkResources(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, s
 func checkLimits(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
 	name := v1alpha1.WithoutLimit(s.Spec.Resources)
 	if name != "" {
-		asked := s.Spec.Resources[name]
-		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("%s of %s is no amount: it would be no limit; delete the session and create it with more, or without it for what template %q gives", asked.String(), name, s.Spec.Template)
+		requested := s.Spec.Resources[name]
+		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("%s of %s is no amount: it would be no limit; delete the session and create it with more, or without it for what template %q gives", requested.String(), name, s.Spec.Template)
 	}
 	if name = v1alpha1.WithoutLimit(t.Resources.For(s.Spec.Resources)); name != "" {
 		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("template %q gives 0 of %s, which would be no limit: raise it in the template's spec.resources.default or spec.resources.max", s.Spec.Template, name)
@@ -116,16 +116,16 @@ func checkIdleTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string,
 
 // overLimit returns why a session may not have the requested time; empty: it may. Zero
 // requests no limit at all.
-func overLimit(field, template string, asked v1alpha1.Duration, limit v1alpha1.TimeLimit) string {
-	d, ok := asked.Value()
+func overLimit(field, template string, requested v1alpha1.Duration, limit v1alpha1.TimeLimit) string {
+	d, ok := requested.Value()
 	most, limited := limit.Max.Value()
 	switch {
 	case !ok:
 		return ""
 	case d == 0 && !limit.Unlimited:
-		return fmt.Sprintf("spec.%s of %s asks for no limit, which template %q does not allow: ask for a time, or set the template's spec.%s.unlimited", field, asked, template, field)
+		return fmt.Sprintf("spec.%s of %s asks for no limit, which template %q does not allow: ask for a time, or set the template's spec.%s.unlimited", field, requested, template, field)
 	case d != 0 && limited && d > most:
-		return fmt.Sprintf("spec.%s of %s is more than the %s that template %q allows: ask for less, or raise the template's spec.%s.max", field, asked, limit.Max, template, field)
+		return fmt.Sprintf("spec.%s of %s is more than the %s that template %q allows: ask for less, or raise the template's spec.%s.max", field, requested, limit.Max, template, field)
 	}
 	return ""
 }

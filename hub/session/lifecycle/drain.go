@@ -13,10 +13,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// evict moves a session out of a member that an operator drains, or that the operator wants
-// it to leave. A session whose desktop is not to run, or is idle, is moved at once; one in
-// use at the deadline of the drain. Capacity elsewhere is reserved first, within the
-// operator's drain budget. A session whose home is there stays.
+// evict moves a session out of a member that an operator drains, or out of which an
+// operator moves the session. A session whose desktop is not to run, or is idle, is moved
+// at once; one in use at the deadline of the drain. Capacity elsewhere is reserved first,
+// within the operator's drain budget. A session whose home is there is not moved.
 func evict(p *pass) next {
 	at := p.Session.Status.Placement
 	if at == nil || p.Placed != nil {
@@ -68,7 +68,7 @@ func evictDrained(p *pass, deadline time.Time) next {
 	}
 }
 
-// isDrained is the reason not to place a session again in the member that it leaves.
+// isDrained is the reason not to place a session again in its drained member.
 const isDrained = "Draining: it is being drained"
 
 // inUse reports whether stopping the desktop may lose work: a desktop counts as in use if
@@ -93,8 +93,7 @@ func moveOut(p *pass, reason, message string) {
 	p.normal(v1alpha1.EventMoved, "Move", message)
 }
 
-// showDraining shows on a session that its member is being drained, and the consequence for
-// it.
+// showDraining shows on a session that its member is being drained, and the consequence for it.
 func showDraining(p *pass, message string) {
 	s := p.Session
 	before := scheduledReason(s)
@@ -122,18 +121,17 @@ func scheduledReason(s *v1alpha1.VDISession) string {
 	return ""
 }
 
-// rebalance moves a session that was asked to leave its member, if it is not in use and
-// another member has capacity, and otherwise records why it stays. That completes the
-// request.
+// rebalance moves a session on an operator's request, if it is not in use and another member
+// has capacity, and otherwise records why it is not moved. That completes the request.
 func rebalance(p *pass) next {
 	s := p.Session
 	at := s.Status.Placement
-	from, asked := s.Annotations[v1alpha1.AnnotationMove]
+	from, requested := s.Annotations[v1alpha1.AnnotationMove]
 	switch {
-	case !asked:
+	case !requested:
 		return goOn
 	case from != at.ClusterName:
-		return endMove(p, "") // it has left
+		return endMove(p, "") // it was moved
 	case p.in.Members[at.ClusterUID].Health != health.Ready:
 		return endMove(p, at.ClusterName+" could not confirm its stop now: see the member's condition Ready")
 	case status.FailedPermanently(s) != nil:
@@ -143,7 +141,7 @@ func rebalance(p *pass) next {
 	case p.keptByHome():
 		return endMove(p, "its home is in "+at.ClusterName)
 	}
-	switch decision, answered := p.another(memory.WasLeft, MovedByRebalance, nil); {
+	switch decision, answered := p.another(memory.MovedOut, MovedByRebalance, nil); {
 	case !answered:
 		return goOn
 	case !decision.Placed:
@@ -155,9 +153,9 @@ func rebalance(p *pass) next {
 	}
 }
 
-// endMove completes the request that the session leave its member. stays is the reason to
-// stay, for an event; empty: it leaves. Nothing else is written.
-func endMove(p *pass, stays string) next {
-	p.EndMove, p.Hold = &EndMove{Stays: stays}, true
+// endMove completes the request to move the session. notMoved is the reason why it is not
+// moved, for an event; empty: it is moved. Nothing else is written.
+func endMove(p *pass, notMoved string) next {
+	p.EndMove, p.Hold = &EndMove{NotMoved: notMoved}, true
 	return done
 }

@@ -45,14 +45,14 @@ func confirmStops(p *pass) {
 			p.Stopped = true
 		}
 	}
-	forgetGone(p)
+	removeGone(p)
 	switch at := s.Status.Placement; {
 	case at == nil:
 	case p.in.gone(at.ClusterUID):
 		s.Status.Placement = nil
 	case DeclaredFenced(p.in.Members[at.ClusterUID].Judgment):
 		// Nothing is placed there any more, so that the member may be removed; what may
-		// remain of it is recorded until it is.
+		// remain there is recorded until then.
 		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
 		s.Status.Releasing, s.Status.Placement = append(status.ReleasesElsewhere(s.Status.Releasing, left), left), nil
 	}
@@ -98,7 +98,7 @@ func showUnreachable(p *pass) {
 }
 
 // stoppingSettles is how long after its deletion a session does not show what its member
-// still waits for: most are gone by then.
+// still waits for: most have ended by then.
 const stoppingSettles = 3 * time.Second
 
 // showStopping shows on a deleted session what a member still waits for.

@@ -31,8 +31,8 @@ func rescheduleLost(p *pass) next {
 		return goOn
 	}
 	policy, found := policy.Governing(s, p.in.Policies)
-	ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
-	why, v := status.StopReasonOf(s, p.spec, true, p.in.Now), p.in.lossOf(ask, at.ClusterUID)
+	loss := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
+	why, v := status.StopReasonOf(s, p.spec, true, p.in.Now), p.in.lossOf(loss, at.ClusterUID)
 	if why != status.NotStopped {
 		return releaseIdle(p, why, v)
 	}
@@ -44,11 +44,11 @@ func rescheduleLost(p *pass) next {
 		_, message := checkPolicy(unplaced(s), p.in.Policies)
 		return awaitFailover(p, v, message)
 	}
-	return reschedule(p, policy, ask)
+	return reschedule(p, policy, loss)
 }
 
-// reschedule asks for another member than the lost one.
-func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, ask failover.Session) next {
+// reschedule requests another member than the lost one.
+func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, loss failover.Session) next {
 	s, from := p.Session, p.Session.Status.Placement.ClusterUID
 	if message := homeForFailover(p); message != "" {
 		return awaitFailover(p, failover.Verdict{}, message)
@@ -56,8 +56,8 @@ func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, ask failover.Session)
 	req := p.request(policy)
 	req.Failover = true
 	req.Refused[from] = "it is lost"
-	a, ok := p.ask(Ask{Evaluate: p.template != nil, Request: scheduling.Request{
-		Placement: req, Epoch: p.in.nextEpoch(s), Failover: &scheduling.Failover{Session: ask, From: from}, Reason: v1alpha1.ReasonFailoverPending,
+	a, ok := p.decide(Request{Evaluate: p.template != nil, Request: scheduling.Request{
+		Placement: req, Epoch: p.in.nextEpoch(s), Failover: &scheduling.Failover{Session: loss, From: from}, Reason: v1alpha1.ReasonFailoverPending,
 	}})
 	switch d, v := a.Decision, a.Verdict; {
 	case !ok:
@@ -138,7 +138,7 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 	failed := status.FailedPermanently(s).DeepCopy()
 	left := supersedePlacement(s, p.in.Now)
 	if failed != nil {
-		// That its member is off does not make it retry.
+		// An operator override does not retry it.
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, *failed)
 	}
 	note := fmt.Sprintf("released in %s: %s; it is rescheduled once it is to run again", left.ClusterName, v.Message)
@@ -150,7 +150,7 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 	return goOn
 }
 
-// awaitFailover shows what a session waits for whose member is lost. Otherwise the plan only
+// awaitFailover shows what a session of a lost member waits for. Otherwise the plan only
 // shows its last known state.
 func awaitFailover(p *pass, v failover.Verdict, message string) next {
 	s := p.Session

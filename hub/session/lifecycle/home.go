@@ -9,27 +9,26 @@ import (
 )
 
 // A PerUser home has one writer, whatever the member. Its record, the VDIHome, is written
-// before the session's status states that the session runs with it, and names the session
-// and the run that claimed it. It is released only by a controller that sees the session at
-// that run or beyond, and stopped: an older object, or one from between the two writes,
-// shows the session before that run. Every write of the record is locked to the version
-// that was read.
+// before the session's status states that the session runs with it, and names the session and
+// the run that claimed it. It is released only by a controller that reads the session at that
+// run or beyond, and stopped: an older object, or one from between the two writes, shows the
+// session before that run. Every write of the record is locked to the version that was read.
 
-// homeStep is what a pass decides about the session's home.
+// homeStep is the decision of a pass on the session's home.
 type homeStep struct {
 	// record of a PerUser home as it was read; nil: none yet.
 	record *v1alpha1.VDIHome
 	// fresh is set if the session requests a new home; movable if the existing one may be
 	// created in another member.
 	fresh, movable bool
-	// foreign is set if another session has the record, which is left unchanged.
-	foreign bool
+	// othersRecord is set if another session has the record, which is not changed.
+	othersRecord bool
 	// pinned is the only member allowed for the session; nil: any.
 	pinned *v1alpha1.ClusterRef
 }
 
-// acquireHome checks whether the session can have its home, and where that pins it. It
-// comes before any request: a session that waits for its home reserves no capacity.
+// acquireHome checks whether the session can have its home, and to which member that pins
+// it. It precedes any request: a session that waits for its home reserves no capacity.
 // claimHome claims the home, once there is capacity.
 func (p *pass) acquireHome() next {
 	s := p.Session
@@ -72,8 +71,8 @@ func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
 	return pinHome(p, h)
 }
 
-// leftBehind reports whether a user's home is where the session left it behind, or in a
-// member that no longer exists: a new one is created.
+// leftBehind reports whether the session left a user's home behind, or the home's member
+// no longer exists: a new one is created.
 func leftBehind(p *pass, h *v1alpha1.VDIHome) bool {
 	s := p.Session
 	if s.Status.Placement != nil {
@@ -99,9 +98,9 @@ func pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	return done
 }
 
-// homeForFailover checks whether a session that is rescheduled, because its member is lost, may
-// begin with a new home and leave its home behind. It is only called if an operator has
-// declared that the member is off. The message is the reason why not.
+// homeForFailover checks whether a session that is rescheduled, because its member is
+// lost, may begin with a new home and abandon its old one. It is only called if an
+// operator has declared that the member is off. The message is the reason why not.
 func homeForFailover(p *pass) (message string) {
 	p.home = homeStep{}
 	h := p.in.Home
@@ -162,7 +161,7 @@ func claimHome(p *pass) {
 			ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, ClaimName: v1alpha1.AssignmentName(s.Name, s.UID),
 		}
 	case v1alpha1.HomePerUser:
-		if p.home.foreign {
+		if p.home.othersRecord {
 			return
 		}
 		p.Home = homeRecord(p)

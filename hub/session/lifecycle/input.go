@@ -29,14 +29,13 @@ type Input struct {
 	Policies []v1alpha1.PlacementPolicy
 	// Home is the record of the session's PerUser home; nil: there is none.
 	Home *v1alpha1.VDIHome
-	// Order is what the session's member should have, if that decides what becomes of its
-	// report; NoOrder is why it is not known, a secret.NotAssignableError if people have to
-	// remedy that.
+	// Order is the session's desired assignment, if the member's report has to be compared with
+	// it; NoOrder is why there is none, a secret.NotAssignableError if it needs a remedy.
 	Order   *assignment.Order
 	NoOrder error
 	// NotServed is why the hub does not serve the session's namespace; empty: it does.
 	NotServed string
-	// Known is what this process knows of the session beside what is stored.
+	// Known is this process's state of the session that is not stored.
 	Known Known
 	// Restore is the state of a hub that was restored from a backup.
 	Restore Restore
@@ -46,7 +45,7 @@ type Input struct {
 	Answer *scheduling.Answer
 }
 
-// Template is what is known of a session's template.
+// Template is the state of a session's template.
 type Template struct {
 	// Current template; nil: there is none, or the session does not depend on it.
 	Current  *v1alpha1.VDITemplate
@@ -57,8 +56,8 @@ type Template struct {
 	Unread error
 }
 
-// Member is a member that a session's status, home or reports name. The zero value is one
-// of which the hub knows nothing.
+// Member is a member that a session's status, home or reports name. The zero value is a
+// member that is unknown to the hub.
 type Member struct {
 	Region string
 	// Scheme and Domain of its URLs; HasIngress is set if they are known.
@@ -77,19 +76,19 @@ type Member struct {
 	Judgment failover.Judgment
 }
 
-// Known is what the leading process knows of a session beside what is stored. A new leader
-// knows nothing.
+// Known is the leading process's state of a session that is not stored. That of a new
+// leader is empty.
 type Known struct {
-	// LastEpoch is the last epoch that this process assigned and knows to be stored; 0:
-	// none.
+	// LastEpoch is the last epoch that this process assigned and that is stored for
+	// certain; 0: none.
 	LastEpoch int64
-	// Unwilling are the members to which the session is not assigned now, with the reason.
-	Unwilling map[types.UID]string
-	// Refused are the members that refused the session lately, with the reason. Pause is
-	// how long it is not assigned, since too many did; Fade is when the first may be asked
-	// again; zero: now, and never.
-	Refused     map[types.UID]string
-	Pause, Fade time.Duration
+	// Excluded are the members to which the session is not assigned now, with the reason.
+	Excluded map[types.UID]string
+	// Refused are the members that refused the session recently, with the reason. Pause
+	// is how long it is not assigned, since too many did; RetryAfter is after what time
+	// the first may be tried again; zero: now, and never.
+	Refused           map[types.UID]string
+	Pause, RetryAfter time.Duration
 	// PauseNext is set if one more refusal makes the session pause.
 	PauseNext bool
 	// NodeWait is how long the session's member still has to find a node for its Pod; nil:
@@ -102,9 +101,9 @@ type Known struct {
 // Restore is the state of a hub that was restored from a backup; the zero value of one that
 // never was.
 type Restore struct {
-	// LastGiven is the highest epoch that a hub of before the restore may have assigned to
-	// the session; 0: none.
-	LastGiven int64
+	// LastAssigned is the highest epoch that a hub of before the restore may have
+	// assigned to the session; 0: none.
+	LastAssigned int64
 	// Recovering is set while the hub waits for its members' reports.
 	Recovering bool
 	// Claim is a member that proves a later epoch than the hub has; empty: none does.
@@ -115,26 +114,26 @@ type Restore struct {
 }
 
 const (
-	// DefaultForceAfter is how long a member gets to confirm a forced withdrawal before the
-	// session's finalizer is removed without confirmation.
+	// DefaultForceAfter is how long a member has to confirm a forced withdrawal before
+	// the session's finalizer is removed without confirmation.
 	DefaultForceAfter = 10 * time.Second
 	// DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
 	DefaultIdleAfter = 5 * time.Minute
-	// DefaultMoveAfter is how long a member's kube-scheduler gets to find a node for a
+	// DefaultMoveAfter is how long a member's kube-scheduler has to find a node for a
 	// session's Pod before another member is tried.
 	DefaultMoveAfter = 10 * time.Second
 )
 
 // Timings of sessions; zero values mean the defaults.
 type Timings struct {
-	// ForceAfter is how long members get to confirm a forced cleanup; default:
+	// ForceAfter is how long members have to confirm a forced cleanup; default:
 	// DefaultForceAfter.
 	ForceAfter time.Duration
 	// IdleAfter is how long a desktop is not used before its agent reports it as idle;
 	// default: DefaultIdleAfter.
 	IdleAfter time.Duration
-	// MoveAfter is how long a member gets to find a node for a session's Pod before another
-	// is tried; default: DefaultMoveAfter.
+	// MoveAfter is how long a member has to find a node for a session's Pod before
+	// another is tried; default: DefaultMoveAfter.
 	MoveAfter time.Duration
 }
 
@@ -171,10 +170,10 @@ func (in *Input) gone(member types.UID) bool { return in.Members[member].Gone }
 // fromBackup reports whether all of the hub's state of a session's placements is from
 // before the last restore, so that members may have later placements.
 func (in *Input) fromBackup(s *v1alpha1.VDISession) bool {
-	return in.Restore.LastGiven > 0 && s.Status.Epoch <= in.Restore.LastGiven
+	return in.Restore.LastAssigned > 0 && s.Status.Epoch <= in.Restore.LastAssigned
 }
 
 // nextEpoch returns the epoch of a session's next placement.
 func (in *Input) nextEpoch(s *v1alpha1.VDISession) int64 {
-	return max(s.Status.Epoch, in.Restore.LastGiven) + 1
+	return max(s.Status.Epoch, in.Restore.LastAssigned) + 1
 }

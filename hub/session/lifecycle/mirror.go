@@ -12,8 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// NeedsOrder reports whether what a member should have of a session decides what becomes of
-// its report.
+// NeedsOrder reports whether a member's report has to be compared with the desired assignment.
 func NeedsOrder(s *v1alpha1.VDISession, rep *assignment.Report) bool {
 	step, _ := assignment.Plan(s, rep.Ref.UID, rep.Assignment, "")
 	return step == assignment.Assign || step == assignment.Mirror || step == assignment.Resend
@@ -59,11 +58,11 @@ func mirror(p *pass) next {
 	}
 	switch step {
 	case assignment.Assign:
-		if !assignment.UsedUp(rep.Assignment, p.in.Restore.LastGiven, order.Assignment.Spec.Epoch) {
+		if !assignment.UsedUp(rep.Assignment, p.in.Restore.LastAssigned, order.Assignment.Spec.Epoch) {
 			return goOn
 		}
 		if _, moved := claimed(p); moved {
-			p.soon(assignment.RecoveryPoll) // it is taken over
+			p.soon(assignment.RecoveryPoll) // it is adopted
 			return goOn
 		}
 		reissue(p, rep)
@@ -99,7 +98,7 @@ func mirrorReport(p *pass, reported *v1alpha1.SessionAssignment, order *assignme
 }
 
 // showUnfit shows on the session why it can't be assigned, and checks again later: the
-// remedy may be in nothing that the hub watches.
+// hub may not watch the object of the remedy.
 func showUnfit(p *pass, why *secret.NotAssignableError) {
 	s := p.Session
 	status.SetFalse(s, v1alpha1.ConditionAssigned, why.Reason, why.Message)

@@ -17,10 +17,10 @@ import (
 )
 
 // move releases a placement whose Pod fits no node of the member, if another member has
-// capacity for the session now. The member's free capacity may differ from the hub's count:
-// kube-scheduler chooses the nodes. The session is rescheduled once its stop is confirmed;
-// until then the capacity elsewhere stays reserved. Without capacity elsewhere it stays, as a
-// pending session.
+// capacity for the session now. The member's free capacity may differ from the hub's
+// count: kube-scheduler chooses the nodes. The session is rescheduled once its stop is
+// confirmed; until then the capacity elsewhere stays reserved. Without capacity elsewhere
+// it is not moved, as a pending session.
 //
 // A session that has run there is not moved, nor one whose home is there.
 func move(p *pass) next {
@@ -29,7 +29,7 @@ func move(p *pass) next {
 		return goOn
 	}
 	if m := p.in.Members[s.Status.Placement.ClusterUID]; m.Draining || m.Health != health.Ready {
-		return goOn // it leaves anyway, or its member could not confirm the stop
+		return goOn // it is moved anyway, or its member could not confirm the stop
 	}
 	switch wait := p.in.Known.NodeWait; {
 	case wait == nil:
@@ -69,10 +69,10 @@ func neverRan(s *v1alpha1.VDISession) bool {
 }
 
 // another requests capacity in any other member than the current one, by the current
-// policies. why is the reason against the current member, reason is what the session waits
-// for, and turn is what a drain's budget has to allow first; nil: nothing. Without a policy
-// no other member is Placed.
-func (p *pass) another(why, reason string, turn *drain.Session) (d placement.Decision, answered bool) {
+// policies. why is the reason against the current member, reason is what the session
+// waits for, and evicted is set if a drain's budget has to allow it first. Without a
+// policy no other member is Placed.
+func (p *pass) another(why, reason string, evicted *drain.Session) (d placement.Decision, answered bool) {
 	s := p.Session
 	policy, found := policy.Governing(s, p.in.Policies)
 	if !found {
@@ -81,6 +81,6 @@ func (p *pass) another(why, reason string, turn *drain.Session) (d placement.Dec
 	}
 	req := p.request(policy)
 	req.Refused[s.Status.Placement.ClusterUID] = why
-	a, answered := p.ask(Ask{Turn: turn, Request: scheduling.Request{Placement: req, Epoch: p.in.nextEpoch(s), Reason: reason}})
+	a, answered := p.decide(Request{Evict: evicted, Request: scheduling.Request{Placement: req, Epoch: p.in.nextEpoch(s), Reason: reason}})
 	return a.Decision, answered
 }

@@ -24,8 +24,9 @@ type pass struct {
 	template *v1alpha1.VDITemplate
 	// resources that the session has or would get.
 	resources corev1.ResourceList
-	// stays is why the session waits for the stop of an earlier placement in a lost member.
-	stays string
+	// awaitedStop is why the session waits for the stop of an earlier placement in a lost
+	// member.
+	awaitedStop string
 	// home as acquireHome found it.
 	home homeStep
 	// mirrored is the status with the member's report, if its write may wait.
@@ -40,7 +41,7 @@ const (
 	done next = false
 )
 
-// Next returns what is to be done about a session.
+// Next returns the plan for a session.
 func Next(in *Input) Plan {
 	p := begin(in)
 	if !in.Session.DeletionTimestamp.IsZero() {
@@ -81,7 +82,7 @@ func begin(in *Input) *pass {
 	return p
 }
 
-// conclude summarizes the status, claims the home, and finds the session's next deadline.
+// conclude summarizes the status, claims the home, and determines the session's next deadline.
 func (p *pass) conclude() {
 	s, now := p.Session, p.in.Now
 	status.Summarize(s, p.spec, now)
@@ -112,20 +113,21 @@ func (p *pass) warn(reason, action, message string) {
 	p.Events = append(p.Events, Event{"Warning", reason, action, message})
 }
 
-// ask makes the session's request to the scheduler. If ok is false, there is no answer yet.
-func (p *pass) ask(ask Ask) (a scheduling.Answer, ok bool) {
+// decide returns the scheduler's answer to the session's request. If ok is false, there
+// is none yet.
+func (p *pass) decide(request Request) (a scheduling.Answer, ok bool) {
 	if d, claimed := claimed(p); claimed {
 		p.Waits = d.Reason
 		return scheduling.Answer{Decision: d}, true
 	}
 	if p.in.Answer == nil {
-		p.Ask = &ask
+		p.Request = &request
 		return a, false
 	}
 	a = *p.in.Answer
 	p.soon(a.Again)
 	if !a.Placed {
-		p.soon(p.in.Known.Fade)
+		p.soon(p.in.Known.RetryAfter)
 	}
 	return a, true
 }

@@ -67,7 +67,7 @@ func lost(member types.UID) func(*Input) {
 		m.Health, m.LastHeartbeat = health.Unreachable, in.Now.Add(-time.Hour)
 		m.Judgment = failover.Facts{
 			Timings: failover.DefaultTimings(1), Fleet: failover.Fleet{Now: in.Now, LedSince: in.Now.Add(-time.Hour)},
-			Member: failover.Member{Name: "name-of-" + string(member), Unreachable: true, LostAt: in.Now.Add(-time.Hour), HeardAt: in.Now.Add(-time.Hour)},
+			Member: failover.Member{Name: "name-of-" + string(member), Unreachable: true, LostAt: in.Now.Add(-time.Hour), LastHeartbeat: in.Now.Add(-time.Hour)},
 		}
 		in.Members[member] = m
 	}
@@ -135,7 +135,7 @@ func outlineOf(in *Input, p Plan) outline {
 			o.Does = append(o.Does, what)
 		}
 	}
-	add(p.Ask != nil, "asks")
+	add(p.Request != nil, "asks")
 	add(p.Hold, "holds")
 	add(p.Waits != "", "waits: "+p.Waits)
 	add(p.Release, "releases capacity")
@@ -185,20 +185,20 @@ func TestNext(t *testing.T) {
 			outline{Scheduled: "False/Refused", Does: []string{"waits: Refused", "Waiting"}}},
 		{"a member proves a later epoch", inputOf().with(reports(here, v1alpha1.AssignmentActive, 9)),
 			outline{At: "uid-here 9.1", Scheduled: "True/Placed", Does: []string{"releases capacity", "stores revision r2", "accounts: Reported", "Placed"}}},
-		{"a member claims a later epoch, and is not connected", inputOf().with(func(in *Input) { in.Restore.LastGiven, in.Restore.Claim = 9, "us" }),
+		{"a member claims a later epoch, and is not connected", inputOf().with(func(in *Input) { in.Restore.LastAssigned, in.Restore.Claim = 9, "us" }),
 			outline{Scheduled: "False/HubRestored", Does: []string{"waits: HubRestored", "Waiting"}}},
-		{"a restored hub gives no epoch that one of before the restore may have given", inputOf(neverPlaced).with(fits(here), func(in *Input) { in.Restore.LastGiven = 9 }),
+		{"a restored hub gives no epoch that one of before the restore may have given", inputOf(neverPlaced).with(fits(here), func(in *Input) { in.Restore.LastAssigned = 9 }),
 			outline{At: "uid-here 10.1", Scheduled: "True/Placed", Does: []string{"stores revision r2", "Placed"}}},
 		{"a member that may run it has not reported since the restore, and its mode is Hold", inputOf(held).with(fits(here), func(in *Input) {
-			in.Restore.LastGiven, in.Restore.Unreported = 9, []string{"us"}
+			in.Restore.LastAssigned, in.Restore.Unreported = 9, []string{"us"}
 		}), outline{Scheduled: "False/HubRestored", Does: []string{"waits: HubRestored", "Waiting"}}},
-		{"its placement is of the backup, and the member holds nothing of it", inputOf(sessiontest.Scheduled).with(holdsNothing, func(in *Input) { in.Restore.LastGiven = 9 }),
+		{"its placement is of the backup, and the member holds nothing of it", inputOf(sessiontest.Scheduled).with(holdsNothing, func(in *Input) { in.Restore.LastAssigned = 9 }),
 			outline{Left: "uid-here 5", Scheduled: "False/Releasing"}},
 		{"so it is while the hub waits for its members' reports", inputOf(sessiontest.Scheduled).with(holdsNothing, func(in *Input) {
-			in.Restore.LastGiven, in.Restore.Recovering = 9, true
+			in.Restore.LastAssigned, in.Restore.Recovering = 9, true
 		}), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
 		{"so it is, and another member claims a later epoch", inputOf(sessiontest.Scheduled).with(holdsNothing, func(in *Input) {
-			in.Restore.LastGiven, in.Restore.Claim = 9, "us"
+			in.Restore.LastAssigned, in.Restore.Claim = 9, "us"
 		}), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
 		{"two members prove its epoch, and this leader gave the second", inputOf(sessiontest.Ready, ran).with(reports(elsewhere, v1alpha1.AssignmentActive, 5), func(in *Input) {
 			in.Known.LastEpoch = 5

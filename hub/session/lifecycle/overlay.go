@@ -11,8 +11,8 @@ import (
 )
 
 // overlay makes the agent's conditions Unknown while the member is unreachable. Only
-// conditions that were True become Unknown: the others are still missing as far as is
-// known. The member's next report replaces them.
+// conditions that were True become Unknown: the others are still missing by the last
+// report. The member's next report replaces them.
 func overlay(p *pass) next {
 	s := p.Session
 	if s.Status.Placement == nil || p.in.Members[s.Status.Placement.ClusterUID].Health != health.Unreachable {

@@ -43,7 +43,7 @@ func place(p *pass) next {
 		return done
 	}
 	epoch := p.in.nextEpoch(s)
-	decision, ok := p.ask(Ask{Evaluate: true, Request: scheduling.Request{Placement: req, Epoch: epoch}})
+	decision, ok := p.decide(Request{Evaluate: true, Request: scheduling.Request{Placement: req, Epoch: epoch}})
 	switch {
 	case !ok:
 		p.Hold = true
@@ -76,7 +76,7 @@ func notToPlace(p *pass) (reason, message string) {
 	case failed != nil && s.Spec.Attempt <= s.Status.Attempt:
 		return failed.Reason, failed.Message
 	case len(status.AwaitedReleases(s)) > 0:
-		return v1alpha1.ReasonReleasing, status.ReleasingMessage(s, p.stays)
+		return v1alpha1.ReasonReleasing, status.ReleasingMessage(s, p.awaitedStop)
 	}
 	return "", ""
 }
@@ -112,7 +112,7 @@ func (p *pass) unscheduled(reason, message string) {
 func (p *pass) request(policy *v1alpha1.PlacementPolicy) placement.Request {
 	req := placement.RequestFor(p.Session, p.spec, p.revision, policy)
 	req.Resources = placement.ResourcesOf(p.resources)
-	if req.Refused = maps.Clone(p.in.Known.Unwilling); req.Refused == nil {
+	if req.Refused = maps.Clone(p.in.Known.Excluded); req.Refused == nil {
 		req.Refused = map[types.UID]string{}
 	}
 	avoid(&req, p.Session)
@@ -159,12 +159,12 @@ func refOf(p *v1alpha1.Placement) v1alpha1.ClusterRef {
 	return v1alpha1.ClusterRef{Name: p.ClusterName, UID: p.ClusterUID}
 }
 
-// explained returns why no member takes a session, and, if that applies, that it is only
-// rechecked periodically.
+// explained returns why a session fits in no member, and, if that applies, that it is
+// only rechecked periodically.
 func explained(a scheduling.Answer, message string) string {
-	if a.Crowd == "" {
+	if a.ClassLimit == "" {
 		return message
 	}
 	return fmt.Sprintf("%s; it is rechecked every %s at the latest and not when capacity is reported, since %s are waiting before it: delete sessions, or ask for the same resources and placement as others",
-		message, scheduling.RecheckAtMost, a.Crowd)
+		message, scheduling.RecheckAtMost, a.ClassLimit)
 }

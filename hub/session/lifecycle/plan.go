@@ -11,30 +11,30 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 )
 
-// Plan is what is to be done about a session, in the order of its fields.
+// Plan is the next status of a session and the actions that go with it, in the order of
+// its fields.
 type Plan struct {
-	// Err is why nothing can be decided; nil: the rest applies.
+	// Err is the error that prevents a decision; nil: the rest applies.
 	Err error
-	// Ask is the session's request for capacity; nil: it makes none. Until there is an
-	// answer the rest of the plan applies.
-	Ask *Ask
+	// Request is the session's request for capacity; nil: it makes none. Until there is
+	// an answer the rest of the plan applies.
+	Request *Request
 	// Hold is set if nothing is to be written yet.
 	Hold bool
-	// Waits is the reason why the session waits for something else than capacity; empty: it
-	// does not.
+	// Waits is the reason for which the session waits, other than capacity; empty: it does not.
 	Waits string
 	// Again is after how long to compute the next plan at the latest; zero: on the next
 	// event.
 	Again time.Duration
 	// Release is set if capacity that is reserved for the session is released.
 	Release bool
-	// Loss is whether the session's member is lost.
+	// Loss states whether the session's member is lost.
 	Loss Loss
 	// FreeHome is set if the session's PerUser home is released.
 	FreeHome bool
 	// Drain is the session's part in the drain of its member; nil: no change.
 	Drain *Drain
-	// EndMove completes the request to leave a member; nil: there is none, or it goes on.
+	// EndMove completes the request to move the session; nil: there is none, or it continues.
 	EndMove *EndMove
 	// Write is what is written; it applies unless Hold is set.
 	Write
@@ -44,17 +44,17 @@ type Plan struct {
 	Stopped bool
 }
 
-// Ask is a request to the scheduler, and what comes before it.
-type Ask struct {
+// Request is a request to the scheduler, with its preconditions.
+type Request struct {
 	scheduling.Request
 	// Evaluate is set if the request waits until the members have evaluated the template,
 	// which takes them a moment when it is new.
 	Evaluate bool
-	// Turn is set if the request waits until the budget of a drain allows it.
-	Turn *drain.Session
+	// Evict is set if the request waits until the budget of a drain allows it.
+	Evict *drain.Session
 }
 
-// Loss is whether a session's member is lost.
+// Loss states whether a session's member is lost.
 type Loss string
 
 // The values of Loss; empty: it was not examined.
@@ -67,7 +67,7 @@ const (
 // End is how a deleted session ends.
 type End string
 
-// The values of End; empty: it goes on.
+// The values of End; empty: it has not ended.
 const (
 	// EndConfirmed is the end of a session of which nothing runs.
 	EndConfirmed End = "Confirmed"
@@ -79,14 +79,14 @@ const (
 type Drain struct {
 	Member  types.UID
 	Session drain.Session
-	// Drop is set if the session leaves and nobody loses anything.
+	// Drop is set if the session is no longer there and needs no budget.
 	Drop bool
 }
 
-// EndMove completes the request that a session leave its member.
+// EndMove completes the request to move a session.
 type EndMove struct {
-	// Stays is why it stays, for an event; empty: it has left.
-	Stays string
+	// NotMoved is why it is not moved, for an event; empty: it is moved.
+	NotMoved string
 }
 
 // Write is the write of a session's status, with what precedes and follows it.
@@ -112,11 +112,11 @@ type Write struct {
 	// Account is how the session's capacity is accounted for after a placement that the
 	// scheduler did not decide on.
 	Account Account
-	// Moved is set if the session leaves a member that has not stopped it.
+	// Moved is set if the session is moved out of a member that has not stopped it.
 	Moved *Moved
 	// Refused is set if the session's member has refused it.
 	Refused *Refused
-	// FailedOver is set if the session leaves a lost member.
+	// FailedOver is set if the session is moved out of a lost member.
 	FailedOver *FailedOver
 	// Result of the pass, for the metric of placements; empty: none.
 	Result string
@@ -132,7 +132,7 @@ type Account string
 const (
 	// AccountReserve reserves capacity for the run.
 	AccountReserve Account = "Reserve"
-	// AccountReported leaves it to the member's own reports.
+	// AccountReported counts it by the member's own reports.
 	AccountReported Account = "Reported"
 )
 
@@ -157,7 +157,7 @@ type Refused struct {
 	Reason, Message string
 }
 
-// FailedOver is a session's departure from a lost member.
+// FailedOver is the failover of a session of a lost member.
 type FailedOver struct {
 	// Mode and Reason of the failover; empty: the session is not to run now.
 	Mode   v1alpha1.FailoverMode

@@ -32,7 +32,7 @@ func PreviewOf(in *Input) (Preview, error) {
 	if resolve(p) == done {
 		return Preview{}, p.Err
 	}
-	s, seat, had := p.Session, seatOf(in.Session), in.Session.Status.Resources
+	s, seat, had := p.Session, currentPlacement(in.Session), in.Session.Status.Resources
 	s.Status.Placement = nil
 	if c := p.acceptance(); c.Status == metav1.ConditionFalse {
 		return Preview{Refused: &c}, nil
@@ -43,24 +43,24 @@ func PreviewOf(in *Input) (Preview, error) {
 	held := heldUp(p)
 	governing, _ := policy.Governing(s, in.Policies)
 	out := Preview{Held: held, Request: p.request(governing), UserHome: p.spec.Home.Mode == v1alpha1.HomePerUser}
-	out.Request.Seat = seat
+	out.Request.Current = seat
 	if governing != nil {
 		out.Policy = governing.Name
 	}
 	return out, nil
 }
 
-// seatOf returns where a session is placed; nil: nowhere.
-func seatOf(s *v1alpha1.VDISession) *placement.Seat {
+// currentPlacement returns a session's placement; nil: none.
+func currentPlacement(s *v1alpha1.VDISession) *placement.CurrentPlacement {
 	at := s.Status.Placement
 	if at == nil {
 		return nil
 	}
-	return &placement.Seat{Cluster: at.ClusterUID, Taken: !at.Idle}
+	return &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
 }
 
-// heldUp returns the condition Scheduled of a session that no capacity would get placed
-// now, or nil. Either way it sets the member that pins the session in the pass.
+// heldUp returns the condition Scheduled of a session that would not be placed now whatever the
+// capacity, or nil. Either way it sets the member that pins the session in the pass.
 func heldUp(p *pass) *metav1.Condition {
 	s, h := p.Session, p.in.Home
 	condition := func(reason, message string) *metav1.Condition {

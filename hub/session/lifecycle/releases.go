@@ -17,11 +17,11 @@ import (
 // the stop: its member is lost, and the session's mode allows it. It only delays the
 // session's end, and a placement in that member.
 //
-// It names no policy: caps of policies count a session once, where it is placed. Its member
-// counts it until it has confirmed the stop, for its capacity is in use.
+// It names no policy: caps of policies count a session once, where it is placed. Its
+// member counts it until it has confirmed the stop, since its capacity is in use.
 
-// supersedePlacement releases a session's placement in a lost member, without waiting for its
-// stop. since is when its desktop is taken to have stopped there.
+// supersedePlacement releases a session's placement in a lost member, without waiting for
+// its stop. since is when its desktop counts as stopped there.
 func supersedePlacement(s *v1alpha1.VDISession, since time.Time) v1alpha1.Release {
 	held := s.Status.Placement
 	left := v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Epoch: held.Epoch, Superseded: true}
@@ -48,8 +48,8 @@ func releasePlacement(s *v1alpha1.VDISession) {
 	unplace(s, "")
 }
 
-// unplace removes the placement from the status, whose releases have it now. why is why it
-// waits; empty: the releases say so.
+// unplace removes the placement from the status, whose releases have it now. why is why
+// it waits; empty: the releases show it.
 func unplace(s *v1alpha1.VDISession, why string) {
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
@@ -60,30 +60,29 @@ func unplace(s *v1alpha1.VDISession, why string) {
 	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonReleasing, why)
 }
 
-// supersede stops waiting for stops that lost members can't confirm, by the session's mode
-// as for placements there. In a member that was removed permanently no agent will confirm
-// what is left.
+// supersede ends the wait for stops that lost members can't confirm, by the session's mode as
+// for placements there. In a member that was removed permanently no agent will confirm them.
 func supersede(p *pass) {
 	s := p.Session
-	forgetGone(p)
+	removeGone(p)
 	for i := range s.Status.Releasing {
 		o := &s.Status.Releasing[i]
 		if o.Superseded || !p.in.lost(o.ClusterUID) || p.spec == nil {
 			continue
 		}
 		policy, _ := policy.Governing(s, p.in.Policies)
-		ask := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
-		ask.Mode, ask.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // whether a guard runs there is unknown
-		v := p.in.lossOf(ask, o.ClusterUID)
+		loss := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
+		loss.Mode, loss.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // whether a guard runs there is unknown
+		v := p.in.lossOf(loss, o.ClusterUID)
 		p.soon(v.Wait)
-		if p.stays = v.Message; v.Due {
-			o.Superseded, o.Policy, p.stays = true, "", ""
+		if p.awaitedStop = v.Message; v.Due {
+			o.Superseded, o.Policy, p.awaitedStop = true, "", ""
 		}
 	}
 }
 
-// forgetGone removes what was left behind in members that no longer exist.
-func forgetGone(p *pass) {
+// removeGone removes what was left behind in members that no longer exist.
+func removeGone(p *pass) {
 	s := p.Session
 	if len(s.Status.Releasing) == 0 {
 		return

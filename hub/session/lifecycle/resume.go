@@ -10,10 +10,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// resume runs a stopped desktop again once nothing prevents that: where it is, under its
-// current epoch, or elsewhere if there is no capacity and no home keeps it. Capacity is
-// reserved first. A session whose home is there waits, and so does one whose member can
-// confirm nothing now.
+// resume runs a stopped desktop again once nothing prevents that: in its member, under
+// its current epoch, or elsewhere if there is no capacity and no home keeps it. Capacity
+// is reserved first. A session whose home is there waits, and so does one whose member
+// can confirm nothing now.
 func resume(p *pass) next {
 	s := p.Session
 	held := s.Status.Placement
@@ -31,7 +31,7 @@ func resume(p *pass) next {
 	}
 	again := *held
 	again.Idle, again.Run = false, max(1, held.Run)+1
-	answer, ok := p.ask(Ask{Evaluate: p.template != nil, Request: resumption(p, p.request(p.placedBy()), &again)})
+	answer, ok := p.decide(Request{Evaluate: p.template != nil, Request: resumption(p, p.request(p.placedBy()), &again)})
 	switch {
 	case !ok:
 		p.Hold = true
@@ -52,17 +52,17 @@ func resumption(p *pass, here placement.Request, again *v1alpha1.Placement) sche
 	s := p.Session
 	in := &scheduling.Resume{Placement: inPlace(here), Member: refOf(again), Epoch: again.Epoch, Run: again.Run}
 	policy, governed := policy.Governing(s, p.in.Policies)
-	in.Stays = !governed || status.HasHome(p.spec) || s.Status.Home != nil
+	in.Pinned = !governed || status.HasHome(p.spec) || s.Status.Home != nil
 	req := scheduling.Request{Placement: here, Resume: in, Reason: v1alpha1.ReasonNoRoomToResume}
-	if !in.Stays {
+	if !in.Pinned {
 		req.Placement, req.Epoch = p.request(policy), p.in.nextEpoch(s)
 	}
 	return req
 }
 
-// notResumed shows why a session stays stopped though it should run, or moves it to another
-// member with capacity for it: its placement is released, and it is placed there once its
-// end is confirmed. Until then the capacity is kept.
+// notResumed shows why a session is still stopped although it should run, or moves it to
+// another member with capacity for it: its placement is released, and it is placed there
+// once its end is confirmed. Until then the capacity is kept.
 func notResumed(p *pass, a scheduling.Answer) {
 	s, message := p.Session, "no capacity to resume it: "+a.Message
 	switch {

@@ -11,24 +11,23 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Memory is what this process knows of sessions beside what is stored: one record for each,
+// Memory holds this process's state of sessions that is not stored: one record for each,
 // until the session is gone. It may be lost at any time: a leader begins without it.
 type Memory struct {
 	mu      sync.Mutex
 	records map[types.UID]*record
 }
 
-// record is what is known of one session.
+// record is the state of one session.
 type record struct {
-	// epoch is the last one that this process assigned and knows to be stored; 0: none.
-	// Others were assigned by an earlier leader, whose last writes the cache may not show
-	// yet.
+	// epoch is the last one that this process assigned and that is stored for certain; 0: none.
+	// Others were assigned by an earlier leader, whose last writes the cache may not show yet.
 	epoch int64
 	// written is the version that this process' last write made, until the cache shows it:
 	// what is decided from an earlier version fails at the optimistic lock.
 	written string
-	// forced is since when its cleanup is forced, and lost since when its member is known to
-	// be lost; zero: it is not.
+	// forced is since when its cleanup is forced, and lost since when its member counts
+	// as lost; zero: it does not.
 	forced, lost time.Time
 	// claims are the members that prove that they have the session although its status does
 	// not name them.
@@ -114,8 +113,7 @@ func olderThan(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// ForcedSince returns since when a session's cleanup is forced, which is now if it was not
-// known.
+// ForcedSince returns since when a session's cleanup is forced, which is now at the first call.
 func (m *Memory) ForcedSince(session types.UID, now time.Time) (since time.Time) {
 	m.with(session, func(r *record) {
 		if r.forced.IsZero() {
@@ -175,7 +173,7 @@ func (m *Memory) CountLost() (n int) {
 	return n
 }
 
-// Avoid keeps a session from being placed where it was moved out of, for LeftFor.
+// Avoid excludes a member that a session was moved out of from its placement, for LeftFor.
 func (m *Memory) Avoid(session, member types.UID, now time.Time) {
 	m.with(session, func(r *record) { r.left = &leftMember{member, now.Add(LeftFor)} })
 }

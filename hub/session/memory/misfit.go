@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// patienceDoubles is how many of a session's moves each double the time that the next
-	// member gets: a Pod that fits no node anywhere is not moved for ever.
-	patienceDoubles = 5
+	// timeoutDoubles is how many of a session's moves each double the timeout in the next
+	// member: a Pod that fits no node anywhere is not moved forever.
+	timeoutDoubles = 5
 	// LeftFor is how long a session is not placed again where no node fit its Pod, or where
 	// it was moved out of.
 	LeftFor = 2 * time.Minute
@@ -20,8 +20,8 @@ const (
 // NoNodeFits is why a session is not placed where no node fit its Pod.
 const NoNodeFits = v1alpha1.ReasonUnschedulablePod + ": no node of it fits the Pod"
 
-// misfit is a session whose Pod fits no node, or did not before it was moved. If it is
-// forgotten, patience starts over.
+// misfit is a session whose Pod fits no node, or did not before it was moved. Without it
+// the timeout starts over.
 type misfit struct {
 	// epoch of the placement in which its Pod fits no node; 0: none.
 	epoch int64
@@ -32,21 +32,21 @@ type misfit struct {
 	left  map[types.UID]time.Time
 }
 
-// wait returns how long the member still has to find a node; 0: it is time to try another.
-func (f *misfit) wait(epoch int64, now time.Time, patience time.Duration) time.Duration {
+// wait returns how long the member still has to find a node; 0: another is tried.
+func (f *misfit) wait(epoch int64, now time.Time, timeout time.Duration) time.Duration {
 	if f.epoch != epoch {
-		f.epoch, f.due = epoch, now.Add(patience<<min(f.count, patienceDoubles))
+		f.epoch, f.due = epoch, now.Add(timeout<<min(f.count, timeoutDoubles))
 	}
 	return max(0, f.due.Sub(now))
 }
 
 // MisfitWait returns how long a session's member still has to find a node for its Pod.
-func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, patience time.Duration) (wait time.Duration) {
+func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, timeout time.Duration) (wait time.Duration) {
 	m.with(s.UID, func(r *record) {
 		if r.misfit == nil {
 			r.misfit = &misfit{left: map[types.UID]time.Time{}}
 		}
-		wait = r.misfit.wait(s.Status.Placement.Epoch, now, patience)
+		wait = r.misfit.wait(s.Status.Placement.Epoch, now, timeout)
 	})
 	return wait
 }
@@ -75,8 +75,8 @@ func (m *Memory) Settled(s *v1alpha1.VDISession) {
 	})
 }
 
-// WasLeft is why a session is not placed in a member that it was asked to leave.
-const WasLeft = "Moved: it was asked to leave that member"
+// MovedOut is why a session is not placed in a member that it was moved out of on request.
+const MovedOut = "Moved: it was asked to leave that member"
 
 // leftMember is a member that a session was moved out of.
 type leftMember struct {
@@ -84,10 +84,10 @@ type leftMember struct {
 	until  time.Time
 }
 
-// Unwilling returns the members in which a session is not placed for a while, with the
-// reason: they refused it, or had no node for its Pod, or it was moved out of them. reported
-// is when a member last reported its capacity.
-func (m *Memory) Unwilling(session types.UID, now time.Time, reported func(member types.UID) time.Time) map[types.UID]string {
+// Excluded returns the members in which a session is not placed for a while, with the
+// reason: they refused it, or had no node for its Pod, or it was moved out of them.
+// reported is when a member last reported its capacity.
+func (m *Memory) Excluded(session types.UID, now time.Time, reported func(member types.UID) time.Time) map[types.UID]string {
 	out := map[types.UID]string{}
 	m.with(session, func(r *record) {
 		if r.misfit != nil {
@@ -98,7 +98,7 @@ func (m *Memory) Unwilling(session types.UID, now time.Time, reported func(membe
 			}
 		}
 		if r.left != nil && now.Before(r.left.until) {
-			out[r.left.member] = WasLeft
+			out[r.left.member] = MovedOut
 		}
 		for member, why := range r.refused.of(now) {
 			if !r.refused.lifted(member, reported(member)) {

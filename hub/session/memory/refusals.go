@@ -16,9 +16,9 @@ const (
 	// refusalLasts is how long a session is not placed in a member that refused it, unless
 	// that reports capacity before.
 	refusalLasts = 25 * time.Second
-	// refusalStays is the same if the settings of the member's administrator do not allow
-	// the session, which only people change.
-	refusalStays = 5 * time.Minute
+	// adminRefusalLasts is the same if the settings of the member's administrator do not
+	// allow the session, which only the administrator changes.
+	adminRefusalLasts = 5 * time.Minute
 	// RefusalStreak is how many members may refuse a session one after the other
 	// before it pauses.
 	RefusalStreak = 3
@@ -26,8 +26,8 @@ const (
 	// refusalPauseMost.
 	RefusalPause     = time.Second
 	refusalPauseMost = 30 * time.Second
-	// streakLasts is how long a streak is remembered.
-	streakLasts = refusalStays
+	// streakLasts is how long a streak is kept.
+	streakLasts = adminRefusalLasts
 )
 
 // refused are the refusals of a session.
@@ -51,7 +51,7 @@ type refusal struct {
 func (x refusal) left(now time.Time) time.Duration {
 	lasts := refusalLasts
 	if x.reason == v1alpha1.RefusedNotAllowed {
-		lasts = refusalStays
+		lasts = adminRefusalLasts
 	}
 	return lasts - now.Sub(x.at)
 }
@@ -90,7 +90,7 @@ func (f *refused) pausesNext(epoch int64, now time.Time) bool {
 	return f.streak+1 >= RefusalStreak
 }
 
-// of returns which members refused the session lately, with why.
+// of returns which members refused the session recently, with the reasons.
 func (f *refused) of(now time.Time) map[types.UID]string {
 	if f == nil {
 		return nil
@@ -112,8 +112,9 @@ func (f *refused) pause(now time.Time) time.Duration {
 	return max(0, f.until.Sub(now))
 }
 
-// fade returns when the first refusal ends to count; zero: there is none.
-func (f *refused) fade(now time.Time) (first time.Duration) {
+// expiry returns after what time the first refusal does not count any more; zero: there
+// is none.
+func (f *refused) expiry(now time.Time) (first time.Duration) {
 	if f == nil {
 		return 0
 	}
@@ -151,23 +152,25 @@ func (m *Memory) PausesNext(session types.UID, epoch int64, now time.Time) (paus
 	return pauses
 }
 
-// Taken records that a member has stored a session's assignment.
-func (m *Memory) Taken(session types.UID) {
+// Stored records that a member has stored a session's assignment.
+func (m *Memory) Stored(session types.UID) {
 	m.with(session, func(r *record) { r.refused = nil })
 }
 
-// Refusals returns which members refused a session lately, with why, how long it pauses
-// because too many did, and when the first of them may be asked again.
-func (m *Memory) Refusals(session types.UID, now time.Time) (why map[types.UID]string, pause, fade time.Duration) {
-	m.with(session, func(r *record) { why, pause, fade = r.refused.of(now), r.refused.pause(now), r.refused.fade(now) })
-	return why, pause, fade
+// Refusals returns which members refused a session recently, with the reasons, how long it
+// pauses because too many did, and after what time the first of them may be tried again.
+func (m *Memory) Refusals(session types.UID, now time.Time) (why map[types.UID]string, pause, retryAfter time.Duration) {
+	m.with(session, func(r *record) {
+		why, pause, retryAfter = r.refused.of(now), r.refused.pause(now), r.refused.expiry(now)
+	})
+	return why, pause, retryAfter
 }
 
-// Willing reports whether a member that had no capacity for a session has reported its
+// RefusalExpired reports whether a member that had no capacity for a session has reported its
 // capacity since, at reported.
-func (m *Memory) Willing(session, member types.UID, reported time.Time) (willing bool) {
-	m.with(session, func(r *record) { willing = r.refused.lifted(member, reported) })
-	return willing
+func (m *Memory) RefusalExpired(session, member types.UID, reported time.Time) (expired bool) {
+	m.with(session, func(r *record) { expired = r.refused.lifted(member, reported) })
+	return expired
 }
 
 // jitter spreads sessions that pause together: up to a tenth sooner.

@@ -31,7 +31,7 @@ func TestRefusalsFade(t *testing.T) {
 		t.Errorf("refusals, later (-want +got):\n%s", diff)
 	}
 	for at := time.Duration(0); ; {
-		left := r.fade(sessiontest.Now.Add(at))
+		left := r.expiry(sessiontest.Now.Add(at))
 		if left == 0 {
 			break
 		}
@@ -51,10 +51,10 @@ func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
 	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
 	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
 	want := map[string]string{"uid-here": "NotAllowed: host"}
-	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(refusalStays))); diff != "" {
+	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(adminRefusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
-	if left := textOf(&r, sessiontest.Now.Add(refusalStays+1)); len(left) != 0 {
+	if left := textOf(&r, sessiontest.Now.Add(adminRefusalLasts+1)); len(left) != 0 {
 		t.Errorf("it is never asked again: %v", left)
 	}
 }
@@ -82,7 +82,7 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	if _, pause, _ := m.Refusals("other", now); pause != 0 {
 		t.Error("another session pauses too")
 	}
-	m.Taken("s")
+	m.Stored("s")
 	if m.PausesNext("s", 4, now) {
 		t.Error("one refusal pauses, after a member took the session")
 	}
@@ -119,7 +119,7 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 		}
 	}
 	m := Memory{records: map[types.UID]*record{"s": {refused: &r}}}
-	got := m.Unwilling("s", sessiontest.Now, func(member types.UID) time.Time {
+	got := m.Excluded("s", sessiontest.Now, func(member types.UID) time.Time {
 		if member == sessiontest.Elsewhere {
 			return time.Time{}
 		}

@@ -8,10 +8,10 @@ import (
 
 // Desired is what a session's status requires of one member.
 type Desired struct {
-	// run: the session is placed there, under epoch.
+	// Run is set if the session is placed there, under epoch.
 	Run   bool
 	Epoch int64
-	// stop: everything up to stopEpoch must stop there, and its end recorded.
+	// Stop is set if everything up to StopEpoch must stop there, and its end be recorded.
 	Stop      bool
 	StopEpoch int64
 }

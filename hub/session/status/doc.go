@@ -1,6 +1,6 @@
-// Package status holds what a session's status states and the few ways in which it
-// may change: which conditions lead to Ready, phase and message, what a member's
-// report changes, how runs use up the session's time, and what is outstanding where.
+// Package status has the predicates on a session's status, and its permitted changes:
+// which conditions lead to Ready, phase and message, what a member's report changes, how
+// runs use up the session's time, and what is outstanding where.
 //
 // The package is pure: no client, no clock, no goroutine. Time is a parameter.
 //

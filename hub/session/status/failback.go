@@ -24,8 +24,8 @@ func MayFailBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, reported *v1al
 	return false
 }
 
-// FailBack makes the member that the session was taken from its placement again, under a
-// new epoch, and releases the replacement.
+// FailBack places the session in its former member again, under a new epoch, and releases
+// the replacement.
 func FailBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64, now metav1.Time) {
 	at := s.Status.Placement
 	left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}

@@ -29,8 +29,8 @@ func FailoverFor(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, policy *v1alp
 	return out
 }
 
-// FailoverMode is the failover mode of the session's placement, or the one that its next
-// placement would get.
+// FailoverMode returns the failover mode of the session's placement, or the one that its
+// next placement would have.
 func FailoverMode(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.FailoverMode {
 	if p := s.Status.Placement; p != nil && p.FailoverMode != "" {
 		return p.FailoverMode
@@ -63,7 +63,7 @@ func failoverCondition(s *v1alpha1.VDISession) *metav1.Condition {
 // FailoverPending reports whether the session waits for its failover.
 func FailoverPending(s *v1alpha1.VDISession) bool { return failoverCondition(s) != nil }
 
-// FailoverPendingMessage is what a session that waits for its failover waits for, or "".
+// FailoverPendingMessage returns what a session that waits for its failover waits for, or "".
 func FailoverPendingMessage(s *v1alpha1.VDISession) string {
 	if c := failoverCondition(s); c != nil {
 		return c.Message
@@ -93,12 +93,12 @@ func recovered(s *v1alpha1.VDISession, now time.Time) {
 	}
 }
 
-// HasHome reports whether sessions of the template get a home.
+// HasHome reports whether sessions of the template have a home.
 func HasHome(t *v1alpha1.TemplateSpec) bool {
 	return t.Home.Mode == v1alpha1.HomePerSession || t.Home.Mode == v1alpha1.HomePerUser
 }
 
-// ReleasedMode is the failover mode of a released copy: that of its placement, unless the
+// ReleasedMode returns the failover mode of a released copy: that of its placement, unless the
 // session sets one. An edited policy takes effect with the next placement only.
 func ReleasedMode(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, policy *v1alpha1.PlacementPolicy, o *v1alpha1.Release) v1alpha1.FailoverMode {
 	if s.Spec.Failover.Mode == "" && o.FailoverMode != "" {

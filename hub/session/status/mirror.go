@@ -32,7 +32,7 @@ func Mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 	if reported.TimeExpired() {
 		EndRun(s, now)
 	}
-	takeTimeUsed(s, reported, stored)
+	adoptTimeUsed(s, reported, stored)
 	Summarize(s, t, now)
 	if ToRun(s) && s.Status.Phase == v1alpha1.PhaseRunning && meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
 		if s.Status.StartTime == nil {
@@ -64,8 +64,7 @@ func mirrorConditions(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignme
 		if c == nil {
 			continue
 		}
-		// When it changed is reckoned by the hub's clock: the member's may
-		// differ by hours.
+		// The time of the change is by the hub's clock: the member's may differ by hours.
 		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
 			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message,
 		})
@@ -83,7 +82,7 @@ func mirrorFailure(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment)
 	SetFalse(s, v1alpha1.ConditionProgressing, f.Reason, failureMessage(s, f))
 }
 
-// failureMessage is the agent's message, and how to retry if that does not state it.
+// failureMessage returns the agent's message, and how to retry if that does not state it.
 func failureMessage(s *v1alpha1.VDISession, f *v1alpha1.Failure) string {
 	if strings.Contains(f.Message, "spec.attempt") {
 		return f.Message
@@ -116,7 +115,7 @@ func assignedCondition(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignm
 	case stored:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonStored
 		c.Message = fmt.Sprintf("%s has stored the assignment", cluster)
-	case NotesRefusal(reported):
+	case ReportsRefusal(reported):
 		c.Reason = v1alpha1.ReasonRefused
 		c.Message = fmt.Sprintf("%s refused the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
 	default:
@@ -162,9 +161,9 @@ func isProblem(reason string) bool {
 	return false
 }
 
-// NotesRefusal reports whether an active assignment carries the member's refusal of a
+// ReportsRefusal reports whether an active assignment carries the member's refusal of a
 // change. Any other reason belongs to the agent's conditions.
-func NotesRefusal(reported *v1alpha1.SessionAssignment) bool {
+func ReportsRefusal(reported *v1alpha1.SessionAssignment) bool {
 	switch reported.Status.Reason {
 	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoRoom, v1alpha1.RefusedStaleEpoch,
 		v1alpha1.RefusedNotAllowed:

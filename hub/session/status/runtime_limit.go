@@ -9,21 +9,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// EffectiveTimeout is the session's time limit: its own, else its template's default.
+// EffectiveTimeout returns the session's time limit: its own, or else its template's default.
 func EffectiveTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Duration {
 	return EffectiveLimit(s.Spec.Timeout, t.Timeout)
 }
 
-// EffectiveLimit is a session's own limit, or the template's default, at most the
+// EffectiveLimit returns a session's own limit, or the template's default, at most the
 // template's maximum.
-func EffectiveLimit(asked v1alpha1.Duration, limit v1alpha1.TimeLimit) v1alpha1.Duration {
-	d, ok := asked.Value()
+func EffectiveLimit(requested v1alpha1.Duration, limit v1alpha1.TimeLimit) v1alpha1.Duration {
+	d, ok := requested.Value()
 	if ok && d == 0 && limit.Unlimited {
 		return ""
 	}
 	if !ok || d == 0 {
-		asked = limit.Default
-		d, ok = asked.Value()
+		requested = limit.Default
+		d, ok = requested.Value()
 	}
 	most, limited := limit.Max.Value()
 	switch {
@@ -32,17 +32,17 @@ func EffectiveLimit(asked v1alpha1.Duration, limit v1alpha1.TimeLimit) v1alpha1.
 	case !ok || d == 0:
 		return ""
 	}
-	return asked
+	return requested
 }
 
-// timeLimit is how long the desktop may run in all its runs together, and whether there is
-// a limit.
+// timeLimit returns how long the desktop may run in all its runs together, and whether
+// there is a limit.
 func timeLimit(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (time.Duration, bool) {
 	d, ok := EffectiveTimeout(s, t).Value()
 	return d, ok && d > 0
 }
 
-// timeUsed is the time used until now, the current run included.
+// timeUsed returns the time used until now, the current run included.
 func timeUsed(s *v1alpha1.VDISession, now time.Time) time.Duration {
 	used, _ := s.Status.TimeUsed.Value()
 	if since := s.Status.RunningSince; since != nil {
@@ -74,10 +74,10 @@ func EndRun(s *v1alpha1.VDISession, now time.Time) {
 // member again.
 const minTimeUsedChange = time.Second
 
-// takeTimeUsed adopts the agent's account of the time used while no run is on: a higher
-// one always, a lower one once the agent, too, has ended the run that the hub charged.
-// stored reports whether the member holds the current assignment.
-func takeTimeUsed(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) {
+// adoptTimeUsed adopts the agent's account of the time used between runs: a higher one
+// always, a lower one once the agent, too, has ended the run that the hub charged. stored
+// reports whether the member holds the current assignment.
+func adoptTimeUsed(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) {
 	used, _ := s.Status.TimeUsed.Value()
 	d, ok := reported.Status.TimeUsed.Value()
 	if !ok || s.Status.RunningSince != nil {
@@ -110,8 +110,8 @@ func EndStoppedRun(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment,
 	s.Status.TimeUsed, s.Status.RunningSince = v1alpha1.DurationOf(max(d, used)), nil
 }
 
-// expiry is when the current run will have used up the session's time, to the second, and
-// whether it ever does.
+// expiry returns when the current run will have used up the session's time, to the
+// second, and whether it ever does.
 func expiry(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (time.Time, bool) {
 	limit, limited := timeLimit(s, t)
 	since := s.Status.RunningSince
@@ -123,7 +123,7 @@ func expiry(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (time.Time, bool) 
 }
 
 // TimeOver reports whether completed runs have used up the session's time. The agent
-// reports it of the current run.
+// reports it for the current run.
 func TimeOver(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) bool {
 	limit, limited := timeLimit(s, t)
 	used, _ := s.Status.TimeUsed.Value()
@@ -142,13 +142,13 @@ func expiring(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) b
 	return limited && now.Before(end) && !now.Before(warningTime(s, t, end))
 }
 
-// warningTime is when the user is warned of an end.
+// warningTime returns when the user is warned of an end.
 func warningTime(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, end time.Time) time.Time {
 	limit, _ := timeLimit(s, t)
 	return end.Add(-v1alpha1.WarnBefore(limit))
 }
 
-// NextDue is the time until the session's expiry or its warning, or 0.
+// NextDue returns the time until the session's expiry or its warning, or 0.
 func NextDue(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) time.Duration {
 	end, limited := expiry(s, t)
 	if !limited {

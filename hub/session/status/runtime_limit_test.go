@@ -56,7 +56,7 @@ func TestAgentsAccountReplacesTheHubs(t *testing.T) {
 			s, a := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 1)), sessiontest.StoppedReport()
 			s.Status.Placement.Idle, s.Status.TimeUsed = true, "1h0m0s"
 			c.change(s, a)
-			takeTimeUsed(s, a, c.stored)
+			adoptTimeUsed(s, a, c.stored)
 			NewWithT(t).Expect(s.Status.TimeUsed).To(Equal(c.want))
 		})
 	}
@@ -195,7 +195,7 @@ func TestTimeUsedReportedByTheAgent(t *testing.T) {
 		reported := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 		reported.Status.TimeUsed = c.reported
 		reported.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodReady, Reason: c.reason}}
-		if takeTimeUsed(s, reported, false); s.Status.TimeUsed != c.want {
+		if adoptTimeUsed(s, reported, false); s.Status.TimeUsed != c.want {
 			t.Errorf("%s: %s are used, want %s", c.name, s.Status.TimeUsed, c.want)
 		}
 	}

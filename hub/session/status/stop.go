@@ -6,7 +6,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// ToRun reports whether the status says that the desktop is to run.
+// ToRun reports whether the desktop is to run according to the status.
 func ToRun(s *v1alpha1.VDISession) bool {
 	return s.Status.Placement != nil && !s.Status.Placement.Idle
 }
@@ -19,15 +19,15 @@ const (
 	NotStopped StopReason = ""
 	// StopSuspended means that spec.operatingMode is Suspended.
 	StopSuspended StopReason = "Suspended"
-	// StopFailed means that the current attempt failed permanently, and spec.attempt asks for no
-	// further one.
+	// StopFailed means that the current attempt failed permanently, and spec.attempt
+	// requests no further one.
 	StopFailed StopReason = "Failed"
 	// StopExpired means that the session's time is used up.
 	StopExpired StopReason = "Expired"
 )
 
-// StopReasonOf returns the first reason that applies. unreachable makes the hub's clock
-// decide about the time limit: nobody else keeps it then.
+// StopReasonOf returns the first reason that applies. If the member is away, the hub's
+// clock decides about the time limit, since no report of the agent does.
 func StopReasonOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, away bool, now time.Time) StopReason {
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:

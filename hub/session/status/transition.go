@@ -57,7 +57,7 @@ func Transitions(before, after *v1alpha1.VDISession, now time.Time) []Transition
 	return out
 }
 
-// PlacementTransition returns what became of the placement, or nil if it did not change.
+// PlacementTransition returns the transition of the placement, or nil if it did not change.
 func PlacementTransition(before, after *v1alpha1.VDISession) *Transition {
 	was, is := before.Status.Placement, after.Status.Placement
 	values := PlacementValues(after)
@@ -106,7 +106,7 @@ func stillReleasing(s *v1alpha1.VDISession, left v1alpha1.Release) bool {
 	return false
 }
 
-// PlacedByFailover reports whether a failover gave the session its placement.
+// PlacedByFailover reports whether the session's placement is from a failover.
 func PlacedByFailover(s *v1alpha1.VDISession) bool {
 	p, f := s.Status.Placement, s.Status.LastFailover
 	return p != nil && f != nil && f.Time.Equal(&p.PlacementTime) && f.FromEpoch < p.Epoch
@@ -134,8 +134,8 @@ func sameRun(before, after *v1alpha1.VDISession) bool {
 	return was != nil && is != nil && was.Epoch == is.Epoch && was.Run == is.Run
 }
 
-// RunRequested is when a placed session's run was requested: when the session was created,
-// its member was last heard from, or its resume or placement was written.
+// RunRequested returns when a placed session's run was requested: when the session was
+// created, its member sent its last heartbeat, or its resume or placement was written.
 func RunRequested(s *v1alpha1.VDISession) time.Time {
 	p := s.Status.Placement
 	assigned := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)

@@ -23,8 +23,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Assignment is the hub's word to a member about one session. Its fields are
-// those of the API's SessionAssignmentSpec.
+// Assignment is the desired state of one session in a member. Its fields are those of the
+// API's SessionAssignmentSpec.
 type Assignment struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	SessionUid       string                 `protobuf:"bytes,1,opt,name=session_uid,json=sessionUid,proto3" json:"session_uid,omitempty"`
@@ -47,20 +47,19 @@ type Assignment struct {
 	TimeUsed *durationpb.Duration `protobuf:"bytes,14,opt,name=time_used,json=timeUsed,proto3" json:"time_used,omitempty"`
 	Host     string               `protobuf:"bytes,15,opt,name=host,proto3" json:"host,omitempty"`
 	Desktop  *Desktop             `protobuf:"bytes,16,opt,name=desktop,proto3" json:"desktop,omitempty"`
-	// Number of the try.
+	// Number of the attempt.
 	Attempt int64 `protobuf:"varint,17,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Absent: no limit.
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
 	// Secrets that the agent stores in Secrets of the member alone.
 	Secrets []*Secret `protobuf:"bytes,19,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	// Proof that the hub gave this epoch of the session to this member. The agent
-	// stores it and gives it back in its reports; to it it means nothing.
+	// Proof that the hub placed this epoch of the session in this member. The agent stores
+	// it and returns it in its reports; it is opaque to the agent.
 	Proof string `protobuf:"bytes,20,opt,name=proof,proto3" json:"proof,omitempty"`
-	// The last number, of those that the agent's status asks with, by which the hub
-	// has affirmed that this placement still holds.
+	// The highest AssignmentStatus.lapse for which the hub has affirmed this placement.
 	Lapse int64 `protobuf:"varint,21,opt,name=lapse,proto3" json:"lapse,omitempty"`
-	// W3C Trace Context of the session's walk, where it is traced; no part of the
-	// hash. One that can't be read is as none.
+	// W3C Trace Context of the session's lifecycle, if it is traced; not part of the hash.
+	// A malformed one is ignored.
 	Traceparent   string `protobuf:"bytes,22,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -350,7 +349,7 @@ type Desktop struct {
 	PasswordEnv      string               `protobuf:"bytes,21,opt,name=password_env,json=passwordEnv,proto3" json:"password_env,omitempty"`
 	ActivityPath     string               `protobuf:"bytes,22,opt,name=activity_path,json=activityPath,proto3" json:"activity_path,omitempty"`
 	StartTimeout     *durationpb.Duration `protobuf:"bytes,23,opt,name=start_timeout,json=startTimeout,proto3" json:"start_timeout,omitempty"`
-	// A quantity as Kubernetes writes it; empty: none given.
+	// A quantity as Kubernetes writes it; empty: not specified.
 	SharedMemory      string         `protobuf:"bytes,24,opt,name=shared_memory,json=sharedMemory,proto3" json:"shared_memory,omitempty"`
 	PriorityClassName string         `protobuf:"bytes,25,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
 	NetworkPolicy     *NetworkPolicy `protobuf:"bytes,26,opt,name=network_policy,json=networkPolicy,proto3" json:"network_policy,omitempty"`
@@ -737,7 +736,7 @@ func (x *SecretEnvVar) GetKey() string {
 	return ""
 }
 
-// NetworkPolicy is whom a desktop may talk to.
+// NetworkPolicy restricts a desktop's connections.
 type NetworkPolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
@@ -925,7 +924,7 @@ type Home struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Mode      string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
 	ClaimName string                 `protobuf:"bytes,2,opt,name=claim_name,json=claimName,proto3" json:"claim_name,omitempty"`
-	// A quantity as Kubernetes writes it; empty: none given.
+	// A quantity as Kubernetes writes it; empty: not specified.
 	Size             string `protobuf:"bytes,3,opt,name=size,proto3" json:"size,omitempty"`
 	StorageClassName string `protobuf:"bytes,4,opt,name=storage_class_name,json=storageClassName,proto3" json:"storage_class_name,omitempty"`
 	MountPath        string `protobuf:"bytes,5,opt,name=mount_path,json=mountPath,proto3" json:"mount_path,omitempty"`
@@ -1023,10 +1022,10 @@ func (x *Home) GetRetentionTime() *durationpb.Duration {
 	return nil
 }
 
-// AssignmentStatus is how far a member is with an assignment.
+// AssignmentStatus is the reported state of an assignment.
 type AssignmentStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Generation of the assignment in the member that this speaks of.
+	// Generation of the assignment in the member that this status is of.
 	ObservedGeneration int64 `protobuf:"varint,1,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	// Active or Stopping.
 	State   string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
@@ -1041,23 +1040,22 @@ type AssignmentStatus struct {
 	RunningSince *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=running_since,json=runningSince,proto3" json:"running_since,omitempty"`
 	// Time used by earlier runs.
 	TimeUsed *durationpb.Duration `protobuf:"bytes,9,opt,name=time_used,json=timeUsed,proto3" json:"time_used,omitempty"`
-	// Set where the agent has given up.
+	// Set if the attempt has failed permanently.
 	Failure *Failure `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Name and hash of the ConfigMap that the desktop has; empty: none.
 	ConfigName string `protobuf:"bytes,11,opt,name=config_name,json=configName,proto3" json:"config_name,omitempty"`
 	ConfigHash string `protobuf:"bytes,12,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
-	// Secrets that the member does not have as they were sent.
+	// Secrets that differ in the member from those sent, or are missing there.
 	MissingSecrets []string `protobuf:"bytes,13,rep,name=missing_secrets,json=missingSecrets,proto3" json:"missing_secrets,omitempty"`
-	// The number with which the agent last asked whether the hub still stands by the
-	// placement: after a lapse of its lease in mode Fence, and in mode Hold where it
-	// has restarted and the desktop is to be started. That waits until the
-	// assignment's lapse is as high; the hub raises it if the session is placed there
-	// under this epoch.
+	// The number of the agent's last request to affirm the placement: after a lapse of its
+	// lease in mode Fence, and in mode Hold before an agent that restarted starts the
+	// desktop. The desktop waits until the assignment's lapse is as high; the hub raises it
+	// if the session is placed there under this epoch.
 	Lapse int64 `protobuf:"varint,14,opt,name=lapse,proto3" json:"lapse,omitempty"`
-	// Beside the desktop a guard runs.
+	// A guard runs beside the desktop.
 	Guarded bool `protobuf:"varint,15,opt,name=guarded,proto3" json:"guarded,omitempty"`
-	// When the desktop was last used, by the member's clock: for display. Absent:
-	// it is in use, or nobody knows.
+	// When the desktop was last used, by the member's clock: for display. Absent: it is in
+	// use, or unknown.
 	IdleSince     *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=idle_since,json=idleSince,proto3" json:"idle_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1205,7 +1203,7 @@ func (x *AssignmentStatus) GetIdleSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// Failure is why an agent has given up a session.
+// Failure is the reason why an attempt failed permanently.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       int64                  `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`

@@ -21,8 +21,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TemplateSet is every template revision that the agent must judge. It is
-// always whole: what it does not name is no longer asked for.
+// TemplateSet is every template revision that the agent must evaluate. It is always
+// complete: a revision that it does not name is no longer evaluated.
 type TemplateSet struct {
 	state         protoimpl.MessageState  `protogen:"open.v1"`
 	Templates     []*TemplateRequirements `protobuf:"bytes,1,rep,name=templates,proto3" json:"templates,omitempty"`
@@ -67,7 +67,7 @@ func (x *TemplateSet) GetTemplates() []*TemplateRequirements {
 	return nil
 }
 
-// TemplateRequirements is what a template asks of a member.
+// TemplateRequirements is what a template requires of a member.
 type TemplateRequirements struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -78,11 +78,10 @@ type TemplateRequirements struct {
 	Tolerations      []*Toleration     `protobuf:"bytes,5,rep,name=tolerations,proto3" json:"tolerations,omitempty"`
 	RuntimeClassName string            `protobuf:"bytes,6,opt,name=runtime_class_name,json=runtimeClassName,proto3" json:"runtime_class_name,omitempty"`
 	IngressClassName string            `protobuf:"bytes,7,opt,name=ingress_class_name,json=ingressClassName,proto3" json:"ingress_class_name,omitempty"`
-	// A home is asked for, of this storage class (empty: the default class).
+	// A home is required, of this storage class (empty: the default class).
 	Home             bool   `protobuf:"varint,8,opt,name=home,proto3" json:"home,omitempty"`
 	StorageClassName string `protobuf:"bytes,9,opt,name=storage_class_name,json=storageClassName,proto3" json:"storage_class_name,omitempty"`
-	// Image of the desktop. That a node has it already is a reason to go there,
-	// and no more.
+	// Image of the desktop. A node that has it already is preferred.
 	Image             string         `protobuf:"bytes,10,opt,name=image,proto3" json:"image,omitempty"`
 	PriorityClassName string         `protobuf:"bytes,11,opt,name=priority_class_name,json=priorityClassName,proto3" json:"priority_class_name,omitempty"`
 	NetworkPolicy     *NetworkPolicy `protobuf:"bytes,12,opt,name=network_policy,json=networkPolicy,proto3" json:"network_policy,omitempty"`
@@ -204,24 +203,24 @@ func (x *TemplateRequirements) GetNetworkPolicy() *NetworkPolicy {
 	return nil
 }
 
-// CapacityReport is what room a member has: whole, or what of it has changed.
+// CapacityReport is a member's free capacity: complete, or the changes to it.
 type CapacityReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the report, growing within an agent's instance.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// Nodes that take sessions at all.
+	// Nodes that accept sessions.
 	Nodes int32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// Namespaces that the member's administrator has admitted.
 	AdmittedNamespaces []string            `protobuf:"bytes,3,rep,name=admitted_namespaces,json=admittedNamespaces,proto3" json:"admitted_namespaces,omitempty"`
 	Templates          []*TemplateCapacity `protobuf:"bytes,4,rep,name=templates,proto3" json:"templates,omitempty"`
 	// Assignments that the member holds.
 	Assignments int32 `protobuf:"varint,5,opt,name=assignments,proto3" json:"assignments,omitempty"`
-	// 0: the report is whole. Otherwise the number of the report before it on the
-	// same stream, of which all templates still count that this one does not name.
-	// It is for hubs that have said in Welcome that they know capacity-changes.
+	// 0: the report is complete. Otherwise the number of the report before it on the same
+	// stream; templates that this one does not name are unchanged. Only sent to hubs whose
+	// Welcome has capability capacity-changes.
 	BasedOn uint64 `protobuf:"varint,6,opt,name=based_on,json=basedOn,proto3" json:"based_on,omitempty"`
-	// How the admitted namespaces enforce Pod Security. Absent: the agent is too old
-	// to know.
+	// How the admitted namespaces enforce Pod Security. Absent: the agent is too old to
+	// report it.
 	PodSecurity   *PodSecurity `protobuf:"bytes,7,opt,name=pod_security,json=podSecurity,proto3" json:"pod_security,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -352,7 +351,7 @@ func (x *PodSecurity) GetNotEnforced() []string {
 	return nil
 }
 
-// TemplateCapacity is what a member says of one template.
+// TemplateCapacity is what a member reports about one template.
 type TemplateCapacity struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -361,13 +360,13 @@ type TemplateCapacity struct {
 	// Why it is not available: an Unavailable reason of the API, and a sentence.
 	Reason  string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	// Groups of nodes that the template may use, with the same room left.
+	// Groups of nodes that the template may use, with equal free capacity.
 	Buckets []*Bucket `protobuf:"bytes,6,rep,name=buckets,proto3" json:"buckets,omitempty"`
 	// Sessions of the default resources that fit now.
 	Slots int32 `protobuf:"varint,7,opt,name=slots,proto3" json:"slots,omitempty"`
 	// Nodes that it may use and that are known to have its image already.
 	ImageNodes int32 `protobuf:"varint,8,opt,name=image_nodes,json=imageNodes,proto3" json:"image_nodes,omitempty"`
-	// What each of its Pods takes of a node besides what the session asks for: the
+	// What each of its Pods uses of a node in addition to the session's request: the
 	// overhead of its runtime class there, in the units of Bucket.free.
 	Overhead      map[string]int64 `protobuf:"bytes,9,rep,name=overhead,proto3" json:"overhead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
@@ -467,12 +466,12 @@ func (x *TemplateCapacity) GetOverhead() map[string]int64 {
 	return nil
 }
 
-// Bucket is a group of nodes with the same room left on each.
+// Bucket is a group of nodes with equal free capacity.
 type Bucket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Nodes int32                  `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Room left on each node: milli-units of cpu, units of everything else
-	// (bytes of memory, devices), pods included.
+	// Free capacity of each node: milli-units of cpu, units of everything else (bytes of
+	// memory, devices), pods included.
 	Free          map[string]int64 `protobuf:"bytes,2,rep,name=free,proto3" json:"free,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,23 +26,22 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RenewLeaseRequest is an agent's sign of life.
+// RenewLeaseRequest is an agent's heartbeat.
 type RenewLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Instance of the agent process, as said in Hello.
+	// Instance of the agent process, as in Hello.
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Number of this renewal, growing within an instance.
 	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// What both sides must agree on by now; absent while the stream is not
-	// serving.
+	// The state on which both sides must agree; absent while the stream is not serving.
 	Sync *SyncState `protobuf:"bytes,3,opt,name=sync,proto3" json:"sync,omitempty"`
-	// Hash of the trust bundle that the agent verifies the hub with: "sha256:"
-	// and 64 hexadecimal digits. Empty where it was not given by the hub.
+	// Hash of the trust bundle that the agent verifies the hub with: "sha256:" and 64
+	// hexadecimal digits. Empty if the hub did not send it.
 	TrustBundleHash string `protobuf:"bytes,4,opt,name=trust_bundle_hash,json=trustBundleHash,proto3" json:"trust_bundle_hash,omitempty"`
-	// The agent leads its replicas and could not renew its lock among them for so
-	// long that another one may have taken it: its API server is away, or is away
-	// from it alone. It writes nothing there meanwhile. The hub lets a later agent of
-	// the same cluster take its place.
+	// The agent leads its replicas and could not renew its lock among them for so long that
+	// another one may have taken it: its API server is unreachable, for all of them or for
+	// it alone. It writes nothing there meanwhile. The hub accepts a later agent of the
+	// same cluster in its place.
 	LeadershipUncertain bool `protobuf:"varint,5,opt,name=leadership_uncertain,json=leadershipUncertain,proto3" json:"leadership_uncertain,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -113,8 +112,8 @@ func (x *RenewLeaseRequest) GetLeadershipUncertain() bool {
 	return false
 }
 
-// SyncState is a summary of two sets, by which both sides find out within two
-// renewals that they disagree.
+// SyncState is a summary of two sets, by which both sides detect within two renewals that
+// they disagree.
 type SyncState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The last batch of reports that the agent has sent on this stream.
@@ -198,9 +197,8 @@ type RenewLeaseResponse struct {
 	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The agent is to rotate its certificate now: the hub's CA is being rotated.
 	RotateCertificate bool `protobuf:"varint,3,opt,name=rotate_certificate,json=rotateCertificate,proto3" json:"rotate_certificate,omitempty"`
-	// Proof of hub_term, as Welcome brings it. The term grows while a leader gives
-	// orders; the agent stores each higher one with its proof, and brings the highest
-	// in Hello.
+	// Proof of hub_term, as in Welcome. The term grows while a leader gives orders; the
+	// agent stores each higher one with its proof, and sends the highest in Hello.
 	HubTermProof  string `protobuf:"bytes,4,opt,name=hub_term_proof,json=hubTermProof,proto3" json:"hub_term_proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -264,16 +262,16 @@ func (x *RenewLeaseResponse) GetHubTermProof() string {
 	return ""
 }
 
-// EnrollRequest asks for a first certificate.
+// EnrollRequest requests a first certificate.
 type EnrollRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Token as it was printed for this member: "<id>.<secret>".
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// PKCS#10 request in DER, of which only the public key counts.
+	// PKCS#10 request in DER, of which only the public key is used.
 	CertificateRequest []byte `protobuf:"bytes,2,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
 	// UID of the cluster's kube-system namespace.
 	Fingerprint string `protobuf:"bytes,3,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	// Version of the agent, for people.
+	// Version of the agent, for display.
 	AgentVersion  string `protobuf:"bytes,4,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -337,7 +335,7 @@ func (x *EnrollRequest) GetAgentVersion() string {
 	return ""
 }
 
-// EnrollResponse brings the first certificate.
+// EnrollResponse carries the first certificate.
 type EnrollResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Certificate   *IssuedCertificate     `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
@@ -382,11 +380,11 @@ func (x *EnrollResponse) GetCertificate() *IssuedCertificate {
 	return nil
 }
 
-// RotateCertificateRequest asks for the next certificate.
+// RotateCertificateRequest requests the next certificate.
 type RotateCertificateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// PKCS#10 request in DER, of which only the public key counts. It must be of
-	// a new key.
+	// PKCS#10 request in DER, of which only the public key is used. It must be of a new
+	// key.
 	CertificateRequest []byte `protobuf:"bytes,1,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -429,7 +427,7 @@ func (x *RotateCertificateRequest) GetCertificateRequest() []byte {
 	return nil
 }
 
-// RotateCertificateResponse brings the next certificate.
+// RotateCertificateResponse carries the next certificate.
 type RotateCertificateResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Certificate   *IssuedCertificate     `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`

@@ -33,19 +33,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// FleetService is what the hub's leader offers to agents. Who the agent
-// speaks for is decided by the URI in its certificate alone.
+// FleetService is what the hub's leader offers to agents. The URI in the agent's
+// certificate alone decides which member it acts for.
 type FleetServiceClient interface {
 	// Connect opens the one stream between an agent and the hub.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
-	// RenewLease tells the hub that the agent is alive, and asks for leave to
-	// go on. It is apart from the stream so that neither delays the other.
+	// RenewLease is the agent's heartbeat, and renews its lease. It is apart from the
+	// stream so that neither delays the other.
 	RenewLease(ctx context.Context, in *RenewLeaseRequest, opts ...grpc.CallOption) (*RenewLeaseResponse, error)
-	// Enroll gives an agent its first certificate for a one-use token. It is the
-	// only call that needs none.
+	// Enroll issues an agent's first certificate for a one-use token. It is the only call
+	// that needs no certificate.
 	Enroll(ctx context.Context, in *EnrollRequest, opts ...grpc.CallOption) (*EnrollResponse, error)
-	// RotateCertificate gives an agent its next certificate. The one that the
-	// call is made with stays valid until the next one was used.
+	// RotateCertificate issues an agent's next certificate. The one that the call is made
+	// with stays valid until the next one was used.
 	RotateCertificate(ctx context.Context, in *RotateCertificateRequest, opts ...grpc.CallOption) (*RotateCertificateResponse, error)
 }
 
@@ -104,19 +104,19 @@ func (c *fleetServiceClient) RotateCertificate(ctx context.Context, in *RotateCe
 // All implementations must embed UnimplementedFleetServiceServer
 // for forward compatibility.
 //
-// FleetService is what the hub's leader offers to agents. Who the agent
-// speaks for is decided by the URI in its certificate alone.
+// FleetService is what the hub's leader offers to agents. The URI in the agent's
+// certificate alone decides which member it acts for.
 type FleetServiceServer interface {
 	// Connect opens the one stream between an agent and the hub.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
-	// RenewLease tells the hub that the agent is alive, and asks for leave to
-	// go on. It is apart from the stream so that neither delays the other.
+	// RenewLease is the agent's heartbeat, and renews its lease. It is apart from the
+	// stream so that neither delays the other.
 	RenewLease(context.Context, *RenewLeaseRequest) (*RenewLeaseResponse, error)
-	// Enroll gives an agent its first certificate for a one-use token. It is the
-	// only call that needs none.
+	// Enroll issues an agent's first certificate for a one-use token. It is the only call
+	// that needs no certificate.
 	Enroll(context.Context, *EnrollRequest) (*EnrollResponse, error)
-	// RotateCertificate gives an agent its next certificate. The one that the
-	// call is made with stays valid until the next one was used.
+	// RotateCertificate issues an agent's next certificate. The one that the call is made
+	// with stays valid until the next one was used.
 	RotateCertificate(context.Context, *RotateCertificateRequest) (*RotateCertificateResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()
 }

@@ -22,17 +22,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ResultCode is what became of an order.
+// ResultCode is the outcome of an order.
 type ResultCode int32
 
 const (
 	ResultCode_RESULT_CODE_UNSPECIFIED ResultCode = 0
 	// The member's API server has the assignment, or the withdrawal.
 	ResultCode_RESULT_CODE_STORED ResultCode = 1
-	// The kubelet has removed the last Pod of every epoch up to the one named,
-	// and nothing of them is left but a home that is kept.
+	// The kubelet has removed the last Pod of every epoch up to the one named, and nothing
+	// of them is left except a home that is kept.
 	ResultCode_RESULT_CODE_STOPPED ResultCode = 2
-	// The order was not carried out and will not be; nothing of the epoch runs.
+	// The order was not executed and will not be; nothing of the epoch runs.
 	ResultCode_RESULT_CODE_REFUSED ResultCode = 3
 )
 
@@ -79,9 +79,9 @@ func (ResultCode) EnumDescriptor() ([]byte, []int) {
 	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{0}
 }
 
-// ConnectRequest is what an agent says on the stream: first Hello, then its
-// inventory, then reports, results, acknowledgements and capacity as they come.
-// The inventory begins with its digest, and has only what the hub then asks for.
+// ConnectRequest is a message of an agent on the stream: first Hello, then its inventory,
+// then reports, results, acknowledgements and capacity as they occur. The inventory
+// begins with its digest, and has only what the hub then requests.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -244,8 +244,8 @@ func (*ConnectRequest_InventoryDigest) isConnectRequest_Message() {}
 
 func (*ConnectRequest_OrderAck) isConnectRequest_Message() {}
 
-// ConnectResponse is what the hub says on the stream: first Welcome, then,
-// once it has the inventory, orders and acknowledgements.
+// ConnectResponse is a message of the hub on the stream: first Welcome, then, once it has
+// the inventory, orders and acknowledgements.
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -379,10 +379,10 @@ func (*ConnectResponse_InventoryRequest) isConnectResponse_Message() {}
 // Hello opens the stream.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Range of protocol versions that the agent speaks.
+	// Range of protocol versions that the agent supports.
 	MinProtocol int32 `protobuf:"varint,1,opt,name=min_protocol,json=minProtocol,proto3" json:"min_protocol,omitempty"`
 	MaxProtocol int32 `protobuf:"varint,2,opt,name=max_protocol,json=maxProtocol,proto3" json:"max_protocol,omitempty"`
-	// What the agent can do beyond the protocol's base.
+	// Optional capabilities of the agent.
 	Capabilities []string `protobuf:"bytes,3,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// UID of the cluster's kube-system namespace.
 	Fingerprint string `protobuf:"bytes,4,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
@@ -392,15 +392,14 @@ type Hello struct {
 	AgentTerm int64 `protobuf:"varint,6,opt,name=agent_term,json=agentTerm,proto3" json:"agent_term,omitempty"`
 	// Highest term of a hub's leader that the agent has seen.
 	HighestHubTerm int64 `protobuf:"varint,7,opt,name=highest_hub_term,json=highestHubTerm,proto3" json:"highest_hub_term,omitempty"`
-	// Version of the agent, for people.
+	// Version of the agent, for display.
 	AgentVersion string `protobuf:"bytes,8,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	// Capabilities that the hub must have, or refuse the agent.
 	RequiredCapabilities []string `protobuf:"bytes,9,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
-	// What the member's administrator allows, for people. Absent: the agent is too
-	// old to know.
+	// What the member's administrator allows, for display. Absent: the agent is too old to
+	// report it.
 	Restrictions *Restrictions `protobuf:"bytes,10,opt,name=restrictions,proto3" json:"restrictions,omitempty"`
-	// Proof of highest_hub_term, as the Welcome with that term brought it; empty
-	// where it brought none.
+	// Proof of highest_hub_term, from the Welcome with that term; empty if that had none.
 	HighestHubTermProof string `protobuf:"bytes,11,opt,name=highest_hub_term_proof,json=highestHubTermProof,proto3" json:"highest_hub_term_proof,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -519,9 +518,9 @@ type Restrictions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Domains under which hosts may be; none: any.
 	HostSuffixes []string `protobuf:"bytes,1,rep,name=host_suffixes,json=hostSuffixes,proto3" json:"host_suffixes,omitempty"`
-	// Registries and repositories of which images may be; none: any.
+	// Registries and repositories that images may come from; none: any.
 	ImagePrefixes []string `protobuf:"bytes,2,rep,name=image_prefixes,json=imagePrefixes,proto3" json:"image_prefixes,omitempty"`
-	// Classes that may be named; none: any. "-" stands for none being named.
+	// Classes that may be named; none: any. "-" permits naming none.
 	RuntimeClasses  []string `protobuf:"bytes,3,rep,name=runtime_classes,json=runtimeClasses,proto3" json:"runtime_classes,omitempty"`
 	PriorityClasses []string `protobuf:"bytes,4,rep,name=priority_classes,json=priorityClasses,proto3" json:"priority_classes,omitempty"`
 	// Network mode Open is allowed.
@@ -625,23 +624,23 @@ func (x *Restrictions) GetControlPlane() bool {
 // Welcome answers Hello.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The protocol version to speak.
+	// The protocol version to use.
 	Protocol int32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Term of the hub's leader: higher than that of every earlier one, and growing
 	// while it gives orders. The agent refuses a lower one than it has seen.
 	HubTerm int64 `protobuf:"varint,2,opt,name=hub_term,json=hubTerm,proto3" json:"hub_term,omitempty"`
 	// How often to renew the lease.
 	RenewInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=renew_interval,json=renewInterval,proto3" json:"renew_interval,omitempty"`
-	// What the hub can do beyond the protocol's base.
+	// Optional capabilities of the hub.
 	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Capabilities that the agent must have, or leave the hub.
+	// Capabilities that the agent must have, or disconnect.
 	RequiredCapabilities []string `protobuf:"bytes,5,rep,name=required_capabilities,json=requiredCapabilities,proto3" json:"required_capabilities,omitempty"`
 	// How long the oldest batch of either side may go unacknowledged before the
 	// stream is closed.
 	AckTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=ack_timeout,json=ackTimeout,proto3" json:"ack_timeout,omitempty"`
-	// Proof that a hub with this hub's key told the member hub_term. The agent
-	// stores it with the term and brings it back in Hello: without it, a hub does
-	// not accept that a later one was there.
+	// Proof that a hub with this hub's key sent hub_term to the member. The agent stores it
+	// with the term and returns it in Hello: without it, a hub does not accept that a later
+	// one was there.
 	HubTermProof  string `protobuf:"bytes,7,opt,name=hub_term_proof,json=hubTermProof,proto3" json:"hub_term_proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -726,7 +725,7 @@ func (x *Welcome) GetHubTermProof() string {
 	return ""
 }
 
-// InventoryDigest sums up all that the member's API server holds.
+// InventoryDigest summarizes all that the member's API server holds.
 type InventoryDigest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Digests of the assignments by bucket; an assignment's bucket is the first
@@ -783,11 +782,11 @@ func (x *InventoryDigest) GetAssignments() uint32 {
 	return 0
 }
 
-// InventoryRequest asks for the assignments of some buckets. While a stream
-// serves it asks for them again: a resync.
+// InventoryRequest requests the assignments of some buckets. While a stream serves, it is
+// a resync.
 type InventoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bit i%8 of byte i/8 is bucket i. Empty: none, the digest says it all.
+	// Bit i%8 of byte i/8 is bucket i. Empty: none, the digest is sufficient.
 	Buckets       []byte `protobuf:"bytes,1,opt,name=buckets,proto3" json:"buckets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -830,12 +829,11 @@ func (x *InventoryRequest) GetBuckets() []byte {
 	return nil
 }
 
-// Inventory is a page of what the member's API server holds, of the buckets
-// asked for.
+// Inventory is a page of what the member's API server holds, of the requested buckets.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Items []*AssignmentReport    `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// The last page. What no page named is not stored in the member.
+	// The last page. An assignment that no page names is not stored in the member.
 	Last bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
 	// The batch of reports up to which the pages are newer than what was
 	// reported; 0 when the stream opens.
@@ -965,12 +963,12 @@ type AssignmentReport struct {
 	// Namespace and name of the session on the hub.
 	SessionNamespace string `protobuf:"bytes,7,opt,name=session_namespace,json=sessionNamespace,proto3" json:"session_namespace,omitempty"`
 	SessionName      string `protobuf:"bytes,8,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
-	// Hash of this report but itself, by the agent's own reckoning: the hub only
-	// adds it up (InventoryDigest, SyncState).
+	// Hash of this report without this field, computed by the agent: the hub only adds it
+	// up (InventoryDigest, SyncState).
 	ReportHash uint64 `protobuf:"fixed64,9,opt,name=report_hash,json=reportHash,proto3" json:"report_hash,omitempty"`
 	// Nothing of the assignment is stored any more. Never in an inventory.
 	Gone bool `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
-	// Proof that is stored with the assignment; empty where it came without one.
+	// Proof that is stored with the assignment; empty if it came without one.
 	Proof         string `protobuf:"bytes,11,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1083,8 +1081,8 @@ func (x *AssignmentReport) GetProof() string {
 	return ""
 }
 
-// ReportAck acknowledges the batches up to a sequence: they are in the hub's
-// picture of the member.
+// ReportAck acknowledges the batches up to a sequence: they are in the hub's member
+// cache.
 type ReportAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -1183,8 +1181,8 @@ func (x *OrderBatch) GetItems() []*Order {
 	return nil
 }
 
-// OrderAck says that the agent has all batches of orders up to a sequence in
-// hand. It is no word on any of them.
+// OrderAck acknowledges that the agent has received all batches of orders up to a
+// sequence. It is not the result of any of them.
 type OrderAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -1229,7 +1227,7 @@ func (x *OrderAck) GetSequence() uint64 {
 	return 0
 }
 
-// Order is the hub's word about one session.
+// Order is a change of the desired state of one session.
 type Order struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Order:
@@ -1312,7 +1310,7 @@ func (*Order_Assign) isOrder_Order() {}
 
 func (*Order_Withdraw) isOrder_Order() {}
 
-// Withdrawal asks that every epoch of a session up to one be stopped.
+// Withdrawal orders every epoch of a session up to one to be stopped.
 type Withdrawal struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	SessionUid string                 `protobuf:"bytes,1,opt,name=session_uid,json=sessionUid,proto3" json:"session_uid,omitempty"`
@@ -1320,7 +1318,7 @@ type Withdrawal struct {
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	UpToEpoch int64  `protobuf:"varint,4,opt,name=up_to_epoch,json=upToEpoch,proto3" json:"up_to_epoch,omitempty"`
-	// An operator's last word: do not wait for the kubelet.
+	// An operator override: do not wait for the kubelet.
 	Force         bool `protobuf:"varint,5,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1444,7 +1442,7 @@ type OrderResult struct {
 	Name       string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Epoch of the assignment, or up to which was withdrawn.
 	Epoch int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Hash of the assignment that the result speaks of; empty for withdrawals.
+	// Hash of the assignment that the result is for; empty for withdrawals.
 	SpecHash string     `protobuf:"bytes,5,opt,name=spec_hash,json=specHash,proto3" json:"spec_hash,omitempty"`
 	Code     ResultCode `protobuf:"varint,6,opt,name=code,proto3,enum=vdi.fleet.v1.ResultCode" json:"code,omitempty"`
 	// Why it was refused: a Refused reason of the API, and a sentence.

@@ -49,77 +49,77 @@ func (l *fakeLock) Update(_ context.Context, record resourcelock.LeaderElectionR
 	return l.fails
 }
 
-// guarded is a guard on a clock that the test moves.
-func guarded() (*Guard, *fakeLock, resourcelock.Interface) {
+// watched is a Leadership on a clock that the test moves.
+func watched() (*Leadership, *fakeLock, resourcelock.Interface) {
 	clock := 100 * time.Hour // a machine that has been up for a while
-	guard := &Guard{now: func() moment { return moment{boot: clock, wall: time.Unix(0, 0).Add(clock)} }}
+	leadership := &Leadership{now: func() moment { return moment{boot: clock, wall: time.Unix(0, 0).Add(clock)} }}
 	lock := &fakeLock{clock: &clock}
-	return guard, lock, guard.Lock(lock)
+	return leadership, lock, leadership.Lock(lock)
 }
 
 func heldBy(holder string) resourcelock.LeaderElectionRecord {
 	return resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 15}
 }
 
-func expect(t *testing.T, guard *Guard, leading bool) {
+func expect(t *testing.T, leadership *Leadership, leading bool) {
 	t.Helper()
-	if guard.Leading() != leading {
+	if leadership.Leading() != leading {
 		t.Errorf("leading is %v", !leading)
 	}
 }
 
-func TestGuardLeadsForTheLocksDurationLessAMarginSinceTheRenewalWasSent(t *testing.T) {
-	guard, inner, lock := guarded()
-	expect(t, guard, false)
+func TestLeadershipLeadsForTheLocksDurationLessAMarginSinceTheRenewalWasSent(t *testing.T) {
+	leadership, inner, lock := watched()
+	expect(t, leadership, false)
 
 	inner.takes = 4 * time.Second
 	if err := lock.Create(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
 	*inner.clock += 8*time.Second - 1
-	expect(t, guard, true)
+	expect(t, leadership, true)
 	*inner.clock++ // 12 s since it was sent
-	expect(t, guard, false)
+	expect(t, leadership, false)
 
 	inner.takes = 0
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
 	*inner.clock += 12*time.Second - 1
-	expect(t, guard, true)
+	expect(t, leadership, true)
 	*inner.clock++
-	expect(t, guard, false)
+	expect(t, leadership, false)
 }
 
-func TestGuardGoesByTheDurationThatTheOthersRead(t *testing.T) {
-	guard, inner, lock := guarded()
+func TestLeadershipGoesByTheDurationThatTheOthersRead(t *testing.T) {
+	leadership, inner, lock := watched()
 	short := heldBy("us")
 	short.LeaseDurationSeconds = 5
 	if err := lock.Update(t.Context(), short); err != nil {
 		t.Fatal(err)
 	}
 	*inner.clock += 4 * time.Second
-	expect(t, guard, false)
+	expect(t, leadership, false)
 }
 
-func TestGuardOfAMachineThatWasSuspendedDoesNotLead(t *testing.T) {
-	guard, inner, lock := guarded()
+func TestLeadershipOfAMachineThatWasSuspendedDoesNotLead(t *testing.T) {
+	leadership, inner, lock := watched()
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
 	*inner.clock += 9 * time.Hour
-	expect(t, guard, false)
+	expect(t, leadership, false)
 
 	// Asleep while the renewal was under way: its answer is from another time.
 	inner.takes = 9 * time.Hour
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, guard, false)
+	expect(t, leadership, false)
 }
 
-func TestGuardGainsNothingByARenewalThatFailed(t *testing.T) {
-	guard, inner, lock := guarded()
+func TestLeadershipGainsNothingByARenewalThatFailed(t *testing.T) {
+	leadership, inner, lock := watched()
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
@@ -128,21 +128,21 @@ func TestGuardGainsNothingByARenewalThatFailed(t *testing.T) {
 	if err := lock.Update(t.Context(), heldBy("us")); err == nil {
 		t.Error("the failure is kept from the elector")
 	}
-	expect(t, guard, true)
+	expect(t, leadership, true)
 	*inner.clock += time.Second
-	expect(t, guard, false)
+	expect(t, leadership, false)
 }
 
-func TestGuardEndsBeforeTheLockIsLetGo(t *testing.T) {
-	guard, inner, lock := guarded()
+func TestLeadershipEndsBeforeTheLockIsLetGo(t *testing.T) {
+	leadership, inner, lock := watched()
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, guard, true)
+	expect(t, leadership, true)
 	told := false
 	inner.during = func() {
 		told = true
-		expect(t, guard, false)
+		expect(t, leadership, false)
 	}
 	if err := lock.Update(t.Context(), heldBy("")); err != nil {
 		t.Fatal(err)
@@ -150,27 +150,27 @@ func TestGuardEndsBeforeTheLockIsLetGo(t *testing.T) {
 	if !told {
 		t.Error("the lock was not written")
 	}
-	expect(t, guard, false)
+	expect(t, leadership, false)
 }
 
-func TestGuardEndsWhenAnotherHoldsTheLock(t *testing.T) {
-	guard, inner, lock := guarded()
+func TestLeadershipEndsWhenAnotherHoldsTheLock(t *testing.T) {
+	leadership, inner, lock := watched()
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, guard, true)
+	expect(t, leadership, true)
 	inner.holder = "another"
 	if _, _, err := lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, guard, false)
+	expect(t, leadership, false)
 }
 
 func TestTheLockOfAnotherIsNotLetGo(t *testing.T) {
-	guard, inner, lock := guarded()
+	leadership, inner, lock := watched()
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestTheLockOfAnotherIsNotLetGo(t *testing.T) {
 	if inner.holder != "another" {
 		t.Errorf("the lock is held by %q: who leads was put out", inner.holder)
 	}
-	expect(t, guard, false)
+	expect(t, leadership, false)
 
 	// The lock may be taken again when it is free.
 	inner.holder = ""
@@ -196,7 +196,7 @@ func TestTheLockOfAnotherIsNotLetGo(t *testing.T) {
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, guard, true)
+	expect(t, leadership, true)
 	if _, _, err := lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -239,13 +239,13 @@ func TestOnlyALeaderWrites(t *testing.T) {
 		{http.MethodPost, "/api/v1/namespaces/desktops/events", false},
 		{http.MethodPost, "/apis/authorization.k8s.io.example.com/v1/grants", false},
 	} {
-		guard, _, lock := guarded()
+		leadership, _, lock := watched()
 		sent := 0
 		cfg := &rest.Config{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 			sent++
 			return &http.Response{StatusCode: http.StatusOK}, nil
 		})}
-		guard.Wrap(cfg)
+		leadership.Wrap(cfg)
 		client, err := rest.TransportFor(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -277,19 +277,19 @@ func TestOnlyALeaderWrites(t *testing.T) {
 }
 
 // A hypervisor stops the boot clock too.
-func TestGuardOfAMachineThatWasPausedDoesNotLead(t *testing.T) {
+func TestLeadershipOfAMachineThatWasPausedDoesNotLead(t *testing.T) {
 	now := moment{boot: 100 * time.Hour, wall: time.Unix(0, 0)}
-	guard := &Guard{now: func() moment { return now }}
+	leadership := &Leadership{now: func() moment { return now }}
 	clock := time.Duration(0)
-	lock := guard.Lock(&fakeLock{clock: &clock})
+	lock := leadership.Lock(&fakeLock{clock: &clock})
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
 	now.wall = now.wall.Add(12*time.Second + wallSkew - 1)
-	expect(t, guard, true)
+	expect(t, leadership, true)
 	now.wall = now.wall.Add(1)
-	expect(t, guard, false)
+	expect(t, leadership, false)
 	now.wall = now.wall.Add(-time.Hour) // who sets it back gains nothing
 	now.boot += 12 * time.Second
-	expect(t, guard, false)
+	expect(t, leadership, false)
 }

@@ -36,7 +36,7 @@ func recordStopped(p *pass, rep *assignment.Report, epoch int64) {
 		status.EndStoppedRun(s, rep.Assignment, p.in.Now)
 	}
 	if left != nil {
-		p.normal(v1alpha1.EventHealed, "Heal", healedNote(left))
+		p.normal(v1alpha1.EventHealed, "Heal", cleanupNote(left))
 		return
 	}
 	if s.Status.Placement == nil && s.DeletionTimestamp.IsZero() {
@@ -45,8 +45,8 @@ func recordStopped(p *pass, rep *assignment.Report, epoch int64) {
 	}
 }
 
-// healedNote describes the stop of what was left behind in a member.
-func healedNote(o *v1alpha1.Release) string {
+// cleanupNote describes the stop of what was left behind in a member.
+func cleanupNote(o *v1alpha1.Release) string {
 	note := fmt.Sprintf("its copy of epoch %d that was left behind in %s is stopped", o.Epoch, o.ClusterName)
 	if o.HomeClaimName != "" {
 		note += fmt.Sprintf("; its home there was claim %s", o.HomeClaimName)

@@ -12,15 +12,15 @@ import (
 var regionFilter = filter{
 	name: "Regions",
 	check: func(q *query, c *Candidate, _ *account) bool {
-		return brokenRegion(q, c) == nil
+		return violatedRegion(q, c) == nil
 	},
 	explain: func(q *query, c *Candidate, _ *account) lack {
-		rule := brokenRegion(q, c)
+		rule := violatedRegion(q, c)
 		return is("outside "+strings.Join(rule.regions, ", "), "see "+rule.field)
 	},
 }
 
-func brokenRegion(q *query, c *Candidate) *regionRule {
+func violatedRegion(q *query, c *Candidate) *regionRule {
 	for i := range q.regions {
 		if !slices.Contains(q.regions[i].regions, c.Region) {
 			return &q.regions[i]
@@ -34,15 +34,15 @@ func brokenRegion(q *query, c *Candidate) *regionRule {
 var selectorFilter = filter{
 	name: "ClusterSelector",
 	check: func(q *query, c *Candidate, _ *account) bool {
-		return brokenSelector(q, c) == nil
+		return violatedSelector(q, c) == nil
 	},
 	explain: func(q *query, c *Candidate, _ *account) lack {
-		rule := brokenSelector(q, c)
+		rule := violatedSelector(q, c)
 		return doesNot("match "+rule.field, rule.text)
 	},
 }
 
-func brokenSelector(q *query, c *Candidate) *clusterRule {
+func violatedSelector(q *query, c *Candidate) *clusterRule {
 	for i := range q.selectors {
 		if !q.selectors[i].selector.Matches(labels.Set(c.Labels)) {
 			return &q.selectors[i]

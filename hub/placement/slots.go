@@ -1,25 +1,25 @@
 package placement
 
-// Room returns how many more sessions with this request fit in the candidates, up to most.
+// Slots returns how many more sessions with this request fit in the candidates, up to most.
 // It is an estimate, not a guarantee: each may still use what another needs.
-func Room(req Request, candidates []Candidate, ledger *Ledger, most int64) int64 {
+func Slots(req Request, candidates []Candidate, ledger *Ledger, most int64) int64 {
 	q := newQuery(&req, ledger)
 	if q.cap != nil {
 		return 0
 	}
 	most = min(most, q.leftOfCaps(most))
-	room := int64(0)
+	slots := int64(0)
 	for i := range candidates {
-		if room >= most {
+		if slots >= most {
 			break
 		}
 		c := &candidates[i]
 		a := ledger.read(c)
 		if firstFailing(q, c, a) < 0 {
-			room += q.roomIn(c, a)
+			slots += q.slotsIn(c, a)
 		}
 	}
-	return min(room, most)
+	return min(slots, most)
 }
 
 // leftOfCaps returns how many more sessions the policy's caps over all members allow.
@@ -39,14 +39,14 @@ func (q *query) leftOfCaps(most int64) int64 {
 	return most
 }
 
-// roomIn returns how many sessions fit in a candidate that fits at least one.
-func (q *query) roomIn(c *Candidate, a *account) int64 {
-	room := q.left(c, a)
+// slotsIn returns how many sessions fit in a candidate that fits at least one.
+func (q *query) slotsIn(c *Candidate, a *account) int64 {
+	slots := q.left(c, a)
 	if c.SessionCap != nil {
-		room = min(room, int64(*c.SessionCap)-int64(c.Sessions))
+		slots = min(slots, int64(*c.SessionCap)-int64(c.Sessions))
 	}
 	if q.Policy != nil && q.Policy.SessionCaps.PerCluster != nil {
-		room = min(room, int64(*q.Policy.SessionCaps.PerCluster)-int64(q.Counts.Clusters[c.UID]))
+		slots = min(slots, int64(*q.Policy.SessionCaps.PerCluster)-int64(q.Counts.Clusters[c.UID]))
 	}
-	return max(1, room)
+	return max(1, slots)
 }

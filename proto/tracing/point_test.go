@@ -12,8 +12,8 @@ func TestARunIsOneTraceWhereverItIsAsked(t *testing.T) {
 		session    string
 		epoch, run int64
 	}{{"a", 1, 1}, {"a", 1, 2}, {"a", 2, 1}, {"b", 1, 1}, {"a1", 1, 1}} {
-		id := WalkID(run.session, run.epoch, run.run)
-		if id != WalkID(run.session, run.epoch, run.run) {
+		id := LifecycleID(run.session, run.epoch, run.run)
+		if id != LifecycleID(run.session, run.epoch, run.run) {
 			t.Errorf("%v: another trace when it is asked again", run)
 		}
 		if other, taken := seen[id]; taken {
@@ -24,7 +24,7 @@ func TestARunIsOneTraceWhereverItIsAsked(t *testing.T) {
 }
 
 func TestAPointCrossesTheLink(t *testing.T) {
-	p := root(WalkID("a", 1, 1))
+	p := root(LifecycleID("a", 1, 1))
 	text := p.String()
 	if len(text) != 55 {
 		t.Errorf("%q is no traceparent", text)
@@ -38,7 +38,7 @@ func TestAPointCrossesTheLink(t *testing.T) {
 }
 
 func TestWhatIsNoTraceparentIsNotTraced(t *testing.T) {
-	unsampled := root(WalkID("a", 1, 1)).String()
+	unsampled := root(LifecycleID("a", 1, 1)).String()
 	unsampled = unsampled[:len(unsampled)-2] + "00"
 	for _, text := range []string{"", "x", "00-0-0-01", "00-00000000000000000000000000000000-0000000000000000-01", unsampled} {
 		if p := Parse(text); p.Traced() || p.String() != "" || p.Named("x").Traced() {

@@ -17,14 +17,14 @@ func contents(l *Ledger) map[string]string {
 	for member, a := range l.accounts {
 		for session, r := range a.reservations {
 			out[fmt.Sprint("reservation ", member, " ", session)] = fmt.Sprintf("%d %s %s %v %d %v %s %s",
-				r.epoch, r.question.template, r.question.shape.key, r.acknowledged, r.countedFrom, r.again, r.expected, r.stored)
+				r.epoch, r.class.template, r.class.shape.key, r.acknowledged, r.countedFrom, r.again, r.expected, r.stored)
 		}
 		for _, g := range a.groups {
-			out[fmt.Sprint("group ", member, " ", g.question.template, g.question.shape.key)] = fmt.Sprint(g.count)
+			out[fmt.Sprint("group ", member, " ", g.class.template, g.class.shape.key)] = fmt.Sprint(g.count)
 		}
 		out[fmt.Sprint("report ", member)] = fmt.Sprint(a.reported, a.sequence)
 	}
-	for key, q := range l.questions {
+	for key, q := range l.classes {
 		if q.reservations > 0 {
 			out[fmt.Sprint("question ", key)] = fmt.Sprint(q.reservations)
 		}
@@ -36,7 +36,7 @@ func TestWhatIsTriedOnASketchLeavesTheLedgerAsItWas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		before := contents(ledger)
-		sketch := ledger.Sketch(r.UID, func(types.UID) bool { return false })
+		sketch := ledger.CopyFor(r.UID, func(types.UID) bool { return false })
 		for i := range rapid.IntRange(1, 8).Draw(t, "tries") {
 			r.UID = types.UID(fmt.Sprint("try-", i))
 			if d := Place(r, candidates, sketch); d.Placed {
@@ -53,14 +53,14 @@ func TestASketchDecidesAsTheLedgerDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		want := Explain(r, candidates, ledger)
-		seat := func(member types.UID) bool { return r.Seat != nil && r.Seat.Cluster == member }
+		seat := func(member types.UID) bool { return r.Current != nil && r.Current.Cluster == member }
 		// What the session has beside its seat is no part of it.
 		for i := range candidates {
 			if !seat(candidates[i].UID) && rapid.Bool().Draw(t, "has something there") {
 				ledger.ReserveFor(r.UID, 1, candidates[i].UID, desk, drawResources(t, "own", 3))
 			}
 		}
-		sketch := ledger.Sketch(r.UID, seat)
+		sketch := ledger.CopyFor(r.UID, seat)
 		if diff := cmp.Diff(want, Explain(r, candidates, sketch), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
@@ -73,11 +73,11 @@ func TestASketchKeepsWhatTheSessionHasInItsSeat(t *testing.T) {
 	r := session("s")
 	ledger.ReserveFor(r.UID, 3, m.UID, r.Template, r.Resources)
 	ledger.ReserveFor(r.UID, 4, "uid-us", r.Template, r.Resources)
-	sketch := ledger.Sketch(r.UID, func(member types.UID) bool { return member == m.UID })
+	sketch := ledger.CopyFor(r.UID, func(member types.UID) bool { return member == m.UID })
 	if got := []int{sketch.Outstanding(m.UID), sketch.Outstanding("uid-us")}; got[0] != 1 || got[1] != 0 {
 		t.Fatalf("the session has %v reservations there and elsewhere, instead of one there", got)
 	}
-	r.Seat = &Seat{Cluster: m.UID, Taken: true}
+	r.Current = &CurrentPlacement{Cluster: m.UID, UsesCapacity: true}
 	want := Explain(r, []Candidate{m}, ledger)
 	if diff := cmp.Diff(want, Explain(r, []Candidate{m}, sketch)); diff != "" {
 		t.Fatal(diff)

@@ -39,7 +39,7 @@ func TestRoomCountsWhatFits(t *testing.T) {
 		{"no members", session("s"), nil, NewLedger(), 100, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Room(c.ask, c.candidates, c.ledger, c.most); got != c.want {
+			if got := Slots(c.ask, c.candidates, c.ledger, c.most); got != c.want {
 				t.Errorf("room for %d, want %d", got, c.want)
 			}
 		})
@@ -59,7 +59,7 @@ func TestAMemberWhoseReportIsVoidHasNoRoom(t *testing.T) {
 		{"whose report is void", with(member("m1", 1), func(c *Candidate) { c.Capacity = nil }), 0},
 		{"that reported again", member("m1", 1), 8},
 	} {
-		if got := Room(session("s"), []Candidate{c.of}, ledger, 100); got != c.want {
+		if got := Slots(session("s"), []Candidate{c.of}, ledger, 100); got != c.want {
 			t.Errorf("a member %s has room for %d, not %d", c.what, got, c.want)
 		}
 	}
@@ -71,7 +71,7 @@ func TestThereIsRoomWhereASessionIsPlaced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		most := rapid.Int64Range(1, 50).Draw(t, "most")
-		room := Room(r, candidates, ledger, most)
+		room := Slots(r, candidates, ledger, most)
 		if placed := Place(r, candidates, ledger).Placed; placed != (room > 0) || room > most || room < 0 {
 			t.Fatalf("placed: %v, room for %d of %d", placed, room, most)
 		}

@@ -9,14 +9,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Point is a place in a trace that spans can be children of: a span, by its IDs,
-// whether it is written yet or not. The zero Point is of no trace.
+// Point identifies a span, written or not, that other spans can be children of. The zero
+// Point is of no trace.
 type Point struct {
 	context trace.SpanContext
 }
 
-// WalkID derives the trace of one run of a session: the same wherever it is asked.
-func WalkID(session string, epoch, run int64) trace.TraceID {
+// LifecycleID returns the ID of the trace of one run of a session, which is the same in
+// every process.
+func LifecycleID(session string, epoch, run int64) trace.TraceID {
 	text := make([]byte, 0, 64)
 	text = append(text, "vdi-fleet/walk/"...)
 	text = append(text, session...)
@@ -26,10 +27,10 @@ func WalkID(session string, epoch, run int64) trace.TraceID {
 	return trace.TraceID(sum[:16])
 }
 
-// root of a trace.
+// root returns the root of a trace.
 func root(id trace.TraceID) Point { return at(id, "root") }
 
-// at is the span of a trace that a text names.
+// at returns the span of a trace with a name.
 func at(id trace.TraceID, name string) Point {
 	sum := sha256.Sum256(append(id[:], name...))
 	return Point{trace.NewSpanContext(trace.SpanContextConfig{
@@ -37,10 +38,10 @@ func at(id trace.TraceID, name string) Point {
 	})}
 }
 
-// Traced is whether spans at this point are written at all.
+// Traced reports whether spans at this point are written.
 func (p Point) Traced() bool { return p.context.IsValid() && p.context.IsSampled() }
 
-// Named is the span of the same trace that a text names: the same for the same text,
+// Named returns the span of the same trace with a name. It is the same for the same name,
 // so that one that is written again, after a restart, is the same span.
 func (p Point) Named(name string) Point {
 	if !p.Traced() {
@@ -52,8 +53,7 @@ func (p Point) Named(name string) Point {
 // traceParent is the header of W3C Trace Context.
 const traceParent = "traceparent"
 
-// String is the point as a W3C traceparent, 55 characters; empty where it is not
-// traced.
+// String returns the point as a W3C traceparent, 55 characters; empty if it is not traced.
 func (p Point) String() string {
 	if !p.Traced() {
 		return ""
@@ -63,8 +63,8 @@ func (p Point) String() string {
 	return carrier[traceParent]
 }
 
-// Parse reads a traceparent. What can't be read, or says that it is not sampled, is
-// the zero Point.
+// Parse parses a traceparent. It returns the zero Point for one that is malformed or not
+// sampled.
 func Parse(text string) Point {
 	if text == "" {
 		return Point{}

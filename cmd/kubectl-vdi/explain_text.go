@@ -10,9 +10,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// wordsOf is the hub's answer for people: what becomes of the sessions, then a
-// line for every member.
-func wordsOf(review *v1alpha1.PlacementReview) string {
+// reviewText returns a review's result as text: what becomes of the sessions, then a line
+// for every member.
+func reviewText(review *v1alpha1.PlacementReview) string {
 	var b strings.Builder
 	status := &review.Status
 	fmt.Fprintln(&b, headline(review))
@@ -34,14 +34,14 @@ func wordsOf(review *v1alpha1.PlacementReview) string {
 	for i := range status.Clusters {
 		fmt.Fprintln(table, strings.Join(row(&status.Clusters[i], many), "\t"))
 	}
-	table.Flush() //nolint:errcheck // a strings.Builder takes everything
+	table.Flush() //nolint:errcheck // a strings.Builder never fails
 	if status.OmittedClusters > 0 {
 		fmt.Fprintf(&b, "and %d more clusters\n", status.OmittedClusters)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// headline says what becomes of the sessions in one line.
+// headline returns what becomes of the sessions, in one line.
 func headline(review *v1alpha1.PlacementReview) string {
 	what := "A session like this"
 	if review.Spec.SessionName != "" {
@@ -66,7 +66,7 @@ func headline(review *v1alpha1.PlacementReview) string {
 	return out + "."
 }
 
-// row of a member.
+// row returns the row of a member.
 func row(c *v1alpha1.ClusterVerdict, many bool) []string {
 	rank, verdict, slots, why := "-", c.Filter, "-", c.Message
 	if c.Fits {
@@ -83,7 +83,7 @@ func row(c *v1alpha1.ClusterVerdict, many bool) []string {
 	return out
 }
 
-// scoresOf are the scores but the last, which is chance.
+// scoresOf returns the scores without the last, which is a hash.
 func scoresOf(c *v1alpha1.ClusterVerdict) string {
 	var out []string
 	for i, s := range c.Scores {
@@ -94,7 +94,7 @@ func scoresOf(c *v1alpha1.ClusterVerdict) string {
 	return strings.Join(out, ", ")
 }
 
-// ageOf a report, to the tenth of a second.
+// ageOf returns the age of a report, to the tenth of a second.
 func ageOf(d v1alpha1.Duration) string {
 	age, reported := d.Value()
 	if !reported {

@@ -11,7 +11,7 @@ import (
 
 // crowd are sessions that all ask at once, and again when they are told to.
 type crowd struct {
-	brake *Brake
+	limit *RateLimit
 	mass  bool
 	// target that each session would go to.
 	target func(i int) types.UID
@@ -21,7 +21,7 @@ type crowd struct {
 }
 
 func newCrowd(mass bool, targets int) *crowd {
-	return &crowd{brake: NewBrake(), mass: mass, passed: map[int]time.Time{}, target: func(i int) types.UID {
+	return &crowd{limit: NewRateLimit(), mass: mass, passed: map[int]time.Time{}, target: func(i int) types.UID {
 		return types.UID(fmt.Sprint("t", i%targets))
 	}}
 }
@@ -29,13 +29,13 @@ func newCrowd(mass bool, targets int) *crowd {
 func (c *crowd) try(i int, now time.Time) time.Duration {
 	c.asked++
 	session := types.UID(fmt.Sprint("s", i))
-	if wait := c.brake.Fleet(session, c.mass, now); wait > 0 {
+	if wait := c.limit.FleetWait(session, c.mass, now); wait > 0 {
 		return wait
 	}
-	if wait := c.brake.Target(session, c.target(i), c.mass, now); wait > 0 {
+	if wait := c.limit.TargetWait(session, c.target(i), c.mass, now); wait > 0 {
 		return wait
 	}
-	c.brake.Pass(session, c.target(i))
+	c.limit.Consume(session, c.target(i))
 	c.passed[i] = now
 	return 0
 }
@@ -91,7 +91,7 @@ func TestBrakeLetsAsManyThroughAsItSays(t *testing.T) {
 			if c.asked > 8*test.n {
 				t.Errorf("%d sessions asked %d times", test.n, c.asked)
 			}
-			if waiting := c.brake.Waiting(start.Add(time.Hour)); waiting != 0 {
+			if waiting := c.limit.WaitingSessions(start.Add(time.Hour)); waiting != 0 {
 				t.Errorf("%d wait", waiting)
 			}
 		})
@@ -103,14 +103,14 @@ func TestBrakeForgetsThoseWhoDoNotComeAgain(t *testing.T) {
 	for i := range 30 {
 		c.try(i, start)
 	}
-	if n := c.brake.Waiting(start); n != 20 {
+	if n := c.limit.WaitingSessions(start); n != 20 {
 		t.Errorf("%d of 20 wait", n)
 	}
-	c.brake.Leave("s29")
-	if n := c.brake.Waiting(start); n != 19 {
+	c.limit.Remove("s29")
+	if n := c.limit.WaitingSessions(start); n != 19 {
 		t.Errorf("%d of 19 wait", n)
 	}
-	if n := c.brake.Waiting(start.Add(time.Minute)); n != 0 {
+	if n := c.limit.WaitingSessions(start.Add(time.Minute)); n != 0 {
 		t.Errorf("%d wait", n)
 	}
 }
@@ -120,13 +120,13 @@ func TestMassFailure(t *testing.T) {
 		gone, of int
 		mass     bool
 	}{{0, 0, false}, {0, 3, false}, {1, 2, false}, {1, 3, false}, {11, 20, true}, {54, 100, false}, {2, 3, true}, {1, 1, true}} {
-		if got := Mass(test.gone, test.of); got != test.mass {
+		if got := IsMassFailure(test.gone, test.of); got != test.mass {
 			t.Errorf("%d of %d: %v", test.gone, test.of, got)
 		}
 	}
 }
 
-// moment at which some asked, and one that the brake let through, if it did.
+// moment at which some asked, and one that the limit let through, if it did.
 type asking struct {
 	at     time.Time
 	target types.UID

@@ -1,0 +1,144 @@
+package election
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
+)
+
+// marginShare is the part of the lock's duration, one fifth, that a leader does not use:
+// see Leadership.
+const marginShare = 5
+
+// Leadership reports whether this replica certainly leads.
+//
+// It depends on when the last successful renewal of the lock was sent, by this machine's clock.
+// Another replica takes the lock over when it has not observed a change for the lock's
+// duration, by its own clock, and counts from when it read the last renewal: later than the API
+// server stored it, which is later than this replica sent it. So for a whole duration from the
+// sending no other replica leads. The margin (3 s of 15 s) is for requests that are checked now
+// and arrive later, and for clocks that run at different rates; with it a leader ceases to be
+// certain just when the elector, which has its own deadline, stops.
+//
+// A machine that is paused by its hypervisor stops its boot clock too: the time that has passed
+// is that of the boot clock or of the wall clock less wallSkew, whichever is more. A wall clock
+// that is set forward by more than that ends the certainty until the next renewal.
+//
+// The remaining cases are a machine whose wall clock is not correct yet after a pause,
+// and a process that is stopped in the microseconds between the check and the write to
+// its socket. An update carries a resourceVersion that the next leader's write has made
+// obsolete, and agents refuse a lower term than they have seen.
+type Leadership struct {
+	now func() moment
+	// term is how long this replica leads; nil: it does not.
+	term atomic.Pointer[term]
+	// always is set if no leader is elected.
+	always bool
+}
+
+// wallSkew is by how much the wall clock may be set without ending a term.
+const wallSkew = time.Second
+
+// moment is a time on both clocks of a machine.
+type moment struct {
+	boot time.Duration
+	wall time.Time
+}
+
+// thisMoment reads both clocks, the wall clock without Go's monotonic reading.
+func thisMoment() moment { return moment{boot: boottime.Now(), wall: time.Now().Round(0)} }
+
+// term is the time for which the last renewal of the lock is valid.
+type term struct {
+	sent   moment
+	length time.Duration
+}
+
+// on reports whether it is not over.
+func (t *term) on(now moment) bool {
+	return max(now.boot-t.sent.boot, now.wall.Sub(t.sent.wall)-wallSkew) < t.length
+}
+
+// New returns the Leadership of a replica that does not lead yet.
+func New() *Leadership { return &Leadership{now: thisMoment} }
+
+// Always returns the Leadership of a program with one replica and no election.
+func Always() *Leadership { return &Leadership{now: thisMoment, always: true} }
+
+// Leading reports whether no other replica can be leading.
+func (l *Leadership) Leading() bool {
+	if l.always {
+		return true
+	}
+	t := l.term.Load()
+	return t != nil && t.on(l.now())
+}
+
+func (l *Leadership) held(sent moment, duration time.Duration) {
+	l.term.Store(&term{sent: sent, length: duration - duration/marginShare})
+}
+
+func (l *Leadership) lost() { l.term.Store(nil) }
+
+// Lock returns a lock that updates the Leadership.
+func (l *Leadership) Lock(inner resourcelock.Interface) resourcelock.Interface {
+	return &watchedLock{Interface: inner, leadership: l}
+}
+
+// watchedLock updates the Leadership with each request of the elector, its only caller,
+// which calls one method at a time.
+type watchedLock struct {
+	resourcelock.Interface
+	leadership *Leadership
+	// taken is set if the lock had another holder when it was last read.
+	taken bool
+}
+
+// Get reads the lock, and ends the Leadership if it has another holder.
+func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.taken = record.HolderIdentity != l.Identity()
+		if l.taken {
+			l.leadership.lost()
+		}
+	}
+	return record, raw, err
+}
+
+// Create takes a lock that does not exist yet.
+func (l *watchedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(record, func() error { return l.Interface.Create(ctx, record) })
+}
+
+// Update takes, keeps or releases the lock.
+func (l *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(record, func() error { return l.Interface.Update(ctx, record) })
+}
+
+func (l *watchedLock) write(record resourcelock.LeaderElectionRecord, write func() error) error {
+	if record.HolderIdentity != l.Identity() {
+		// Another replica may lead as soon as it is released.
+		l.leadership.lost()
+		if l.taken {
+			// An elector that resumes after its deadline releases the lock by its state
+			// from before the pause, though it has just read the record of another
+			// holder: with that record's version it would end the other's lead.
+			return ErrNotLeading
+		}
+		return write()
+	}
+	sent := l.leadership.now()
+	if err := write(); err != nil {
+		// A request without a response may not have been stored, so it does not extend
+		// the term.
+		return err
+	}
+	// The other replicas count by the record, which has whole seconds only.
+	l.leadership.held(sent, time.Duration(record.LeaseDurationSeconds)*time.Second)
+	return nil
+}
