@@ -22,7 +22,7 @@ func (c *counted) RoundTrip(*http.Request) (*http.Response, error) {
 	return c.answers(c.n)
 }
 
-func TestQuestionsThatNobodyAnswersAreAskedAgain(t *testing.T) {
+func TestReadsWithoutAnAnswerAreRetried(t *testing.T) {
 	ok := &http.Response{StatusCode: http.StatusOK}
 	strange := errors.New("x509: certificate signed by unknown authority")
 	silentTwice := func(n int) (*http.Response, error) {
@@ -56,7 +56,7 @@ func TestQuestionsThatNobodyAnswersAreAskedAgain(t *testing.T) {
 	}
 }
 
-func TestAQuestionEndsWithItsContext(t *testing.T) {
+func TestAReadEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := &counted{answers: func(n int) (*http.Response, error) {
 		if n == 3 {

@@ -21,7 +21,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
 
-func TestADeadLeaderIsReplacedWithinTheTimeThatTheFenceAllows(t *testing.T) {
+func TestACrashedLeaderIsReplacedWithinTheTimeThatTheLeaseAllows(t *testing.T) {
 	for _, factor := range []float64{0.01, 0.05, 0.15, 0.2, 0.3, 1, 1.5, 10} {
 		o := Options{TimeFactor: factor}
 		lease, retry := o.leaseDuration(), o.retryPeriod()

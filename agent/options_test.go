@@ -32,7 +32,7 @@ func parse(t *testing.T, args ...string) (Options, error) {
 	return o, o.Validate()
 }
 
-func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
+func TestFlagsDescribeTheMember(t *testing.T) {
 	labels := func(l map[string]string) metav1.LabelSelector { return metav1.LabelSelector{MatchLabels: l} }
 	base := func() session.Options {
 		return session.Options{
@@ -112,7 +112,7 @@ func TestAnAgentWithoutCertificateFilesJoinsByItself(t *testing.T) {
 	}
 }
 
-func TestFlagsThatCannotBeAreRefusedByName(t *testing.T) {
+func TestInvalidFlagsAreRefusedByName(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		want string

@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
 
-func TestALeaderGivesUpBeforeAnotherMayTakeOver(t *testing.T) {
+func TestALeaderStepsDownBeforeAnotherMayTakeOver(t *testing.T) {
 	for _, factor := range []float64{0.01, 0.05, 0.1, 0.2, 0.3, 1, 1.5, 10} {
 		o := Options{TimeFactor: factor}
 		lease := o.leaseDuration()

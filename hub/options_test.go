@@ -19,7 +19,7 @@ func parse(t *testing.T, args ...string) Options {
 	return o
 }
 
-func TestTheHubIssuesCertificatesUnlessItIsGivenThem(t *testing.T) {
+func TestTheHubIssuesCertificatesUnlessFilesAreConfigured(t *testing.T) {
 	for name, test := range map[string]struct {
 		args   []string
 		issues bool
@@ -82,7 +82,7 @@ func TestTimingsOfFailoverMustFitTogether(t *testing.T) {
 	}
 }
 
-func TestWhereSessionsMayLiveIsDecided(t *testing.T) {
+func TestSessionNamespacesAreConfigured(t *testing.T) {
 	for name, test := range map[string]struct {
 		o    SessionOptions
 		says []string

@@ -113,7 +113,7 @@ func TestANewLeaderSoonAfterARaiseAwaitsTheMembersToo(t *testing.T) {
 	l.Expect(l.restored).To(Equal(1), "its members have had their time")
 }
 
-func TestTermOfAHubThatElectsNobodyIsRaisedToo(t *testing.T) {
+func TestTermOfAHubWithoutElectionIsRaisedToo(t *testing.T) {
 	l := newLeaders(t, 0)
 	term := l.next(0)
 	term.options.LeaderElect = false
@@ -142,7 +142,7 @@ func (l *leaders) backup() (restore func()) {
 
 // Whoever was told a term after the backup must have one that the first leader
 // after its restore has not: link.Options.FirstTerm and above.
-func TestAnOrderAfterABackupMakesATermThatTheRestoredHubHasNotGiven(t *testing.T) {
+func TestAnOrderAfterABackupRaisesTheTermBeyondThatOfTheRestoredHub(t *testing.T) {
 	for changes := range int32(3) {
 		l := newLeaders(t, 2)
 		term := l.next(0)
@@ -186,7 +186,7 @@ func TestTheTermGrowsWithOrdersAloneAndIsStoredFirst(t *testing.T) {
 	l.Expect(l.next(1).get()).To(Equal(int64(5)))
 }
 
-func TestATermIsNotRaisedByWhoLeadsNoMore(t *testing.T) {
+func TestAFormerLeaderDoesNotRaiseTheTerm(t *testing.T) {
 	l := newLeaders(t, 2)
 	first := l.next(0)
 	l.Expect(first.grow(t.Context())).To(Succeed())
@@ -200,7 +200,7 @@ func TestATermIsNotRaisedByWhoLeadsNoMore(t *testing.T) {
 
 // Somebody restores the hub's etcd and lets the hub run meanwhile, against the
 // runbook.
-func TestALeaderWhoseTermIsPutBackEnds(t *testing.T) {
+func TestALeaderWhoseTermIsSetBackEnds(t *testing.T) {
 	l := newLeaders(t, 2)
 	term := l.next(0)
 	restore := l.backup()

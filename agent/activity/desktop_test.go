@@ -19,7 +19,7 @@ func watching(limit time.Duration) *desktop {
 
 var defaults = Options{}.withDefaults()
 
-func TestADesktopIsFirstAskedWhenItCouldBeIdleOrNearItsEnd(t *testing.T) {
+func TestADesktopIsFirstQueriedWhenItCouldBeIdleOrNearItsEnd(t *testing.T) {
 	for limit, want := range map[time.Duration]time.Duration{
 		0: 5 * time.Minute, 30 * time.Minute: 5 * time.Minute, 5 * time.Minute: 4 * time.Minute,
 	} {
@@ -29,7 +29,7 @@ func TestADesktopIsFirstAskedWhenItCouldBeIdleOrNearItsEnd(t *testing.T) {
 	}
 }
 
-func TestTheNextQuestionIsAsLateAsItMayBe(t *testing.T) {
+func TestTheNextQueryIsAsLateAsPossible(t *testing.T) {
 	const limit = 30 * time.Minute // its last five minutes are "soon"
 	for idle, want := range map[time.Duration]time.Duration{
 		0:                        5 * time.Minute,
@@ -53,7 +53,7 @@ func TestTheNextQuestionIsAsLateAsItMayBe(t *testing.T) {
 	}
 }
 
-func TestAnAnswerMattersWhenItChangesWhatIsToBeDone(t *testing.T) {
+func TestAnAnswerIsDeliveredWhenItChangesTheNextStep(t *testing.T) {
 	d := watching(30 * time.Minute)
 	at := noon.Add(time.Hour)
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestIdleCountsFromTheRunsBeginning(t *testing.T) {
 	}
 }
 
-func TestUnknownsNeverEndASessionAndAreSaidOnce(t *testing.T) {
+func TestAFailedQueryNeverEndsASessionAndIsReportedOnce(t *testing.T) {
 	d := watching(30 * time.Minute)
 	now, told := noon.Add(time.Hour), 0
 	d.answered(29*time.Minute, defaults, now)
@@ -156,7 +156,7 @@ func TestUnknownsNeverEndASessionAndAreSaidOnce(t *testing.T) {
 	}
 }
 
-func TestWhatWasHeardOfAnotherDesktopIsForgotten(t *testing.T) {
+func TestAnswersOfAPreviousDesktopAreForgotten(t *testing.T) {
 	for name, change := range map[string]func(*Target){
 		"another Pod":        func(t *Target) { t.URL = "http://192.0.2.2:80/idle" },
 		"another run":        func(t *Target) { t.Began = noon.Add(time.Hour) },
@@ -208,7 +208,7 @@ func TestADesktopEndsWhenAndOnlyWhenItWasIdleForItsLimit(t *testing.T) {
 	})
 }
 
-func TestAThousandDesktopsInUseCostLessThanFourQuestionsASecond(t *testing.T) {
+func TestAThousandDesktopsInUseCostLessThanFourQueriesASecond(t *testing.T) {
 	const hour = time.Hour
 	questions := 0
 	d := watching(30 * time.Minute)

@@ -114,7 +114,7 @@ func gauge(t *testing.T, name string) float64 {
 	return 0
 }
 
-func TestADesktopIsAskedOnlyWhenItMatters(t *testing.T) {
+func TestADesktopIsQueriedOnlyWhenItMatters(t *testing.T) {
 	r, g := newRoom(t, Options{}), NewWithT(t)
 	a := r.target("a")
 	g.Expect(r.Watch(a)).To(Equal(Result{}))
@@ -136,7 +136,7 @@ func TestADesktopIsAskedOnlyWhenItMatters(t *testing.T) {
 	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
-func TestADesktopThatRunsForLongIsAskedAtOnce(t *testing.T) {
+func TestADesktopThatHasRunForLongIsQueriedAtOnce(t *testing.T) {
 	r := newRoom(t, Options{})
 	r.body.Store(`{"idleSeconds": 1800}`)
 	a := r.target("a")
@@ -145,7 +145,7 @@ func TestADesktopThatRunsForLongIsAskedAtOnce(t *testing.T) {
 	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
-func TestTheAskerWakesByItself(t *testing.T) {
+func TestTheProberRunsWithoutEvents(t *testing.T) {
 	r := newRoom(t, Options{Clock: clock.RealClock{}})
 	a := r.target("a")
 	a.Limit, a.Began = time.Second, time.Now()
@@ -155,7 +155,7 @@ func TestTheAskerWakesByItself(t *testing.T) {
 	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
-func TestADesktopThatIsForgottenIsNotAsked(t *testing.T) {
+func TestAForgottenDesktopIsNotQueried(t *testing.T) {
 	r, g := newRoom(t, Options{}), NewWithT(t)
 	before := gauge(t, "vdi_agent_activity_watched")
 	a := r.target("a")
@@ -169,7 +169,7 @@ func TestADesktopThatIsForgottenIsNotAsked(t *testing.T) {
 	g.Consistently(r.asked.Load, "100ms").Should(BeZero())
 }
 
-func TestADesktopThatDoesNotTellIsCountedUntilItDoes(t *testing.T) {
+func TestADesktopThatDoesNotAnswerIsCountedUntilItDoes(t *testing.T) {
 	r, g := newRoom(t, Options{}), NewWithT(t)
 	before := gauge(t, "vdi_agent_activity_unknown")
 	r.body.Store(`busy`)
@@ -188,7 +188,7 @@ func TestADesktopThatDoesNotTellIsCountedUntilItDoes(t *testing.T) {
 	g.Expect(gauge(t, "vdi_agent_activity_unknown")).To(Equal(before))
 }
 
-func TestSlowDesktopsKeepNoOtherWaitingForLong(t *testing.T) {
+func TestSlowDesktopsDoNotDelayOthersForLong(t *testing.T) {
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }))
 	defer slow.Close()
 	r, questions := newRoom(t, Options{Concurrent: 4, Timeout: 50 * time.Millisecond}), &questions{}
@@ -221,7 +221,7 @@ func (q *questions) RoundTrip(request *http.Request) (*http.Response, error) {
 	return q.next.RoundTrip(request)
 }
 
-func TestAnswersThatNobodyTakesDoNotPileUp(t *testing.T) {
+func TestUnreadAnswersDoNotPileUp(t *testing.T) {
 	r, g := newRoom(t, Options{Concurrent: 2}), NewWithT(t)
 	for i := range 10 {
 		a := r.target(fmt.Sprint(i))
@@ -236,7 +236,7 @@ func TestAnswersThatNobodyTakesDoNotPileUp(t *testing.T) {
 	g.Expect(r.asked.Load()).To(BeEquivalentTo(10))
 }
 
-func TestAnAnswerOfAnEarlierRunIsNotTaken(t *testing.T) {
+func TestAnAnswerOfAnEarlierRunIsIgnored(t *testing.T) {
 	g := NewWithT(t)
 	asked, answer := make(chan struct{}, 10), make(chan string)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

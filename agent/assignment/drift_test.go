@@ -23,7 +23,7 @@ func (b *bench) edit(uid string, change func(*v1alpha1.SessionAssignment)) (befo
 
 func (b *bench) reported(uid string) string { return report(b.get(uid)).GetSpecHash() }
 
-func TestSpecEditedByHandIsReportedAndRestored(t *testing.T) {
+func TestSpecDriftIsReportedAndRepaired(t *testing.T) {
 	b := newBench(t)
 	wanted := assignment("u1", 1, "ada")
 	hash := convert.SpecHash(&wanted.Spec)
@@ -50,7 +50,7 @@ func TestSpecEditedByHandIsReportedAndRestored(t *testing.T) {
 	}
 }
 
-func TestSpecEditedAndEditedBackIsSettledByOneOrder(t *testing.T) {
+func TestSpecDriftThatIsRevertedIsSettledByOneOrder(t *testing.T) {
 	b := newBench(t)
 	wanted := assignment("u1", 1, "ada")
 	b.Put(order(wanted))
@@ -64,7 +64,7 @@ func TestSpecEditedAndEditedBackIsSettledByOneOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoEditIsNotReportedAsOne(t *testing.T) {
+func TestOrdersAreNotReportedAsDrift(t *testing.T) {
 	for name, prepare := range map[string]func(*bench) *v1alpha1.SessionAssignment{
 		"a revision by the hub": func(b *bench) *v1alpha1.SessionAssignment {
 			b.Put(order(assignment("u1", 1, "bob")))

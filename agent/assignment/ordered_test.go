@@ -7,7 +7,7 @@ import (
 
 // What a desktop's gate goes by: only what this very process was told to run, and
 // nobody had stored before it, can't run elsewhere by now.
-func TestAProcessKnowsWhatItWasTheFirstToStore(t *testing.T) {
+func TestAProcessKnowsTheOrdersThatItStored(t *testing.T) {
 	b := newBench(t)
 	knows := func(when string, want bool) {
 		t.Helper()
@@ -48,7 +48,7 @@ func TestAProcessKnowsWhatItWasTheFirstToStore(t *testing.T) {
 }
 
 // An order whose answer was lost may have been stored by an earlier process.
-func TestAnOrderThatWasStoredAlreadyIsNobodysOwn(t *testing.T) {
+func TestAnOrderThatWasStoredBeforeIsNotOfThisProcess(t *testing.T) {
 	b := newBench(t)
 	there := assignment("u1", 1, "ada")
 	if err := b.live.Create(t.Context(), there); err != nil {

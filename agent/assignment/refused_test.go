@@ -37,7 +37,7 @@ var forbidden = apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("
 // An API server that ends in the middle of a write may have done it, and one that
 // has just begun forbids everything for a moment. "Refused" would have the hub
 // place the session elsewhere while it runs here.
-func TestWhatIsStoredIsNotRefused(t *testing.T) {
+func TestAStoredOrderIsNotRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before  *v1alpha1.SessionAssignment
 		prepare func(*bench)
@@ -63,7 +63,7 @@ func TestWhatIsStoredIsNotRefused(t *testing.T) {
 	}
 }
 
-func TestNothingIsRefusedWhileNobodyCanTellWhatIsStored(t *testing.T) {
+func TestNothingIsRefusedWhileStoredOrdersAreUnknown(t *testing.T) {
 	b := newBench(t)
 	b.Live = silent{b.live}
 	b.fail = forbidden

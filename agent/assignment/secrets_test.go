@@ -62,7 +62,7 @@ func (b *bench) change(name string, change func(*corev1.Secret)) {
 	}
 }
 
-func TestSecretsAreThereBeforeStoredIsSaid(t *testing.T) {
+func TestSecretsExistBeforeAnOrderIsReportedStored(t *testing.T) {
 	b := newBench(t)
 	b.refuse = func(kind string) error {
 		if kind == "Secret" {
@@ -100,7 +100,7 @@ func TestSecretsAreThereBeforeStoredIsSaid(t *testing.T) {
 	}
 }
 
-func TestSecretsOfTheSameOrderAreMendedAndNotWrittenTwice(t *testing.T) {
+func TestSecretsOfTheSameOrderAreRepairedAndNotWrittenTwice(t *testing.T) {
 	for name, harm := range map[string]func(*bench){
 		"edited":               func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Data["password"] = []byte("mine") }) },
 		"edited with its hash": func(b *bench) { b.change("access", editWithHash) },
@@ -169,7 +169,7 @@ func TestSecretsFollowTheOrder(t *testing.T) {
 	}
 }
 
-func TestSecretOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestSecretOfAnotherOwnerIsNotChanged(t *testing.T) {
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "access"}, Data: map[string][]byte{"k": []byte("theirs")}}
 	b := newBench(t, theirs)
 	b.Put(order(withSecret(withAccess("v1", password), "pull", "p1", "token")))
@@ -232,7 +232,7 @@ func TestSecretOfAnAssignmentThatIsGoneIsReplaced(t *testing.T) {
 	}
 }
 
-func TestSecretThatIsRefusedForGoodBlocksNobody(t *testing.T) {
+func TestPermanentlyRefusedSecretBlocksNoOtherOrder(t *testing.T) {
 	b := newBench(t)
 	b.refuse = func(kind string) error {
 		if kind == "Secret" {

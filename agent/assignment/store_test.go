@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-func TestStoresAnAssignmentWithAllThatMarksIt(t *testing.T) {
+func TestStoresAnAssignmentWithItsLabelsAndFinalizer(t *testing.T) {
 	b := newBench(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
@@ -89,7 +89,7 @@ func TestAProofIsStoredOnceAndReported(t *testing.T) {
 	}
 }
 
-func TestRefusesForGood(t *testing.T) {
+func TestRefusesPermanently(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fail    error
 		prepare func(*bench)
@@ -198,7 +198,7 @@ func inNamespace(ns string) *v1alpha1.SessionAssignment {
 	return a
 }
 
-func TestRefusesWhatItCannotRead(t *testing.T) {
+func TestRefusesUnreadableOrders(t *testing.T) {
 	b := newBench(t)
 	o := order(assignment("u1", 1, "ada"))
 	o.GetAssign().Desktop.Resources = map[string]string{"cpu": "many"}
@@ -206,7 +206,7 @@ func TestRefusesWhatItCannotRead(t *testing.T) {
 	b.expect("REFUSED e1 Invalid")
 }
 
-func TestKeepsTryingWhileTheAPIServerIsAway(t *testing.T) {
+func TestRetriesWhileTheAPIServerIsUnavailable(t *testing.T) {
 	b := newBench(t)
 	b.fail = apierrors.NewServiceUnavailable("away")
 	b.Put(order(assignment("u1", 1, "ada")))
@@ -306,7 +306,7 @@ func TestTheNextEpochWaitsUntilTheLastIsGone(t *testing.T) {
 	}
 }
 
-func TestAnAssignmentDeletedByHandIsStoppedUnasked(t *testing.T) {
+func TestAnAssignmentDeletedByHandIsStoppedWithoutAnOrder(t *testing.T) {
 	b := newBench(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")

@@ -82,7 +82,7 @@ func TestStoredIsCountedBeforeTheCacheHasIt(t *testing.T) {
 	}
 }
 
-func TestDeletionOfTheFormerAssignmentDoesNotTouchTheNext(t *testing.T) {
+func TestDeletionOfAnAssignmentDoesNotAffectItsSuccessor(t *testing.T) {
 	w := watching(cacheHolding{})
 	h := w.assignmentHandler()
 	h.OnAdd(stored("former", 1, v1alpha1.ModeRunning), true)

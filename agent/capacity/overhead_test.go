@@ -11,7 +11,7 @@ func sandboxed(m *Model) {
 	m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.RuntimeClass = "gvisor" })})
 }
 
-func TestSlotsHaveRoomForTheOverheadOfTheRuntimeClass(t *testing.T) {
+func TestSlotsIncludeTheOverheadOfTheRuntimeClass(t *testing.T) {
 	got := judged(t, scene(nodes(machine("a", 4000, 64)), sandboxed))
 	if got.Slots != 2 || got.Overhead["cpu"] != 500 {
 		t.Errorf("%d slots with overhead %v, want 2 of 1.5 cpu on 4", got.Slots, got.Overhead)
@@ -25,7 +25,7 @@ func TestSlotsHaveRoomForTheOverheadOfTheRuntimeClass(t *testing.T) {
 	}
 }
 
-func TestRefusesWhatHasNoRoomForItsOverhead(t *testing.T) {
+func TestRefusesASessionWhoseOverheadDoesNotFit(t *testing.T) {
 	m := scene(nodes(machine("a", 1000, 64)), sandboxed)
 	a := assigned("s", room(1000, 2))
 	if why := m.Lacks(a); why != "" {

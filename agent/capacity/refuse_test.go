@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func TestWhatIsRefusedForLackOfRoom(t *testing.T) {
+func TestRefusalsForLackOfCapacity(t *testing.T) {
 	asked := func(cpu, memory int64, change ...func(*Assignment)) Assignment {
 		a := assigned("new", room(cpu, memory))
 		for _, f := range change {

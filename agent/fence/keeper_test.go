@@ -136,7 +136,7 @@ func guardedOne(name string, change ...func(*v1alpha1.SessionAssignment)) *v1alp
 	return a
 }
 
-func TestNothingIsWrittenWhileNobodyIsFenced(t *testing.T) {
+func TestNothingIsWrittenWithoutFenceSessions(t *testing.T) {
 	m := newMember(t, guardedOne("web", func(a *v1alpha1.SessionAssignment) {
 		a.Spec.FailoverMode, a.Status.Guarded = v1alpha1.FailoverRestart, false
 	}))
@@ -156,7 +156,7 @@ func TestNothingIsWrittenWhileNobodyIsFenced(t *testing.T) {
 	}
 }
 
-func TestALapseMarksThoseWhomItConcerns(t *testing.T) {
+func TestALapseMarksTheAffectedAssignments(t *testing.T) {
 	m := newMember(t,
 		guardedOne("one"), guardedOne("two", func(a *v1alpha1.SessionAssignment) { a.Spec.Lapse, a.Status.Lapse = 6, 6 }),
 		guardedOne("unguarded", func(a *v1alpha1.SessionAssignment) { a.Status.Guarded = false }),
@@ -307,7 +307,7 @@ func TestAnAnswerThatIsLostIsNotAnothersRecord(t *testing.T) {
 	m.lapse("one", 2)
 }
 
-func TestAMachineThatBootsGoesOnByTheWallsClock(t *testing.T) {
+func TestALeaseOutlivesARebootByTheWallClock(t *testing.T) {
 	m := newMember(t, guardedOne("one"))
 	m.renew()
 	m.wait(time.Minute)

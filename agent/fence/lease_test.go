@@ -49,7 +49,7 @@ func TestALeaseCountsFromWhenItsRenewalWasSent(t *testing.T) {
 	}
 }
 
-func TestALeaseThatWasOverCountsAgainOnceTheLapseIsDealtWith(t *testing.T) {
+func TestALeaseThatLapsedCountsAgainOnceTheLapseIsHandled(t *testing.T) {
 	l := fresh(grantedAt(0))
 	l.granted(grantedAt(181), at(182)) // Nobody has looked at the clock meanwhile.
 	if !l.lapsed() || l.left(at(182)) != 0 || !l.renewed(at(182)) {

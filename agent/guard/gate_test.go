@@ -146,7 +146,7 @@ func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 }
 
 // What the member's API server has lost of a question is asked again.
-func TestAQuestionThatIsLostIsAskedAgain(t *testing.T) {
+func TestALostRequestOfAGateIsSentAgain(t *testing.T) {
 	a := newAgent(t, held())
 	a.knock(mine)
 	s := a.stored()
@@ -264,7 +264,7 @@ func TestAGateThatIsEndedDoesNotOpen(t *testing.T) {
 	}
 }
 
-func TestNobodyElseOpensAGate(t *testing.T) {
+func TestOnlyTheAgentOpensAGate(t *testing.T) {
 	a := newAgent(t, held(), assignment(func(a *api.SessionAssignment) { a.Name, a.UID = "mine", "mine" }))
 	a.lease(time.Hour)
 	heard := func(w http.ResponseWriter, q question) {

@@ -220,7 +220,7 @@ func (g *guarded) until(want int) string {
 	}
 }
 
-func TestADesktopGoesOnWhileItsAgentSaysSo(t *testing.T) {
+func TestADesktopRunsWhileItsAgentGrantsTheLease(t *testing.T) {
 	a := newAgent(t, assignment())
 	g := a.guard()
 	g.until(http.StatusServiceUnavailable)
@@ -234,7 +234,7 @@ func TestADesktopGoesOnWhileItsAgentSaysSo(t *testing.T) {
 	}
 }
 
-func TestADesktopWhoseAgentDiedEndsWithTheLease(t *testing.T) {
+func TestADesktopWhoseAgentCrashedEndsWithTheLease(t *testing.T) {
 	a := newAgent(t, assignment())
 	g := a.guard()
 	a.lease(2 * time.Second)
@@ -327,7 +327,7 @@ func liar(t *testing.T, lie func(w http.ResponseWriter, r *http.Request)) string
 	return server.URL
 }
 
-func TestNobodyElseCanAnswerForTheAgent(t *testing.T) {
+func TestOnlyTheAgentCanAnswerAGuard(t *testing.T) {
 	a := newAgent(t, assignment(), assignment(func(a *api.SessionAssignment) { a.Name, a.UID = "mine", "mine" }))
 	a.lease(time.Hour)
 	_, own, _ := ed25519.GenerateKey(nil)
@@ -377,7 +377,7 @@ func TestNobodyElseCanAnswerForTheAgent(t *testing.T) {
 	}
 }
 
-func TestAGuardAsksAnotherReplica(t *testing.T) {
+func TestAGuardQueriesAnotherReplica(t *testing.T) {
 	a := newAgent(t, assignment())
 	a.lease(time.Hour)
 	var calls int

@@ -33,7 +33,7 @@ func TestADesktopWaitsForItsLeaseAndEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsOverWhenItComesIsNone(t *testing.T) {
+func TestAnAnswerThatArrivesAfterItsLeaseDoesNotCount(t *testing.T) {
 	m := NewMachine(limits)
 	m.Granted(0, 10*second, 10*second)
 	m.Granted(50*second, 100*second, 40*second) // Of the future.

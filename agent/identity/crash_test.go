@@ -62,7 +62,7 @@ func alive(m *member) {
 	m.hub.set(func() { m.hub.fault = func(string, bool) error { return nil } })
 }
 
-func TestAProcessMayDieAtEachStep(t *testing.T) {
+func TestAProcessMayCrashAtEachStep(t *testing.T) {
 	n := 1
 	for ; ; n++ {
 		g := NewWithT(t)

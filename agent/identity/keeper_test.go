@@ -188,7 +188,7 @@ func TestAPinnedCAMustHaveSignedTheHubsCertificate(t *testing.T) {
 		"the leaf is no CA")
 }
 
-func TestALostAnswerIsAskedForAgainWithTheSameKey(t *testing.T) {
+func TestALostAnswerIsRequestedAgainWithTheSameKey(t *testing.T) {
 	for _, call := range []string{"Enroll", "Rotate"} {
 		t.Run(call, func(t *testing.T) {
 			g := NewWithT(t)
@@ -256,7 +256,7 @@ func TestTheOldCertificateIsKeptUntilTheNewOneWasUsed(t *testing.T) {
 	g.Expect(k.state.next).To(BeNil())
 }
 
-func TestARefusedAgentSaysWhatToDoAndTakesUpANewToken(t *testing.T) {
+func TestARefusedAgentReportsTheRemedyAndUsesANewToken(t *testing.T) {
 	g := NewWithT(t)
 	m := newMember(t, startHub(t))
 	k := m.start()

@@ -50,7 +50,7 @@ func TestPausesGrowAndStayFractionsOfTheLifetime(t *testing.T) {
 	g.Expect(pause(30, 24*time.Second, 0)).To(BeNumerically("~", 240*time.Millisecond, time.Millisecond))
 }
 
-func TestARotationIsDueByElapsedTimeWhateverTheWallClockSays(t *testing.T) {
+func TestARotationIsDueByElapsedTimeWhateverTheWallClockShows(t *testing.T) {
 	g := NewWithT(t)
 	m := newMember(t, startHub(t))
 	k := m.start()
@@ -69,7 +69,7 @@ func TestARotationIsDueByElapsedTimeWhateverTheWallClockSays(t *testing.T) {
 	g.Expect(k.state.next).NotTo(BeNil())
 }
 
-func TestANewProcessThatCannotBelieveItsClockRotatesAtOnce(t *testing.T) {
+func TestANewProcessRotatesACertificateFromTheFutureAtOnce(t *testing.T) {
 	g := NewWithT(t)
 	m := newMember(t, startHub(t))
 	k := m.start()

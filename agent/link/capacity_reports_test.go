@@ -20,7 +20,7 @@ func report(sequence uint64, templates ...*fleetv1.TemplateCapacity) *fleetv1.Ca
 	return &fleetv1.CapacityReport{Sequence: sequence, Nodes: 3, AdmittedNamespaces: []string{"desks"}, Templates: templates}
 }
 
-func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
+func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	newest := report(1, slots("a", 1), slots("b", 1))
 	r := capacityReports{changes: true}
@@ -72,7 +72,7 @@ func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
 	sends(newest) // an older hub takes whole ones alone
 }
 
-func TestAQuietStreamTellsItsRoomByItself(t *testing.T) {
+func TestAnIdleStreamStillReportsItsCapacity(t *testing.T) {
 	m := preparing(greeted())
 	m.Begin(nil, 1)
 	m.Next(time.Time{}, sources(1))
@@ -102,7 +102,7 @@ func TestAQuietStreamTellsItsRoomByItself(t *testing.T) {
 }
 
 // Whatever changes between two reports, the hub ends up with the second.
-func TestChangesLaidOverTheReportBeforeAreTheReport(t *testing.T) {
+func TestChangesAppliedToTheEarlierReportGiveTheNewReport(t *testing.T) {
 	before := report(7, slots("a", 1), slots("b", 2), slots("c", 3))
 	for _, now := range []*fleetv1.CapacityReport{
 		report(8, slots("a", 1), slots("b", 2), slots("c", 3)),

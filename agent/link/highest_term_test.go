@@ -37,7 +37,7 @@ func (s *stored) all() []HubTerm {
 	return append([]HubTerm(nil), s.terms...)
 }
 
-func TestATermThatARenewalBringsIsSaidAtOnceAndStored(t *testing.T) {
+func TestATermInARenewalIsReportedAtOnceAndStored(t *testing.T) {
 	g := NewWithT(t)
 	kept := &stored{away: true}
 	s := &stream{

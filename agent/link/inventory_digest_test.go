@@ -58,7 +58,7 @@ func TestWhatIsReportedDuringAListingIsInItsPages(t *testing.T) {
 	}
 }
 
-func TestAnEndIsToldOfWhatTheHubWasTold(t *testing.T) {
+func TestTheEndOfAReportedAssignmentIsReported(t *testing.T) {
 	held := map[Ref]bool{{UID: "a"}: true}
 	s := sources(1)
 	render := s.Render

@@ -33,7 +33,7 @@ func (r *renewer) Sending() func(time.Duration) {
 	return func(length time.Duration) { r.granted = length }
 }
 
-func TestALeaseIsToldOfRenewalsThatWereAccepted(t *testing.T) {
+func TestALeaseIsExtendedByAcceptedRenewalsOnly(t *testing.T) {
 	lease := durationpb.New(3 * time.Minute)
 	for name, tc := range map[string]struct {
 		response *fleetv1.RenewLeaseResponse

@@ -22,7 +22,7 @@ func reportFor(ref Ref, hash string) *fleetv1.AssignmentReport {
 	return &fleetv1.AssignmentReport{SessionUid: string(ref.UID), Namespace: ref.Namespace, Name: ref.Name, Epoch: 1, SpecHash: hash}
 }
 
-func TestASummaryIsThatOfWhatIsHeldNow(t *testing.T) {
+func TestADigestIsOfTheCurrentInventory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Summary
 		held := map[string]int{}
@@ -74,7 +74,7 @@ func without(listed []Held, name string) (rest []Held) {
 
 // A status that no batch holds is told to be so, and its batch is one that may
 // be sent.
-func TestAReportThatNoBatchHoldsIsLeftOutWithAReason(t *testing.T) {
+func TestAReportThatFitsNoBatchIsOmittedWithAReason(t *testing.T) {
 	huge := strings.Repeat("x", maxBatchBytes)
 	r := NewReporter(0)
 	for _, name := range []string{"a", "b"} {

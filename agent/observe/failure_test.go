@@ -51,7 +51,7 @@ func silent(d time.Duration) func(*corev1.Pod) {
 	}
 }
 
-func TestGivesUp(t *testing.T) {
+func TestFailsPermanently(t *testing.T) {
 	const long, short = 5 * time.Minute, 5*time.Minute - time.Second
 	exit3 := corev1.ContainerStateTerminated{ExitCode: 3}
 	oomed := corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
@@ -125,7 +125,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-func TestWhatPassedBeforeTheTroubleDoesNotCount(t *testing.T) {
+func TestTimeBeforeTheFailureDoesNotCount(t *testing.T) {
 	pulls := wait("ErrImagePull", "")
 	sandboxed := with(corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Minute)})
 	late := pod(func(p *corev1.Pod) { p.CreationTimestamp = ago(time.Hour) }, bound(time.Minute), pulls)
@@ -153,7 +153,7 @@ func TestASlowDesktopHasItsTime(t *testing.T) {
 	}
 }
 
-func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
+func TestAFailureNamesTheRemedyHoweverLongTheMessageIs(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
 	for name, f := range map[string]Found{
 		"image":     {Pod: pod(made(time.Hour), wait("ErrImagePull", long))},
@@ -179,7 +179,7 @@ func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
 	}
 }
 
-func TestAFailureIsSaidUntilTheAttemptIsRaised(t *testing.T) {
+func TestAFailureIsReportedUntilTheAttemptIsRaised(t *testing.T) {
 	a, f := assignment(), Found{Home: pvc(), Pod: pod(made(time.Hour), wait("InvalidImageName", ""))}
 	a.Status = Status(a, f, noon)
 	failure, _ := FailureOf(a, f, a.Status, 0, tried, noon)
@@ -209,7 +209,7 @@ func TestAFailureIsSaidUntilTheAttemptIsRaised(t *testing.T) {
 	}
 }
 
-func TestEveryRuleHasARemedyAndIsTrouble(t *testing.T) {
+func TestEveryFailureRuleHasARemedyAndAReason(t *testing.T) {
 	for reason, r := range rules {
 		if r.remedy == "" || strings.HasSuffix(r.remedy, ".") || len(r.remedy) > maxMessage-maxCause {
 			t.Errorf("%s: remedy %q", reason, r.remedy)

@@ -11,7 +11,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func TestADesktopBehindAGateSaysWhatItWaitsFor(t *testing.T) {
+func TestADesktopBehindAGateReportsWhatItWaitsFor(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	passed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 	killed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}

@@ -45,7 +45,7 @@ func TestTimeIsThatOfAllRuns(t *testing.T) {
 	check("in the second run", 25*time.Hour, 3*time.Hour)
 }
 
-func TestTheHubsReckoningCountsBetweenRunsOnly(t *testing.T) {
+func TestTheHubsAccountCountsBetweenRunsOnly(t *testing.T) {
 	a := timed("8h", "")
 	u := observe.Recall(a, after(0)).Begin(a, 0, after(0))
 	a.Spec.TimeUsed = "2h"
@@ -105,7 +105,7 @@ func TestWhatExpiredStaysSoUntilItsTimeoutIsRaised(t *testing.T) {
 	}
 }
 
-func TestAnExpiryThatNobodySawCountsInFull(t *testing.T) {
+func TestAnUnobservedExpiryCountsInFull(t *testing.T) {
 	a := timed("1h", "")
 	u := observe.Recall(a, after(0)).Begin(a, 0, after(0)).End(a, after(3*time.Hour))
 	if got := u.Elapsed(a, after(3*time.Hour)); got != 3*time.Hour {
@@ -140,7 +140,7 @@ func TestWhatIsStoredStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestTheSameTimeInOtherWordsIsNotWritten(t *testing.T) {
+func TestTheSameTimeInAnotherNotationIsNotWritten(t *testing.T) {
 	a := timed("8h", "")
 	a.Status.TimeUsed = "90m"
 	s := *a.Status.DeepCopy()
@@ -176,7 +176,7 @@ func TestABeginningInTheFutureIsNow(t *testing.T) {
 	}
 }
 
-func TestARunThatNobodySawBeginCountsFromThere(t *testing.T) {
+func TestAnUnobservedStartCountsFromItsObservation(t *testing.T) {
 	a := timed("8h", "")
 	u := observe.Recall(a, after(0)).Begin(a, time.Hour, after(0))
 	if got := u.Run(after(time.Minute)); got != 61*time.Minute {

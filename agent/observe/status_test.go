@@ -62,7 +62,7 @@ func TestStartTimeIsTheFirst(t *testing.T) {
 	}
 }
 
-func TestMessageTellsTheTroubleFirst(t *testing.T) {
+func TestMessageBeginsWithTheFailure(t *testing.T) {
 	cases := map[string]struct {
 		f    Found
 		want string
@@ -97,7 +97,7 @@ func TestStopping(t *testing.T) {
 	}
 }
 
-func TestStoppingSaysWhatIsLeft(t *testing.T) {
+func TestStoppingReportsWhatIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		f       Found
 		left    []string

@@ -33,7 +33,7 @@ func TestAGateChangesNothingOfItsDesktop(t *testing.T) {
 }
 
 // A namespace that has a quota asks for requests and limits of each container.
-func TestAGateHasWhatAQuotaAsksFor(t *testing.T) {
+func TestAGateHasTheResourcesThatAQuotaRequires(t *testing.T) {
 	a := assignment(gpu, held)
 	r := Gate(GatedPod(a, testGuard)).Resources
 	if d := cmp.Diff(r.Requests, r.Limits); d != "" {
@@ -50,7 +50,7 @@ func TestAGateHasWhatAQuotaAsksFor(t *testing.T) {
 	}
 }
 
-func TestAGateAsksAboutItsAssignmentAlone(t *testing.T) {
+func TestAGateRequestsItsOwnAssignmentOnly(t *testing.T) {
 	a := assignment(held)
 	got := Gate(GatedPod(a, testGuard)).Args
 	want := []string{"gate", "--lease-url=" + testGuard.LeaseURL, "--key=AAAA", "--namespace=team", "--name=web-0123456789", "--uid=assignment-uid", "--time-factor=1"}

@@ -21,7 +21,7 @@ func fenced(a *api.SessionAssignment) {
 	a.Spec.Desktop.Home = api.AssignedHome{}
 }
 
-func TestAGuardTakesNoMoreThanWasPlaced(t *testing.T) {
+func TestAGuardRequestsNoMoreThanWasPlaced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := assignment(fenced, func(a *api.SessionAssignment) {
 			r := corev1.ResourceList{}
@@ -54,7 +54,7 @@ func TestAGuardTakesNoMoreThanWasPlaced(t *testing.T) {
 	})
 }
 
-func TestTheKubeletAsksTheGuardAlone(t *testing.T) {
+func TestTheKubeletProbesTheGuardOnly(t *testing.T) {
 	pod := GuardedPod(assignment(fenced), testGuard)
 	desktop := pod.Spec.Containers[0]
 	if desktop.StartupProbe != nil {
@@ -71,7 +71,7 @@ func TestTheKubeletAsksTheGuardAlone(t *testing.T) {
 	}
 }
 
-func TestAGuardReachesItsAgentForAsLongAsItLives(t *testing.T) {
+func TestAGuardReachesItsAgentAsLongAsItRuns(t *testing.T) {
 	n := Network{AgentNamespace: "agents", LeasePort: 8082}
 	rules := func(change ...func(*api.SessionAssignment)) int {
 		return len(NetworkPolicy(assignment(change...), n).Spec.Egress)
@@ -89,7 +89,7 @@ func TestAGuardReachesItsAgentForAsLongAsItLives(t *testing.T) {
 	}
 }
 
-func TestAGuardLeavesTheDesktopItsPort(t *testing.T) {
+func TestAGuardDoesNotTakeTheDesktopsPort(t *testing.T) {
 	for _, port := range []int32{testGuard.Port, 65535} {
 		g := testGuard
 		g.Port = port
@@ -104,7 +104,7 @@ func TestAGuardLeavesTheDesktopItsPort(t *testing.T) {
 	}
 }
 
-func TestTheFactorScalesWhatTheLeaseReckonsWith(t *testing.T) {
+func TestTheFactorScalesTheTimingsOfTheLease(t *testing.T) {
 	for factor, want := range map[float64][2]int64{1: {5, 30}, 0.1: {1, 3}, 0.01: {1, 1}, 3: {15, 30}} {
 		g := testGuard
 		g.TimeFactor = factor

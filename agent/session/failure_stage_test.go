@@ -106,7 +106,7 @@ func (tr trouble) persist(s *stage, d time.Duration) {
 
 var podKind = schema.GroupKind{Kind: "Pod"}
 
-func TestGivesUpWhereGoingOnWouldNotHelp(t *testing.T) {
+func TestFailsPermanentlyWhereARetryCannotHelp(t *testing.T) {
 	cases := map[string]struct {
 		trouble
 		reason string
@@ -191,7 +191,7 @@ func expectRetry(s *stage) {
 	}
 }
 
-func TestNeverGivesUpWhatMayPass(t *testing.T) {
+func TestTransientErrorsNeverFailPermanently(t *testing.T) {
 	quota := apierrors.NewForbidden(pod, "x", errors.New("exceeded quota: team, requested: pods=1"))
 	cases := map[string]struct {
 		trouble
@@ -217,7 +217,7 @@ func TestNeverGivesUpWhatMayPass(t *testing.T) {
 	}
 }
 
-func TestQuotaIsTriedAgainUntilThereIsRoom(t *testing.T) {
+func TestQuotaIsRetriedUntilThereIsCapacity(t *testing.T) {
 	s := newStage(t, desktop())
 	tr := trouble{refuse: apierrors.NewForbidden(pod, "x", errors.New("exceeded quota: team"))}
 	tr.on(s)
@@ -232,7 +232,7 @@ func TestQuotaIsTriedAgainUntilThereIsRoom(t *testing.T) {
 	}
 }
 
-func TestALostNodeIsSaidAndNotForced(t *testing.T) {
+func TestALostNodeIsReportedAndNothingIsForced(t *testing.T) {
 	s := newStage(t, desktop())
 	s.pass()
 	s.bind()
@@ -278,7 +278,7 @@ func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {
 	}
 }
 
-func TestWhatIsInvalidIsTriedOnce(t *testing.T) {
+func TestAnInvalidChildIsTriedOnce(t *testing.T) {
 	s := newStage(t, desktop(perSession))
 	tries := 0
 	s.refuse = func(write string) error {
@@ -298,7 +298,7 @@ func TestWhatIsInvalidIsTriedOnce(t *testing.T) {
 
 // What the API server does not let the agent remove shows on the session, with the remedy,
 // and is tried again.
-func TestADeniedRemovalIsSaidAndTriedAgain(t *testing.T) {
+func TestADeniedRemovalIsReportedAndRetried(t *testing.T) {
 	for denied, end := range map[string]func(*stage){
 		"delete Pod":              func(s *stage) { s.edit(suspend) },
 		"patch SessionAssignment": func(s *stage) { s.delete(s.assignment()) },

@@ -122,7 +122,7 @@ func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
 
 // A Pod that its guard or a boot of the node has ended is recreated by what makes
 // any Pod again, and only with a lease.
-func TestAPodThatItsGuardEndedIsNotMadeAnewWithoutALease(t *testing.T) {
+func TestAPodThatItsGuardEndedIsNotRecreatedWithoutALease(t *testing.T) {
 	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }))
 	lease := &said{fence.Standing{State: fence.Valid, Left: time.Hour}}
 	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = lease, func() string { return "key" }, aGuard
@@ -155,7 +155,7 @@ func TestTheGuardsContainerIsTheOneThatIsObserved(t *testing.T) {
 	}
 }
 
-func TestAGuardOutlivesTheModeThatAskedForIt(t *testing.T) {
+func TestAGuardOutlivesTheModeThatRequiredIt(t *testing.T) {
 	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }))
 	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = &said{fence.Standing{State: fence.Valid, Left: time.Hour}}, func() string { return "key" }, aGuard
 	s.begin()

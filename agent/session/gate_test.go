@@ -146,7 +146,7 @@ func TestAPodThatRunsKeepsTheGateThatItHasOrHasNot(t *testing.T) {
 	}
 }
 
-func TestADesktopDoesNotWaitForGoodAtAGateThatNobodyAnswers(t *testing.T) {
+func TestADesktopDoesNotWaitForeverAtAnUnansweredGate(t *testing.T) {
 	mode := func(m api.FailoverMode) func(*stage, *string) {
 		return func(s *stage, _ *string) { s.edit(func(a *api.SessionAssignment) { a.Spec.FailoverMode = m }) }
 	}

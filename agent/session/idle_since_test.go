@@ -48,7 +48,7 @@ func TestADesktopThatIsAnnotatedIsIdleAfterAWhile(t *testing.T) {
 	}
 }
 
-func TestADesktopThatIsAskedIsIdleWhenItSaysSo(t *testing.T) {
+func TestADesktopThatIsProbedIsIdleWhenItReportsSo(t *testing.T) {
 	s, asker := asking(t)
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.IdleTimeout = "" })
 	for _, c := range []struct {

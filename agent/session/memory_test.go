@@ -31,7 +31,7 @@ func TestMemoryIsOfOneAssignment(t *testing.T) {
 	}
 }
 
-func TestAnotherAttemptForgetsWhatWentWrong(t *testing.T) {
+func TestANewAttemptForgetsEarlierFailures(t *testing.T) {
 	m := remembered("a")
 	m.ended = lastEnd{times: 4}
 	m.begin(0)

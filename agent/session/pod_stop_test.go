@@ -136,7 +136,7 @@ func TestNoPodIsMadeBesideOneThatWasForcedAway(t *testing.T) {
 }
 
 // A taint of its node is no event of a Pod: one that is kept is looked at now and then.
-func TestAPodThatIsKeptIsLookedAtForATaintOfItsNode(t *testing.T) {
+func TestAKeptPodIsReconciledForATaintOfItsNode(t *testing.T) {
 	s, node := desktopOn(t, held)
 	s.delete(&corev1.Pod{})
 	node.is = observe.Node{Known: true}
@@ -223,7 +223,7 @@ func TestAnOldKubernetesKeepsNoPod(t *testing.T) {
 	}
 }
 
-func TestALostNodeGivesBackWhatMayRunTwice(t *testing.T) {
+func TestALostNodeReleasesSessionsThatMayRunTwice(t *testing.T) {
 	s, node := desktopOn(t)
 	before := s.thePod().UID
 	lost := observe.Node{Known: true, Since: s.clock.Now()}
@@ -246,7 +246,7 @@ func TestALostNodeGivesBackWhatMayRunTwice(t *testing.T) {
 	}
 }
 
-func TestALostNodeGivesNothingElseBack(t *testing.T) {
+func TestALostNodeReleasesNoOtherSessions(t *testing.T) {
 	for name, mode := range map[string]func(*api.SessionAssignment){"Hold": held, "Fence": fencedMode, "a home": perSession} {
 		s, node := desktopOn(t, mode)
 		before := s.thePod().UID

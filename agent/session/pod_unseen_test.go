@@ -42,7 +42,7 @@ func TestNoEndIsReportedOfAPodThatTheCacheDoesNotShow(t *testing.T) {
 	}
 }
 
-func TestAnEndIsMadeSureOfOnce(t *testing.T) {
+func TestAnEndIsVerifiedOnce(t *testing.T) {
 	s := newStage(t, desktop(suspend))
 	asked := &countingReader{Reader: s.client}
 	s.r.APIReader = asked

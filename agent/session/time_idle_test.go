@@ -61,7 +61,7 @@ func TestANewAnnotationIsUse(t *testing.T) {
 	s.failed(true)
 }
 
-func TestIdleIsGivenUpForGood(t *testing.T) {
+func TestAnIdleFailureIsPermanent(t *testing.T) {
 	s := newStage(t, limited("8h", "50m"))
 	s.begin()
 	s.annotate("1")
@@ -107,7 +107,7 @@ func TestAFailureThatCouldNotBeWrittenIsFoundAgain(t *testing.T) {
 	s.used("50m1s")
 }
 
-func TestADesktopThatNeverTellsIsNotEnded(t *testing.T) {
+func TestADesktopThatNeverReportsActivityIsNotEnded(t *testing.T) {
 	s := newStage(t, limited("", "50m"))
 	s.begin()
 	s.after(50*time.Minute - time.Second)
@@ -180,7 +180,7 @@ func asking(t *testing.T) (*stage, *told) {
 	return s, asker
 }
 
-func TestADesktopIsAskedWhileItRuns(t *testing.T) {
+func TestADesktopIsProbedWhileItRuns(t *testing.T) {
 	s, asker := asking(t)
 	want := map[types.NamespacedName]activity.Target{
 		s.key: {Assignment: s.key, UID: "assignment", URL: "http://10.1.2.3:80/idle", Limit: 50 * time.Minute, Began: noon},
@@ -211,7 +211,7 @@ func TestADesktopIsAskedWhileItRuns(t *testing.T) {
 	check("suspended", none)
 }
 
-func TestADesktopThatIsGoneIsNotAsked(t *testing.T) {
+func TestADesktopThatIsGoneIsNotProbed(t *testing.T) {
 	s, asker := asking(t)
 	a := s.assignment()
 	a.Finalizers = nil

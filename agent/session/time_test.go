@@ -144,7 +144,7 @@ func TestAnExtensionLetsAnExpiredSessionRunAgain(t *testing.T) {
 	s.used("1h30m0s")
 }
 
-func TestAnExtensionInTimeWarnsAnew(t *testing.T) {
+func TestAnExtensionInTimeWarnsAgain(t *testing.T) {
 	s := newStage(t, limited("1h", ""))
 	s.begin()
 	s.after(56 * time.Minute)
@@ -250,7 +250,7 @@ func TestAnAgentThatWasAwayNeitherLengthensNorShortens(t *testing.T) {
 	s.used("1h0m0s")
 }
 
-func TestADesktopThatBecameReadyWithNobodyThereRunsSinceThen(t *testing.T) {
+func TestADesktopThatBecameReadyUnobservedRunsSinceThen(t *testing.T) {
 	s := newStage(t, limited("1h", ""))
 	s.pass()
 	s.restart()

@@ -312,7 +312,7 @@ func (s *server) leave(user string, change func(client.Object)) {
 	}
 }
 
-func TestRolesOfNobodyAreRemoved(t *testing.T) {
+func TestUnusedRolesAreRemoved(t *testing.T) {
 	s := serve(t)
 	s.leave("gone", func(client.Object) {})
 	s.leave("theirs", func(o client.Object) { o.SetLabels(nil) })
@@ -326,7 +326,7 @@ func TestRolesOfNobodyAreRemoved(t *testing.T) {
 	s.Consistently(s.roles).WithTimeout(200*time.Millisecond).Should(ConsistOf(Name("theirs")), "without our label it is not the hub's")
 }
 
-func TestANameThatIsTakenIsReportedAndLeftAlone(t *testing.T) {
+func TestANameConflictIsReportedAndNothingIsChanged(t *testing.T) {
 	s := serve(t)
 	theirs := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: Name("carol")}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},

@@ -37,7 +37,7 @@ func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) 
 	g.Expect(d.by).To(BeEmpty())
 }
 
-func TestWhatTheHubLetGoOrNeverPlacedIsNoDeparture(t *testing.T) {
+func TestReleasedAndUnplacedSessionsAreNoDepartures(t *testing.T) {
 	g := NewWithT(t)
 	var d Departures
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))

@@ -11,11 +11,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing has a member report,
+// TestAMemberThatNamesASessionWithoutItsUIDGetsNoData has a member report,
 // in every state and epoch, what bears the name of a session's assignment but
 // not its UID: the plan is that for a session that the hub does not have, and
 // where the member has the session, that for a member that says nothing.
-func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
+func TestAMemberThatNamesASessionWithoutItsUIDGetsNoData(t *testing.T) {
 	for _, wanted := range sessionsAsWanted {
 		if wanted.session == nil {
 			continue
@@ -67,7 +67,7 @@ func wrongProofs(p *Proofs, epoch int64) map[string]string {
 	}
 }
 
-func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
+func TestOnlyProvenReportsCountBeyondTheStatus(t *testing.T) {
 	proofs := proofsOf('k')
 	plannedFor := func(s *v1alpha1.VDISession, epoch int64, proof string) string {
 		reported := sessiontest.Reported(v1alpha1.AssignmentActive, epoch, "hash")
@@ -108,10 +108,10 @@ func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsHeardThoughItsEpochIsNotProven has the member of a session end, or
+// TestAnAnswerCountsThoughItsEpochIsNotProven has the member of a session end, or
 // refuse, an epoch beyond the hub's: what it says of the hub's own epoch with that
 // counts, lest the hub order the same for ever.
-func TestAnAnswerIsHeardThoughItsEpochIsNotProven(t *testing.T) {
+func TestAnAnswerCountsThoughItsEpochIsNotProven(t *testing.T) {
 	refuses := sessiontest.Reported(v1alpha1.AssignmentActive, 7, "hash")
 	refuses.Status.Reason = v1alpha1.RefusedStaleEpoch
 	for _, c := range []struct {

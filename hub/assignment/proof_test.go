@@ -67,7 +67,7 @@ func TestTheKeyIsMadeOnceAndReadByAll(t *testing.T) {
 	}
 }
 
-func TestTheKeyOfWhoeverIsQuickerCounts(t *testing.T) {
+func TestTheKeyOfTheFirstWriterCounts(t *testing.T) {
 	quicker := placementKey(bytes.Repeat([]byte{'k'}, proofKeyBytes))
 	api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

@@ -59,7 +59,7 @@ func TestOrdersDuringARecovery(t *testing.T) {
 
 // The placement of a backup may have ended in its member since, and its epoch be used up:
 // it is not ordered where the member holds nothing of it.
-func TestPlacementOfABackupIsNotOrderedAnew(t *testing.T) {
+func TestPlacementOfABackupIsNotOrderedAgain(t *testing.T) {
 	placed := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	for _, c := range []struct {
 		name      string

@@ -48,7 +48,7 @@ func TestOldViewAssignsNothing(t *testing.T) {
 
 // A copy that a member proves to have been given under the placement's own epoch is not
 // withdrawn before the session controller has looked at that.
-func TestCopyOfTheSameEpochIsLookedAtFirst(t *testing.T) {
+func TestCopyOfTheSameEpochIsCheckedFirst(t *testing.T) {
 	reported := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 	for _, c := range []struct {
 		name      string

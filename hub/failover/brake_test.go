@@ -69,7 +69,7 @@ func (c *crowd) run(n int) time.Duration {
 	return now.Sub(start)
 }
 
-func TestBrakeLetsAsManyThroughAsItSays(t *testing.T) {
+func TestRateLimitAdmitsItsNumberOfFailovers(t *testing.T) {
 	for name, test := range map[string]struct {
 		n, targets int
 		mass       bool
@@ -98,7 +98,7 @@ func TestBrakeLetsAsManyThroughAsItSays(t *testing.T) {
 	}
 }
 
-func TestBrakeForgetsThoseWhoDoNotComeAgain(t *testing.T) {
+func TestRateLimitForgetsSessionsThatDoNotRetry(t *testing.T) {
 	c := newCrowd(false, 1)
 	for i := range 30 {
 		c.try(i, start)
@@ -135,7 +135,7 @@ type asking struct {
 
 // Over any window no more pass than the rate and one second's worth of it, whoever
 // asks whenever, and clocks that go back make no exception.
-func TestBrakeHoldsOverAnyWindow(t *testing.T) {
+func TestRateLimitHoldsOverAnyWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCrowd(false, rapid.IntRange(1, 4).Draw(t, "targets"))
 		now := start
@@ -187,7 +187,7 @@ func within(t *rapid.T, what string, n int, most float64) {
 	}
 }
 
-func TestWhoAsksEarlyKeepsHisTurn(t *testing.T) {
+func TestAnEarlyRetryKeepsItsPlaceInTheQueue(t *testing.T) {
 	c := newCrowd(false, 1)
 	for i := range 10 {
 		c.try(i, start)

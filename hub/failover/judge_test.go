@@ -141,7 +141,7 @@ func drawWorld(t *rapid.T) world {
 func (w world) judge() Verdict { return Facts{normal, w.member, w.fleet}.Judge(w.session) }
 
 // Promise 1 hangs on the first three.
-func TestWhatIsDueByTimeMayBe(t *testing.T) {
+func TestFailoverByTimeMeetsItsConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		v, now := w.judge(), w.fleet.Now
@@ -164,7 +164,7 @@ func TestWhatIsDueByTimeMayBe(t *testing.T) {
 	})
 }
 
-func TestAnOperatorsWordHoldsForAll(t *testing.T) {
+func TestADeclarationOfAnOperatorHoldsForAllModes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		w.member.Fenced = true

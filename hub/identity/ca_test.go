@@ -255,7 +255,7 @@ func (w *walk) expect(stage pki.Stage) {
 	w.Expect(string(w.caSecret().Data["stage"])).To(Equal(string(stage)))
 }
 
-func TestAStepThatSomebodyWroteOverIsTakenAgain(t *testing.T) {
+func TestAnOverwrittenStepIsRepeated(t *testing.T) {
 	broken := false
 	x := newFixture(t, interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {

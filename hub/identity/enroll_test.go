@@ -19,7 +19,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-func TestEnrolmentIsDurableBeforeItIsTold(t *testing.T) {
+func TestEnrollmentIsDurableBeforeItIsAnswered(t *testing.T) {
 	x := newFixture(t, interceptor.Funcs{}, newMember("eu"), tokenFor("eu", token))
 	a := newAgent(t)
 	got, err := x.Enroll(x.ctx, a.enrolment(token))
@@ -52,7 +52,7 @@ func TestATokenServesOneKey(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrToken), "until the token expires")
 }
 
-func TestOfTwoEnrolmentsAtOnceOneWins(t *testing.T) {
+func TestOfTwoConcurrentEnrollmentsOneWins(t *testing.T) {
 	// Both have read the token, not used yet, before either of them marks it.
 	var both sync.WaitGroup
 	both.Add(2)
@@ -90,7 +90,7 @@ func TestOfTwoEnrolmentsAtOnceOneWins(t *testing.T) {
 
 type whoKey struct{}
 
-func TestTokensThatAreGoodForNothing(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	set := func(key, value string) func(*corev1.Secret) {
 		return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
 	}
@@ -138,7 +138,7 @@ func TestTokensThatAreGoodForNothing(t *testing.T) {
 	}
 }
 
-func TestAnEnrolmentThatIsRefusedSpendsNoToken(t *testing.T) {
+func TestARefusedEnrollmentDoesNotUseTheToken(t *testing.T) {
 	for name, test := range map[string]struct {
 		member func(*v1alpha1.MemberCluster)
 		change func(*fleetv1.EnrollRequest)
@@ -173,7 +173,7 @@ func TestAnEnrolmentThatIsRefusedSpendsNoToken(t *testing.T) {
 
 var errLost = errors.New("the connection was lost")
 
-func TestNothingIsToldThatIsNotKept(t *testing.T) {
+func TestNothingIsAnsweredThatIsNotStored(t *testing.T) {
 	broken := true
 	x := newFixture(t, interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
@@ -233,7 +233,7 @@ func meanwhile(change func(context.Context, client.Client) error) interceptor.Fu
 	}
 }
 
-func TestAMemberThatIsWrittenMeanwhileIsLookedAtAnew(t *testing.T) {
+func TestAMemberThatChangesMeanwhileIsReadAgain(t *testing.T) {
 	write := func(change func(*v1alpha1.MemberCluster)) interceptor.Funcs {
 		return meanwhile(func(ctx context.Context, c client.Client) error {
 			mc := &v1alpha1.MemberCluster{}

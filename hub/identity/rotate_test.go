@@ -32,7 +32,7 @@ func TestACertificateIsValidUntilTheNextWasUsed(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrCertificate))
 }
 
-func TestARotationWhoseAnswerWasLostIsMadeAnew(t *testing.T) {
+func TestARotationWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	x := newFixture(t, interceptor.Funcs{}, newMember("eu"))
 	old := x.enrolled(t, "eu")
 	lost := x.rotated(t, "eu", old)
@@ -82,7 +82,7 @@ func TestACertificateThatIsUsedAgainIsNotWrittenAgain(t *testing.T) {
 	x.Expect(writes).To(Equal(2))
 }
 
-func TestAnUseThatCouldNotBeKeptLetsNobodyIn(t *testing.T) {
+func TestAUseThatCouldNotBeStoredAdmitsNoAgent(t *testing.T) {
 	broken := false
 	x := newFixture(t, interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {

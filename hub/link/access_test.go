@@ -91,10 +91,10 @@ func TestEveryCallByEveryCaller(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidOfAnotherSessionIsAnsweredAsOfNone says each kind of message
+// TestRequestsForAnotherMembersSessionAreAnsweredAsForNone says each kind of message
 // of sessions of its own, of another member's, of none, and of an epoch that
 // is over, and compares what the hub answers byte by byte.
-func TestWhatIsSaidOfAnotherSessionIsAnsweredAsOfNone(t *testing.T) {
+func TestRequestsForAnotherMembersSessionAreAnsweredAsForNone(t *testing.T) {
 	w := serve(t, nil)
 	answers := map[string]map[string][]byte{}
 	subjects := map[string]struct {
@@ -227,7 +227,7 @@ func TestAHubThatDoesNotLeadGrantsNothing(t *testing.T) {
 	})
 }
 
-func TestACertificateIsNotedAsUsedBeforeItIsLetIn(t *testing.T) {
+func TestACertificateIsRecordedAsUsedBeforeItIsAdmitted(t *testing.T) {
 	w := serve(t, nil)
 	cert := w.agent("own")
 	if _, err := connect(t.Context(), w.client(cert)); err != nil {
@@ -248,7 +248,7 @@ func TestACertificateIsNotedAsUsedBeforeItIsLetIn(t *testing.T) {
 	}
 }
 
-func TestEnrolmentTellsAStrangerNothing(t *testing.T) {
+func TestEnrollmentDisclosesNothingToAnUnauthenticatedCaller(t *testing.T) {
 	w := serve(t, nil)
 	client := w.client(nil)
 	enroll := func(request *fleetv1.EnrollRequest) error {
@@ -293,7 +293,7 @@ func TestAHubWithFilesIssuesNothing(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfAnOldTrustBundleIsToldToRotate(t *testing.T) {
+func TestAnAgentWithAnOldTrustBundleIsRequestedToRotate(t *testing.T) {
 	w := serve(t, nil)
 	client := w.client(w.agent("own"))
 	for hash, want := range map[string]bool{"old": true, "new": false} {
@@ -304,7 +304,7 @@ func TestAnAgentOfAnOldTrustBundleIsToldToRotate(t *testing.T) {
 	}
 }
 
-func TestTheLineIsBounded(t *testing.T) {
+func TestCallsOfAMemberAreLimited(t *testing.T) {
 	w := serve(t, func(o *link.Options) {
 		o.Limits = link.Limits{RenewalsPerSecond: 1, StreamsPerMember: 2, EnrollmentsPerMinute: 3, ConnectionsPerMember: 4}
 	})

@@ -34,7 +34,7 @@ func TestTLSIsOfTheLatestVersionAndNeverResumed(t *testing.T) {
 	}
 }
 
-func TestTheHubsClockJudgesCertificates(t *testing.T) {
+func TestCertificatesAreVerifiedByTheHubsClock(t *testing.T) {
 	w := serve(t, nil)
 	w.do(func() { w.ahead = 25 * time.Hour })
 	if _, err := connect(t.Context(), w.client(w.agent("own"))); status.Code(err) != codes.Unavailable {

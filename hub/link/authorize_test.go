@@ -96,9 +96,9 @@ func TestEveryMethodThatIsServedHasARule(t *testing.T) {
 	}
 }
 
-// TestWhoIsRefusedLearnsTheClassAlone: the text is the same for all of a
+// TestARefusalDisclosesItsClassOnly: the text is the same for all of a
 // class, whatever the log says.
-func TestWhoIsRefusedLearnsTheClassAlone(t *testing.T) {
+func TestARefusalDisclosesItsClassOnly(t *testing.T) {
 	now := time.Now()
 	expired := &Caller{Member: "m", Serial: "1", NotAfter: now}
 	superseded := &Caller{Member: "m", Serial: "1", NotAfter: now.Add(time.Hour)}

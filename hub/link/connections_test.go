@@ -30,7 +30,7 @@ func countEnded(all []*connection) int {
 	return ended
 }
 
-func TestADrainingHubLetsItsAgentsGoOneByOne(t *testing.T) {
+func TestADrainingHubDisconnectsItsAgentsOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, all := openStreams(1000)
 		done := make(chan struct{})

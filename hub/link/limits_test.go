@@ -30,9 +30,9 @@ func metered(change func(*Limits)) (*meters, *time.Time) {
 	return newMeters(limits, 3*time.Second, func() time.Time { return now }), &now
 }
 
-// TestAnHonestAgentIsNeverSlowedDown says 1,000 changes a second, each in a
+// TestAnAgentWithinItsLimitsIsNeverSlowedDown says 1,000 changes a second, each in a
 // message of its own, for five minutes, after an inventory of 40 MiB.
-func TestAnHonestAgentIsNeverSlowedDown(t *testing.T) {
+func TestAnAgentWithinItsLimitsIsNeverSlowedDown(t *testing.T) {
 	m, now := metered(nil)
 	meter, end, err := m.stream("m")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestAnHonestAgentIsNeverSlowedDown(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatSaysTooMuchIsReadMoreSlowly(t *testing.T) {
+func TestAnAgentThatSendsTooMuchIsReadMoreSlowly(t *testing.T) {
 	m, _ := metered(nil)
 	meter, _, err := m.stream("m")
 	if err != nil {
@@ -224,7 +224,7 @@ func TestRatesRecover(t *testing.T) {
 	}
 }
 
-func TestRenewalsMayBeAsFrequentAsTheyAreAskedFor(t *testing.T) {
+func TestRenewalsMayBeAsFrequentAsTheHubRequests(t *testing.T) {
 	var l Limits
 	l.setDefaults(50 * time.Millisecond)
 	if l.RenewalsPerSecond < 100 {
@@ -261,7 +261,7 @@ type fakeConn struct {
 
 func (f *fakeConn) Close() error { f.closed = true; return nil }
 
-func TestAConnectionGivesBackWhatItHolds(t *testing.T) {
+func TestAConnectionReleasesItsResources(t *testing.T) {
 	given := 0
 	give := func() { given++ }
 	conn := &guardedConn{Conn: &fakeConn{}}

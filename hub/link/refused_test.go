@@ -20,7 +20,7 @@ import (
 
 // An agent that the hub does not understand is told of by its certificate's
 // identity, and in words that end with what to upgrade, however long its names.
-func TestTheDirectoryHearsOfAnAgentThatTheHubDoesNotUnderstand(t *testing.T) {
+func TestTheDirectoryIsNotifiedOfAnIncompatibleAgent(t *testing.T) {
 	long := strings.Repeat("w", 128)
 	for name, c := range map[string]struct {
 		change func(*fleetv1.Hello)
@@ -59,7 +59,7 @@ func TestTheDirectoryHearsOfAnAgentThatTheHubDoesNotUnderstand(t *testing.T) {
 	}
 }
 
-func TestTheDirectoryHearsNothingOfAnAgentThatMayNotSpeak(t *testing.T) {
+func TestTheDirectoryIsNotNotifiedOfAnUnauthorizedAgent(t *testing.T) {
 	g := NewWithT(t)
 	w := serve(t, nil)
 	w.do(func() { w.standing["own"] = link.Access{Revoked: true} })

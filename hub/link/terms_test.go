@@ -96,7 +96,7 @@ func (h *restoredHub) claims(t *testing.T, uid string, term int64, proof string)
 	return answer.GetWelcome().GetHubTerm(), nil
 }
 
-func TestRestoredHubRaisesItsTermAndLetsTheAgentInAtItsNextAttempt(t *testing.T) {
+func TestRestoredHubRaisesItsTermAndAdmitsTheAgentAtItsNextAttempt(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3)
 	_, err := h.seen(t, "own", 6)
@@ -110,7 +110,7 @@ func TestRestoredHubRaisesItsTermAndLetsTheAgentInAtItsNextAttempt(t *testing.T)
 
 // Between the backup and its restore there was one leader more: the next one has
 // its term.
-func TestRestoredHubOfTheTermThatAnAgentHasSeenIsFoundOut(t *testing.T) {
+func TestRestoredHubOfTheTermThatAnAgentHasSeenIsDetected(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)), "it was away meanwhile")
@@ -153,7 +153,7 @@ func TestAClaimOfALaterHubThatIsNotProvenRaisesNothing(t *testing.T) {
 	g.Expect(h.claims(t, "own", 2, "")).To(Equal(int64(3)), "an agent of before terms were proven needs no proof otherwise")
 }
 
-func TestHubThatDoesNotLeadForCertainRaisesNothing(t *testing.T) {
+func TestHubThatIsNotCertainToLeadRaisesNothing(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -204,7 +204,7 @@ func TestARaiseThatFailedIsTriedAgain(t *testing.T) {
 
 // No leader has changed since the backup: the restored hub's first leader has given
 // orders already, and so has passed the term that the agent has.
-func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsFoundOut(t *testing.T) {
+func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsDetected(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)))
@@ -222,7 +222,7 @@ func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsFoundOut(t *testing.T) {
 	g.Expect(h.raised.Load()).To(Equal(int64(1)))
 }
 
-func TestTermThatARenewalBroughtIsThisHubs(t *testing.T) {
+func TestTermOfARenewalIsThisHubs(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "own", 2)).To(Equal(int64(3)))

@@ -71,7 +71,7 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 	}
 }
 
-func TestWaysOfNoTracerCostNothing(t *testing.T) {
+func TestWithoutATracerTracingCostsNothing(t *testing.T) {
 	w := newWays(nil)
 	order, message := protocol.Order{Assign: &v1alpha1.SessionAssignment{}}, &fleetv1.ConnectResponse{}
 	results := []protocol.Result{{SessionUID: "u"}}

@@ -64,7 +64,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-func TestReservationsTakeRoom(t *testing.T) {
+func TestReservationsTakeCapacity(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		reserved []Resources

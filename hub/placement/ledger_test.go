@@ -156,7 +156,7 @@ func TestSmallSessionsDoNotTakeTheNodeOfALargeOne(t *testing.T) {
 }
 
 // What is remembered stays bounded, and reservations outlive the forgetting.
-func TestManyQuestions(t *testing.T) {
+func TestManyRequests(t *testing.T) {
 	l := NewLedger()
 	m := member("m", 1000)
 	l.ReserveFor("held", 1, m.UID, desk, room(1, 1))

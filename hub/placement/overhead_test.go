@@ -23,7 +23,7 @@ func withOverhead(c Candidate, overhead Resources) Candidate {
 // What a runtime class takes besides counts as if the session had asked for it,
 // for what is given away already too; in each member its own, and for each
 // template.
-func TestOverheadCountsAsAskedFor(t *testing.T) {
+func TestOverheadCountsAsRequested(t *testing.T) {
 	plain := TemplateKey{Name: "plain", Revision: "r1"}
 	cpu := func(amount int64) Resources {
 		return Resources{corev1.ResourceCPU: amount, corev1.ResourceMemory: gi}

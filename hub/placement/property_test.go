@@ -242,7 +242,7 @@ func fraction(t *rapid.T, text string) *big.Rat {
 	return out
 }
 
-func TestMoreRoomNeverHurts(t *testing.T) {
+func TestMoreCapacityNeverHurts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		if !Place(r, candidates, ledger).Placed {

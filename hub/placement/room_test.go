@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func TestRoomCountsWhatFits(t *testing.T) {
+func TestSlotsCountWhatFits(t *testing.T) {
 	busy := NewLedger()
 	for _, s := range []types.UID{"a", "b", "c"} {
 		busy.ReserveFor(s, 1, "uid-m1", desk, session("s").Resources)
@@ -48,7 +48,7 @@ func TestRoomCountsWhatFits(t *testing.T) {
 
 // A member whose report is void, since another agent speaks for it, has no room
 // until it reports again.
-func TestAMemberWhoseReportIsVoidHasNoRoom(t *testing.T) {
+func TestAMemberWhoseReportIsVoidHasNoCapacity(t *testing.T) {
 	ledger := NewLedger()
 	for _, c := range []struct {
 		what string
@@ -67,7 +67,7 @@ func TestAMemberWhoseReportIsVoidHasNoRoom(t *testing.T) {
 
 // There is room where Place finds a place, and nowhere else: who is called by
 // room does not come in vain, and nobody waits who could be placed.
-func TestThereIsRoomWhereASessionIsPlaced(t *testing.T) {
+func TestASessionIsPlacedWhereThereIsCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		most := rapid.Int64Range(1, 50).Draw(t, "most")

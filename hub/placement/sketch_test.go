@@ -32,7 +32,7 @@ func contents(l *Ledger) map[string]string {
 	return out
 }
 
-func TestWhatIsTriedOnASketchLeavesTheLedgerAsItWas(t *testing.T) {
+func TestADryRunDoesNotChangeTheLedger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		before := contents(ledger)
@@ -49,7 +49,7 @@ func TestWhatIsTriedOnASketchLeavesTheLedgerAsItWas(t *testing.T) {
 	})
 }
 
-func TestASketchDecidesAsTheLedgerDoes(t *testing.T) {
+func TestADryRunDecidesAsTheLedgerDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		want := Explain(r, candidates, ledger)
@@ -67,7 +67,7 @@ func TestASketchDecidesAsTheLedgerDoes(t *testing.T) {
 	})
 }
 
-func TestASketchKeepsWhatTheSessionHasInItsSeat(t *testing.T) {
+func TestADryRunKeepsTheCapacityOfTheSessionsSeat(t *testing.T) {
 	m := member("eu", 1)
 	ledger := NewLedger()
 	r := session("s")

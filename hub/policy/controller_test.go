@@ -171,7 +171,7 @@ func TestNoStatusBeforeMembersCouldReconnect(t *testing.T) {
 	h.Expect(h.policy("lab").Status.LastReviewTime).NotTo(BeNil())
 }
 
-func TestSlowUpdatesAreRarer(t *testing.T) {
+func TestSlowUpdatesAreLessFrequent(t *testing.T) {
 	h := newFixture(t, session("lab", "placed", atEU))
 	h.fleet.takes = func() { h.clock.SetTime(h.clock.Now().Add(time.Second)) }
 	h.look()

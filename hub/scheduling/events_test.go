@@ -39,7 +39,7 @@ func TestCapacityQueuesNoMoreThanItHelps(t *testing.T) {
 	}
 }
 
-func TestThoseThatAreQueuedAreFirstInOrder(t *testing.T) {
+func TestQueuedSessionsAreTheFirstInOrder(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newLine(t, f)
 	burst := map[string]*Request{}
@@ -72,7 +72,7 @@ func TestThoseThatAreQueuedAreFirstInOrder(t *testing.T) {
 	}
 }
 
-func TestWhatQueuesWhom(t *testing.T) {
+func TestEventsThatQueueSessions(t *testing.T) {
 	capped := func(r *Request) {
 		r.Placement.PolicyName = "gold"
 		r.Placement.Policy = &v1alpha1.PlacementPolicySpec{SessionCaps: v1alpha1.SessionCaps{Total: ptr.To[int32](1)}}
@@ -157,7 +157,7 @@ func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 }
 
 // A decision that an event has asked for and that says nothing new needs no pass.
-func TestSessionHearsOfAnotherReasonAlone(t *testing.T) {
+func TestSessionIsReconciledForANewReasonOnly(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newLine(t, f)
 	r := request("s", "ann", "browser")
@@ -174,7 +174,7 @@ func TestSessionHearsOfAnotherReasonAlone(t *testing.T) {
 }
 
 // Capacity is reported between the decision and the pass that takes it.
-func TestEventBeforeTheAnswerIsTakenIsNotLost(t *testing.T) {
+func TestEventBeforeTheAnswerIsReadIsNotLost(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newLine(t, f)
 	r := request("s", "ann", "browser")
@@ -191,7 +191,7 @@ func TestEventBeforeTheAnswerIsTakenIsNotLost(t *testing.T) {
 	l.placed(r)
 }
 
-func TestSessionThatWaitsNoMoreIsNotQueued(t *testing.T) {
+func TestSessionThatIsNoLongerPendingIsNotQueued(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newLine(t, f)
 	r := request("s", "ann", "browser")
@@ -217,7 +217,7 @@ func TestSessionThatWaitsNoMoreIsNotQueued(t *testing.T) {
 	}
 }
 
-func TestClassesAskWhatDecidesWhetherItFits(t *testing.T) {
+func TestEquivalenceClassesCoverWhatDecidesTheFit(t *testing.T) {
 	base := request("s", "ann", "browser").class()
 	for name, change := range map[string]func(*Request){
 		"the template's revision": func(r *Request) { r.Placement.Template.Revision = "r2" },

@@ -40,7 +40,7 @@ func TestQueuedSessionMovesWithItsPriority(t *testing.T) {
 }
 
 // Whoever comes while answers wait for their write is not behind them all.
-func TestNoMoreAnswersThanMayWaitForTheirWrite(t *testing.T) {
+func TestUnwrittenDecisionsAreBounded(t *testing.T) {
 	l := newLine(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 1000}}})
 	requests := map[string]*Request{}
 	for i := range 3 * maxUnwritten {
@@ -62,7 +62,7 @@ func TestNoMoreAnswersThanMayWaitForTheirWrite(t *testing.T) {
 	}
 }
 
-func TestAnswerThatIsNotUsedGivesItsCapacityBack(t *testing.T) {
+func TestUnusedDecisionReleasesItsCapacity(t *testing.T) {
 	for name, then := range map[string]func(l *line, r *Request){
 		"the session asks no more":      func(l *line, r *Request) { l.Done(r.Session, false, nil) },
 		"its pass fails before it asks": func(l *line, r *Request) { l.Done(r.Session, false, errors.New("away")) },
@@ -92,7 +92,7 @@ func TestAnswerThatIsNotUsedGivesItsCapacityBack(t *testing.T) {
 }
 
 // The request changes, or goes, while the loop decides on it.
-func TestDecisionOnAnEarlierRequestIsTakenBack(t *testing.T) {
+func TestDecisionOnAnEarlierRequestIsForgotten(t *testing.T) {
 	for name, meanwhile := range map[string]func(l *line){
 		"it asks for something else": func(l *line) { l.ask(request("s", "ann", "other")) },
 		"it is gone":                 func(l *line) { l.Forget(types.NamespacedName{Namespace: "desktops", Name: "s"}) },
@@ -144,7 +144,7 @@ func TestPendingSessionIsAnsweredAtOnceUntilItsRecheck(t *testing.T) {
 	}
 }
 
-func TestPendingSessionIsRecheckedAfterAsLongAgain(t *testing.T) {
+func TestPendingSessionIsRecheckedWithBackoff(t *testing.T) {
 	l := newLine(t, &slots{})
 	r := request("s", "ann", "browser")
 	for _, want := range []time.Duration{30, 30, 60, 120, 240, 300, 300} {
@@ -200,7 +200,7 @@ func TestResume(t *testing.T) {
 }
 
 // A failover that is not due is no pending request: its controller asks again in time.
-func TestFailoverThatIsNotDueIsAskedForAgain(t *testing.T) {
+func TestFailoverThatIsNotDueIsRetried(t *testing.T) {
 	f := &slots{verdict: failover.Verdict{Due: true, Wait: time.Second, Message: "soon"}}
 	l := newLine(t, f)
 	r := request("s", "ann", "browser", func(r *Request) { r.Failover = &Failover{From: here} })

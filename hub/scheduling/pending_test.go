@@ -69,7 +69,7 @@ func TestBatchOfEventsTakesTheLockAFewTimes(t *testing.T) {
 
 // Requests beyond the bound are not queued by events; they are rechecked by time, say so,
 // and come in once others are gone.
-func TestRequestsBeyondTheBoundAreRecheckedAndSaySo(t *testing.T) {
+func TestRequestsBeyondTheBoundAreRecheckedAndReported(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newLine(t, f)
 	for i := range classesPerUser {

@@ -102,7 +102,7 @@ func TestSessionInUseShowsTheDrainAndIsMovedAtTheDeadline(t *testing.T) {
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
 }
 
-func TestSessionInUseIsNeverForcedOutWithoutADeadline(t *testing.T) {
+func TestSessionInUseIsNeverEvictedWithoutADeadline(t *testing.T) {
 	h, clock := drainedInMemory(t)
 	for range 5 {
 		h.Expect(h.later(clock, 1000*time.Hour).Status.Placement).NotTo(BeNil())

@@ -106,7 +106,7 @@ func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
 }
 
 // A home was taken for a run of which the session's status never told.
-func TestHomeThatWasClaimedForNothingIsReleased(t *testing.T) {
+func TestUnusedClaimOfAHomeIsReleased(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		session  func(*v1alpha1.VDISession)

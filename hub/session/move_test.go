@@ -49,7 +49,7 @@ func (h *hubInMemory) later(clock *clocktesting.FakePassiveClock, d time.Duratio
 	return h.pass()
 }
 
-func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
+func TestSessionThatNoNodeFitsIsMovedToAnotherMember(t *testing.T) {
 	h, clock := misfitInMemory(t)
 	s := h.later(clock, lifecycle.DefaultMoveAfter-time.Second)
 	h.Expect(s.Status.Placement).NotTo(BeNil(), "kube-scheduler has not had its time yet")
@@ -123,7 +123,7 @@ func TestSessionThatNoNodeFitsStays(t *testing.T) {
 	}
 }
 
-func TestSessionThatRanElsewhereBeforeIsMovedAllTheSame(t *testing.T) {
+func TestSessionThatRanElsewhereBeforeIsMovedToo(t *testing.T) {
 	h, clock := misfitInMemory(t, func(s *v1alpha1.VDISession) {
 		at := metav1.NewTime(s.Status.Placement.PlacementTime.Add(-time.Hour))
 		s.Status.StartTime = &at

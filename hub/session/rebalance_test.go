@@ -15,7 +15,7 @@ func askedToLeave(s *v1alpha1.VDISession) {
 	s.Annotations = map[string]string{v1alpha1.AnnotationMove: "eu"}
 }
 
-func TestSessionThatWasAskedToLeaveItsMemberIsMovedIfNobodyUsesIt(t *testing.T) {
+func TestSessionThatIsToBeRebalancedIsMovedIfItIsIdle(t *testing.T) {
 	h, _ := placedInMemory(t)
 	h.fleet.other = true
 	h.edit(idle)
@@ -36,7 +36,7 @@ func TestSessionThatWasAskedToLeaveItsMemberIsMovedIfNobodyUsesIt(t *testing.T) 
 	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventPlaced}))
 }
 
-func TestSessionThatWasAskedToLeaveAndStaysShowsWhy(t *testing.T) {
+func TestSessionThatIsToBeRebalancedAndStaysShowsWhy(t *testing.T) {
 	for name, why := range map[string]func(*hubInMemory){
 		"in use":             func(h *hubInMemory) { h.edit(func(s *v1alpha1.VDISession) { s.Status.IdleSince = nil }) },
 		"no room elsewhere":  func(h *hubInMemory) { h.fleet.nowhere = true },

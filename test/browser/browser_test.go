@@ -200,7 +200,7 @@ func TestAnotherPasswordIsRefused(t *testing.T) {
 	}
 }
 
-func TestAHostThatNobodyServesIsToldApart(t *testing.T) {
+func TestAHostWithoutAServerIsReported(t *testing.T) {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip(ErrNoBrowser)
 	}

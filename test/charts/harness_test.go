@@ -24,10 +24,10 @@ var fleets = []harness.Options{
 	{TimeFactor: 0.2, Kubelets: true},
 }
 
-// TestTheTestsRunWhatShips compares what the flags of the charts come to with what those
+// TestTheHarnessUsesTheFlagsOfTheCharts compares what the flags of the charts come to with what those
 // of the harness do: whatever differs is explained in harness.Differences, and whatever
 // is explained there differs.
-func TestTheTestsRunWhatShips(t *testing.T) {
+func TestTheHarnessUsesTheFlagsOfTheCharts(t *testing.T) {
 	t.Parallel()
 	differ := map[string]bool{}
 	for _, options := range fleets {
@@ -64,7 +64,7 @@ func TestTheTestsRunWhatShips(t *testing.T) {
 }
 
 // A flag that only a suite sets is refused when its fleet starts.
-func TestAFleetIsRefusedFlagsThatNobodyExplained(t *testing.T) {
+func TestAFleetRefusesUndocumentedFlags(t *testing.T) {
 	t.Parallel()
 	for _, options := range []harness.Options{
 		{Args: harness.Args{Hub: []string{"--link-max-streams=1"}}},

@@ -227,7 +227,7 @@ func bare(all []*unstructured.Unstructured) map[string]map[string]any {
 	return out
 }
 
-func TestAnotherNamespaceIsSaidEverywhere(t *testing.T) {
+func TestAnotherNamespaceIsRenderedEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
 		manifest, err := helm(t, append([]string{"template", "fleet", v.chart, "--namespace", "elsewhere"}, v.args...)...)

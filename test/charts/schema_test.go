@@ -12,7 +12,7 @@ import (
 
 var charts = []string{hubChart, agentChart}
 
-func TestTheSchemasAreClosedAndSayWhatEachValueIs(t *testing.T) {
+func TestTheSchemasAreClosedAndDescribeEachValue(t *testing.T) {
 	t.Parallel()
 	for _, chart := range charts {
 		schema := map[string]any{}

@@ -15,7 +15,7 @@ var excused = []string{
 	"The services selector does not match any pods", // the replica that leads puts the label on its Pod itself
 }
 
-func TestAScannerFindsNothingToMend(t *testing.T) {
+func TestAScannerFindsNothingToFix(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
 		if strings.HasSuffix(v.name, "-least") {

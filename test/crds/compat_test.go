@@ -96,7 +96,7 @@ func TestWhatBreaksStoredObjects(t *testing.T) {
 	}
 }
 
-func TestABreakThatIsMeant(t *testing.T) {
+func TestAnAcknowledgedBreakingChange(t *testing.T) {
 	const meant = `[{crd: desks.example.com, break: 'v1 ^.spec: new rule: self.size > 1', because: there are none so small}]`
 	changed := strings.Replace(desk, "self.size > 0", "self.size > 1", 1)
 	if out, failed := compare(t, changed, meant); failed {

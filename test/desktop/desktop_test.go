@@ -34,7 +34,7 @@ func serve(h http.Handler, method, path, password string) *httptest.ResponseReco
 	return w
 }
 
-func TestItTellsHowLongNobodyHasUsedIt(t *testing.T) {
+func TestItReportsHowLongItHasBeenIdle(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	h := newDesktop("", "", c.read)
 	c.now = c.now.Add(12500 * time.Millisecond)
@@ -64,7 +64,7 @@ func TestAClockThatIsSetBackMakesNothingNegative(t *testing.T) {
 	}
 }
 
-func TestThePasswordGuardsThePageAndNotTheContract(t *testing.T) {
+func TestThePasswordProtectsThePageAndNotTheActivityEndpoint(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	h := newDesktop("open sesame", "", c.read)
 	c.now = c.now.Add(time.Minute)

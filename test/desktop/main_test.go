@@ -22,7 +22,7 @@ func passwordFile(t *testing.T, content string) string {
 	return file
 }
 
-func TestItTellsItsAddressAndServesUntilItIsStopped(t *testing.T) {
+func TestItPrintsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 	file := passwordFile(t, "open sesame\n")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -78,7 +78,7 @@ func status(ctx context.Context, t *testing.T, url, password string) int {
 	return response.StatusCode
 }
 
-func TestItDoesNotStartWithoutThePasswordThatItIsToAskFor(t *testing.T) {
+func TestItDoesNotStartWithoutThePasswordThatItRequires(t *testing.T) {
 	for name, file := range map[string]string{
 		"an empty file":    passwordFile(t, "\n"),
 		"no file anywhere": filepath.Join(t.TempDir(), "password"),

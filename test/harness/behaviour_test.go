@@ -18,9 +18,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// TestBehaviours: what a simulated kubelet makes of Pods that are up to no good,
+// TestBehaviors: what a simulated kubelet makes of Pods that are up to no good,
 // and of those whose node is lost.
-func TestBehaviours(t *testing.T) {
+func TestBehaviors(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
 	cp := startControlPlane(ctx, t, harness.ControlPlaneOptions{

@@ -107,7 +107,7 @@ func connectedTo(member *harness.Member, backend string) func(context.Context) e
 	}
 }
 
-func TestFleetThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
+func TestFleetThatFailsReportsWhyAndLeavesNothing(t *testing.T) {
 	takesLong(t)
 	root := t.TempDir()
 	must(t, fakeRoot(root))

@@ -339,7 +339,7 @@ func TestPowerCut(t *testing.T) {
 }
 
 // An old etcd knows nothing of what was made since, and has again what was deleted.
-func TestKubeletBelievesARestoredEtcd(t *testing.T) {
+func TestKubeletAcceptsARestoredEtcd(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
 	n := startNodes(ctx, t)

@@ -92,7 +92,7 @@ func testProcesses(ctx context.Context, t *testing.T, cp *harness.ControlPlane) 
 	eventually(ctx, t, podIs(cp, "after-restart", podReady))
 }
 
-func TestProcessThatDiesAtStartIsReportedAtOnce(t *testing.T) {
+func TestProcessThatExitsAtStartIsReportedAtOnce(t *testing.T) {
 	ctx := testContext(t)
 	_, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
 		APIOnly:       true,

@@ -128,7 +128,7 @@ var hubExceptions = append(askedByAdmission(), []permissions.Exception{
 	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "roles", Verbs: []string{"update", "delete"}, Chance: true,
 		Because: "a user's Role follows the user's sessions", Test: "hub/access/apiserver_test.go", Says: "func TestABurstCostsFewWrites"},
 	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Verbs: []string{"delete"}, Chance: true,
-		Because: "the binding goes with a user's last session", Test: "hub/access/apiserver_test.go", Says: "func TestRolesOfNobodyAreRemoved"},
+		Because: "the binding goes with a user's last session", Test: "hub/access/apiserver_test.go", Says: "func TestUnusedRolesAreRemoved"},
 	{Role: hubAtHome, Resource: "secrets", Verbs: []string{"update", "delete"},
 		Because: "the hub is a certificate authority: it rotates its CA, uses up tokens, and removes old ones",
 		Test:    "hub/identity/apiserver_test.go", Says: "func TestALifeOnARealAPIServer"},

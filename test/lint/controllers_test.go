@@ -9,7 +9,7 @@ import (
 // A controller without a rate limiter of its own gets controller-runtime's default,
 // which retries 10 items a second in all: after an outage of seconds thousands of
 // items wait for minutes.
-func TestControllersSayHowTheyRetry(t *testing.T) {
+func TestControllersConfigureTheirRetries(t *testing.T) {
 	controllers := 0
 	for _, f := range goFiles(t) {
 		if f.test() || !strings.HasPrefix(f.path, "hub/") {

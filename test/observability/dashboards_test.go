@@ -43,7 +43,7 @@ func dashboardOf(t *testing.T, of string) dashboard {
 
 var legendLabel = regexp.MustCompile(`\{\{ ?([a-z_]+) ?\}\}`)
 
-func TestDashboardsAskForWhatIsExportedAndForAllOfIt(t *testing.T) {
+func TestDashboardsQueryAllExportedMetricsAndNoOthers(t *testing.T) {
 	t.Parallel()
 	all := exported(t)
 	for _, of := range binaries {
@@ -73,7 +73,7 @@ func TestDashboardsAskForWhatIsExportedAndForAllOfIt(t *testing.T) {
 	}
 }
 
-func TestUseIsSharedOutByTemplateAndRegion(t *testing.T) {
+func TestUseIsDividedByTemplateAndRegion(t *testing.T) {
 	t.Parallel()
 	var expr string
 	for _, p := range dashboardOf(t, "hub").Panels {
@@ -120,8 +120,8 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestDashboardsHaveWhatOperatorsLookFor: the rows are what the README promises.
-func TestDashboardsHaveWhatOperatorsLookFor(t *testing.T) {
+// TestDashboardsHaveThePanelsThatOperatorsNeed: the rows are what the README promises.
+func TestDashboardsHaveThePanelsThatOperatorsNeed(t *testing.T) {
 	t.Parallel()
 	var rows []string
 	for _, p := range dashboardOf(t, "hub").Panels {

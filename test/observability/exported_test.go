@@ -64,7 +64,7 @@ func labelsOf(all map[string][]string, series string) ([]string, bool) {
 	return nil, false
 }
 
-func TestMetricsOfOursAreFound(t *testing.T) {
+func TestMetricsOfTheProjectAreFound(t *testing.T) {
 	t.Parallel()
 	all := exported(t)
 	for name, want := range map[string][]string{

@@ -46,7 +46,7 @@ func rules(t *testing.T, of string) []rule {
 
 var binaries = []string{"hub", "agent"}
 
-func TestRulesAskForWhatIsExported(t *testing.T) {
+func TestRulesQueryExportedMetrics(t *testing.T) {
 	t.Parallel()
 	all := exported(t)
 	for _, of := range binaries {
@@ -65,7 +65,7 @@ func TestRulesAskForWhatIsExported(t *testing.T) {
 
 var recorded = regexp.MustCompile(`^[a-z_]+:(vdi_(hub|agent)_[a-z_]+):[a-z0-9_]+$`)
 
-func TestRecordedNamesSayWhatOfAndHow(t *testing.T) {
+func TestRecordedNamesFollowTheConvention(t *testing.T) {
 	t.Parallel()
 	all := exported(t)
 	for _, of := range binaries {
@@ -92,7 +92,7 @@ const runbook = "https://github.com/vdi-fleet/vdi-fleet/blob/main/deploy/observa
 // words that Prometheus has for annotations, of those that ours use.
 var words = regexp.MustCompile(`\{\{ (\$labels\.[a-z]+|\$value( \| (humanize|humanizeDuration|humanizePercentage|printf "%\.[0-9]f"))?) \}\}`)
 
-func TestEachAlertSaysWhatItMeansAndWhatToDo(t *testing.T) {
+func TestEachAlertHasAMeaningAndARemedy(t *testing.T) {
 	t.Parallel()
 	readme := string(read(t, filepath.Join(observability, "README.md")))
 	seen := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 
 // The line of an end may be on its way while that of the next start is there: what
 // has no end yet is no overlap before it has lasted, and one that has ends is at once.
-func TestAnOpenOverlapIsNotToldOfTooSoon(t *testing.T) {
+func TestAnOpenOverlapIsNotReportedTooSoon(t *testing.T) {
 	const begin = `{"boottime":1,"member":"eu","what":"boot"}
 {"boottime":10,"member":"eu","what":"start","podUID":"a","container":"desktop","session":"s"}
 {"boottime":30,"member":"eu","what":"start","podUID":"b","container":"desktop","session":"s"}

@@ -152,7 +152,7 @@ func TestOverlapsAreSeen(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsSaid(t *testing.T) {
+func TestUnreadableLogsAreReported(t *testing.T) {
 	cases := map[string][]string{
 		"what is JSON and no line":      {"1 boot", "{}\n"},
 		"what is neither":               {"1 boot", `{"what":}` + "\n"},
@@ -201,7 +201,7 @@ func TestWhatRanAtAMoment(t *testing.T) {
 
 // A follower that reads whatever is there at any moment, in the middle of lines and
 // across logs that start over, knows in the end what a reader of the whole knows.
-func TestAFollowerKnowsWhatAReaderKnows(t *testing.T) {
+func TestAFollowerFindsTheSameAsAReader(t *testing.T) {
 	lines := map[string][]string{
 		"eu": {"1 boot", "10 start a desktop of s", "12 start c desktop of r", "20 power-off", "25 boot", "50 start d desktop of s"},
 		"us": {"1 boot", "19 start b desktop of s", "30 exit b desktop of s", "31 start e desktop of r"},
@@ -239,7 +239,7 @@ func TestAFollowerKnowsWhatAReaderKnows(t *testing.T) {
 	})
 }
 
-func TestAFollowerRemembersALogThatBeginsAnew(t *testing.T) {
+func TestAFollowerRemembersALogThatStartsOver(t *testing.T) {
 	for name, replace := range map[string]func(string) error{
 		"emptied":  func(path string) error { return os.Truncate(path, 0) },
 		"replaced": os.Remove,
@@ -263,7 +263,7 @@ func TestAFollowerRemembersALogThatBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestAFollowerTellsOfAnOverlapOnce(t *testing.T) {
+func TestAFollowerReportsAnOverlapOnce(t *testing.T) {
 	paths := logs(t, map[string][]string{
 		"eu": {"1 boot", "10 start a desktop of s"},
 		"us": {"1 boot", "30 start b desktop of s"},

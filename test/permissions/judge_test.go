@@ -60,7 +60,7 @@ func without(i int) []permissions.Request {
 	return append(append([]permissions.Request{}, everything[:i]...), everything[i+1:]...)
 }
 
-func TestWhatNobodyNeedsIsNamed(t *testing.T) {
+func TestUnusedPermissionsAreReported(t *testing.T) {
 	const where = "allowed, and nobody needs it outside of the namespaces of sessions: ClusterRole worker: "
 	for name, c := range map[string]struct {
 		asked []permissions.Request
@@ -134,7 +134,7 @@ const auditLog = `{"verb":"get","user":{"username":"worker"},"objectRef":{"resou
 {"verb":"get","user":{"username":"worker"},"objectRef":{"resource":"pods","namespace":"desks","name":"b"},"annotations":{"authorization.k8s.io/decision":"forbid"}}
 {"verb":"del`
 
-func TestWhatWasAskedAndDenied(t *testing.T) {
+func TestDeniedRequestsAreReported(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	if err := os.WriteFile(file, []byte(auditLog), 0o600); err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ func TestCacheAfterResults(t *testing.T) {
 					text += " " + got.Status.Reason + ": " + got.Status.Message
 				}
 				if got.Spec.Session.UID != "uid-a" || got.Name != "a" || got.Namespace != "desktops" {
-					t.Errorf("it is of somebody else: %+v", got)
+					t.Errorf("it is of another session: %+v", got)
 				}
 			}
 			if text != c.want {

@@ -62,7 +62,7 @@ func drawRequest(t *rapid.T, name string) placement.Request {
 	return req
 }
 
-func TestAReviewChangesNothingAndTellsWhatPlacingWouldDo(t *testing.T) {
+func TestAReviewChangesNothingAndPredictsThePlacement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, req := drawCache(t), drawRequest(t, "asked")
 		count := rapid.IntRange(1, 12).Draw(t, "count")

@@ -174,7 +174,7 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 }
 
 // Every item has its turn at last, however many of a higher priority come.
-func TestNobodyStarves(t *testing.T) {
+func TestNoTenantStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := New[int]()
 		namespaces := rapid.IntRange(1, 4).Draw(t, "namespaces")
@@ -203,7 +203,7 @@ func TestNobodyStarves(t *testing.T) {
 }
 
 // First tells who would have the next turns, and leaves no trace.
-func TestFirstTellsTheOrderAndChangesNothing(t *testing.T) {
+func TestFirstReturnsTheOrderAndChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		asked, other := New[int](), New[int]()
 		now := start

@@ -58,7 +58,7 @@ func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
 // Whatever sessions do, and in whatever order their turns come, no more are on
 // the move than are allowed, those in use never go before those that are idle,
 // and in the end everybody has gone.
-func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
+func TestEvictedSessionsNeverExceedTheDrainBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &budget{most: rapid.IntRange(1, 4).Draw(t, "most"), sessions: map[types.UID]Session{}}
 		count := rapid.IntRange(1, 12).Draw(t, "sessions")

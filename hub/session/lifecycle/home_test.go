@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-func TestWhereASessionMayGoForItsHome(t *testing.T) {
+func TestMembersThatAHomeAllows(t *testing.T) {
 	const other = types.UID("uid-other")
 	perUser := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}}
 	perSession := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}}

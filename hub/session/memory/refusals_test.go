@@ -46,7 +46,7 @@ func TestRefusalsFade(t *testing.T) {
 	}
 }
 
-func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
+func TestMemberThatDoesNotAllowASessionIsNotTriedAgainSoon(t *testing.T) {
 	var r refused
 	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
 	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
@@ -59,7 +59,7 @@ func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
 	}
 }
 
-func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
+func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 	var r refused
 	now := sessiontest.Now
 	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {

@@ -55,7 +55,7 @@ func TestMirrorLease(t *testing.T) {
 	}
 }
 
-func TestFenceSessionSaysThatNoGuardRuns(t *testing.T) {
+func TestFenceSessionShowsThatNoGuardRuns(t *testing.T) {
 	g := NewWithT(t)
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.Yes, v1alpha1.ReasonPodReady))
 	says := func() string {

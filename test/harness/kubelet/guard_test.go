@@ -60,7 +60,7 @@ func TestFieldsOfThePod(t *testing.T) {
 	}
 }
 
-func TestImagesAndAnnotationsSayHowAContainerFares(t *testing.T) {
+func TestImagesAndAnnotationsSetTheBehaviorOfAContainer(t *testing.T) {
 	ordinary := behaviour{listens: time.Second, stops: time.Minute}
 	with := func(change func(*behaviour)) behaviour {
 		b := ordinary

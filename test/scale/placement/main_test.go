@@ -61,7 +61,7 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheTableSaysWhatWasMeasured(t *testing.T) {
+func TestTheTableShowsTheMeasurements(t *testing.T) {
 	r := &simulation.Result{
 		Strategy: "Spread", Refusals: 3, NeverPlaced: 5, Moves: 7, Failovers: 11,
 		Samples:       []simulation.Sample{{Fleet: 0.25, Spread: 0.1}, {Fleet: 0.75, Spread: 0.3}},

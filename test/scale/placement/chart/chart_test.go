@@ -62,7 +62,7 @@ var errBroken = errors.New("the disk is full")
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
-func TestAFailedWriteIsTold(t *testing.T) {
+func TestAFailedWriteIsReported(t *testing.T) {
 	if err := (&Chart{}).Write(broken{}); !errors.Is(err, errBroken) {
 		t.Errorf("got %v", err)
 	}

@@ -69,7 +69,7 @@ func TestReservationsNeedNoRefusal(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsForAGPUHoldsUpNobody(t *testing.T) {
+func TestSessionsThatWaitForAGPUBlockNoOthers(t *testing.T) {
 	world := fleet([]int64{4})
 	sessionOf(world, time.Second, 4, time.Hour)
 	world.Sessions[0].GPU = 1
@@ -90,7 +90,7 @@ func overtaken(world *trace.Trace) *trace.Trace {
 	return world
 }
 
-func TestWhatIsUnschedulableIsMovedIfAnotherWouldTakeIt(t *testing.T) {
+func TestAnUnschedulableSessionIsMovedIfAnotherMemberFits(t *testing.T) {
 	r := Run(overtaken(fleet([]int64{4}, []int64{4})), Defaults())
 	if r.Moves != 1 || r.Refusals != 0 || r.Finished != 1 {
 		t.Errorf("%d moves, %d refusals, %d finished, not 1, 0 and 1", r.Moves, r.Refusals, r.Finished)
@@ -100,14 +100,14 @@ func TestWhatIsUnschedulableIsMovedIfAnotherWouldTakeIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnschedulableStaysIfNobodyElseWouldTakeIt(t *testing.T) {
+func TestAnUnschedulableSessionStaysIfNoOtherMemberFits(t *testing.T) {
 	r := Run(overtaken(fleet([]int64{4}, []int64{2})), Defaults())
 	if r.Moves != 0 || r.Finished != 1 || r.Waits[0] < 4*time.Minute {
 		t.Errorf("%d moves, %d finished, waits %v", r.Moves, r.Finished, r.Waits)
 	}
 }
 
-func TestALostMembersSessionsAreFailedOverWhereThereIsRoom(t *testing.T) {
+func TestALostMembersSessionsAreFailedOverWhereThereIsCapacity(t *testing.T) {
 	world := fleet([]int64{4}, []int64{2})
 	sessionOf(world, time.Second, 2, time.Hour)
 	sessionOf(world, 2*time.Second, 2, time.Hour)

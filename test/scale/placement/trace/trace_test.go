@@ -12,7 +12,7 @@ import (
 
 var plan = Plan{Seed: 7, Members: 4, Length: 24 * time.Hour, Load: 0.5, Foreign: 0.1, Failures: true}
 
-func TestAFileSaysAllOfATrace(t *testing.T) {
+func TestAFileHoldsTheWholeTrace(t *testing.T) {
 	written := Generate(plan)
 	if len(written.Losses) == 0 || len(written.Pods) == 0 {
 		t.Fatal("the trace has not all kinds in it")
@@ -41,7 +41,7 @@ func TestTheSeedDecides(t *testing.T) {
 	}
 }
 
-func TestAGeneratedTraceIsValidAndAsksForWhatThePlanSays(t *testing.T) {
+func TestAGeneratedTraceIsValidAndFollowsItsPlan(t *testing.T) {
 	p := plan
 	p.Length = 20 * 24 * time.Hour // so that chance evens out
 	made := Generate(p)
@@ -85,7 +85,7 @@ func TestArrivalsFollowTheDay(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsWrongIsRefusedWithWhatIsWrong(t *testing.T) {
+func TestAnInvalidFileIsRefusedWithTheCause(t *testing.T) {
 	const header = "kind,at,duration,name,member,namespace,user,cpu,memory\n"
 	const fleet = "member,,,a,,,,,\nnode,,,n,a,,,4000,8192\n"
 	for name, c := range map[string]struct{ file, says string }{
