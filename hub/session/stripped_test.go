@@ -11,7 +11,7 @@ import (
 )
 
 // strip deletes a session and removes its finalizer, as a user can who may patch it
-// where no policy forbids that: the object is gone, and no member was asked.
+// where no policy forbids that: the object is gone, and no member has confirmed.
 func strip(ctx context.Context, s *api.VDISession) {
 	GinkgoHelper()
 	Expect(admin.Delete(ctx, s)).To(Succeed())

@@ -55,7 +55,7 @@ func TestMemberThatDoesNotAllowASessionIsNotTriedAgainSoon(t *testing.T) {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
 	if left := textOf(&r, sessiontest.Now.Add(refusalStays+1)); len(left) != 0 {
-		t.Errorf("it is never asked again: %v", left)
+		t.Errorf("it is never tried again: %v", left)
 	}
 }
 
@@ -126,6 +126,6 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 		return sessiontest.Now.Add(time.Second)
 	})
 	if diff := cmp.Diff(map[types.UID]string{sessiontest.Elsewhere: "NoRoom: full", "uid-invalid": "Invalid: bad"}, got); diff != "" {
-		t.Errorf("members that are not asked (-want +got):\n%s", diff)
+		t.Errorf("members that are not tried (-want +got):\n%s", diff)
 	}
 }
