@@ -80,7 +80,7 @@ func assignmentOf(s *v1alpha1.VDISession) types.NamespacedName {
 }
 
 // TestStepsOfADepartedSession is the specification: for what a member reports, at an
-// older, the same and a newer epoch than it was given last.
+// older, the same and a newer epoch than it was assigned last.
 func TestStepsOfADepartedSession(t *testing.T) {
 	for state, want := range map[v1alpha1.AssignmentState]string{
 		v1alpha1.AssignmentActive:   "Withdraw 5|Withdraw 5|Orphan 6",

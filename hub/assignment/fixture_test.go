@@ -46,23 +46,23 @@ func (m *members) Ordered(types.UID, int64, types.UID, string) {}
 func (m *members) MayWithdraw(types.UID, types.UID) bool       { return !m.withholds }
 func (m *members) Withdrawn(types.UID, types.UID)              {}
 
-// sessions is a session controller that has given one epoch.
+// sessions is a session controller that has assigned one epoch.
 type sessions struct {
-	given int64
-	// lastGiven may have been given by a hub of before the last restore.
-	lastGiven int64
-	claimed   []string
+	assigned int64
+	// lastAssigned may have been assigned by a hub of before the last restore.
+	lastAssigned int64
+	claimed      []string
 	Sessions
 }
 
 func (s *sessions) Claimed(_ *v1alpha1.VDISession, member string) {
 	s.claimed = append(s.claimed, member)
 }
-func (s *sessions) Given(types.UID) int64                { return s.given }
-func (s *sessions) LastGiven(*v1alpha1.VDISession) int64 { return s.lastGiven }
+func (s *sessions) Given(types.UID) int64                { return s.assigned }
+func (s *sessions) LastGiven(*v1alpha1.VDISession) int64 { return s.lastAssigned }
 func (s *sessions) Noticed(*v1alpha1.VDISession) bool    { return true }
 
-// stores counts how often the API server is asked for the session.
+// stores counts how often the session is read from the API server.
 type stores struct {
 	client.Reader
 	session *v1alpha1.VDISession

@@ -46,7 +46,7 @@ func TestADrainingHubDisconnectsItsAgentsOneByOne(t *testing.T) {
 				t.Errorf("after %d tenths of the time %d of %d streams have ended, want %d", i, ended, len(all), want)
 			}
 			if s.add(&connection{}) {
-				t.Error("a stream was let in")
+				t.Error("a stream was admitted")
 			}
 			time.Sleep(time.Second / steps)
 		}

@@ -25,7 +25,7 @@ func (s *shakes) begin(t *testing.T, name, address string, greets bool) error {
 }
 
 // TestTheOldestHandshakeThatWaitsForItsClientYields fills an address's three places of
-// five, and asks for another.
+// five, and opens another.
 func TestTheOldestHandshakeThatWaitsForItsClientYields(t *testing.T) {
 	const one, other, third = "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1"
 	for name, tc := range map[string]struct {

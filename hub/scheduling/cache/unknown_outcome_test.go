@@ -12,7 +12,7 @@ import (
 )
 
 // The write of a decision was of unknown outcome, and the session was decided on
-// once more. The first write turns out to be stored: its room is taken, and that of
+// once more. The first write turns out to be stored: its capacity is taken, and that of
 // the second is free.
 func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsCapacity(t *testing.T) {
 	for name, released := range map[string]bool{
@@ -28,7 +28,7 @@ func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsCapacity(t *testing.T) {
 			}
 			x.Expect(x.Place(only("uid-eu"), 1).Cluster.Name).To(Equal("eu"))
 			x.Expect(x.Place(only("uid-us"), 1).Cluster.Name).To(Equal("us"))
-			x.Expect(x.outstanding("uid-eu")).To(BeZero(), "as far as the hub knows")
+			x.Expect(x.outstanding("uid-eu")).To(BeZero(), "by the hub's cache")
 			if released {
 				x.Release("uid-a")
 			}

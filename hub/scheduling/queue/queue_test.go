@@ -14,7 +14,7 @@ func at(namespace, user string, priority int32, seconds int) Rank {
 	return Rank{Namespace: namespace, User: user, Priority: priority, Since: start.Add(time.Duration(seconds) * time.Second)}
 }
 
-// take pops so many, each of which gets a place, at one moment.
+// take pops so many, each of which is placed, at one moment.
 func take(t *testing.T, q *Queue[string], n int, now time.Time) []string {
 	t.Helper()
 	var got []string
@@ -58,7 +58,7 @@ func TestNamespacesAndUsersShareTheDecisions(t *testing.T) {
 func TestATenantServedAloneYieldsToLaterOnes(t *testing.T) {
 	q := New[string]()
 	now := start.Add(time.Second)
-	// Room for one at a time: both ask each time, and one is disappointed.
+	// Capacity for one at a time: both are tried each time, and one is not placed.
 	got := map[string]int{}
 	for i := range 20 {
 		q.Push(fmt.Sprint("a", i), at("a", "u", 0, 0))
