@@ -24,11 +24,11 @@ type child struct {
 	// spoil changes what was rendered; spoilt reports whether it is so.
 	spoil  func(client.Object)
 	spoilt func(client.Object) bool
-	// condition that says who has taken its name.
+	// condition that shows the owner of its name.
 	condition string
 }
 
-// children by kind. A claim is told by its marks and has no owner: see the tests
+// children by kind. A claim is identified by its labels and has no owner: see the tests
 // of homes and of trouble.
 var children = map[string]child{
 	"Pod": {
@@ -86,7 +86,7 @@ var children = map[string]child{
 var _ = Describe("A child", func() {
 	for _, kind := range slices.Sorted(maps.Keys(children)) {
 		c := children[kind]
-		It("of kind "+kind+" is put back, recreated, and refused where another has taken it", func(ctx SpecContext) {
+		It("of kind "+kind+" is repaired, recreated, and refused where its name is taken", func(ctx SpecContext) {
 			expectRepaired(ctx, running(ctx, configured), c)
 		}, SpecTimeout(3*time.Minute))
 	}
@@ -103,7 +103,7 @@ var _ = Describe("A child", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("goes when it is not wanted any more", func(ctx SpecContext) {
+	It("is removed when it is not wanted any more", func(ctx SpecContext) {
 		a := running(ctx, configured)
 		get(ctx, configOf(a))
 		get(ctx, policyOf(a))
@@ -119,7 +119,7 @@ var _ = Describe("A child", func() {
 		Eventually(ctx, func() error { return admin.Get(ctx, client.ObjectKeyFromObject(a), configOf(a)) }).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("follows the assignment, and the status says what the desktop has", func(ctx SpecContext) {
+	It("follows the assignment, and the status shows what the desktop has", func(ctx SpecContext) {
 		a := running(ctx, configured)
 		Expect(a.Status.Config).NotTo(BeNil())
 		Expect(a.Status.Config.Name).To(Equal(a.Name))
@@ -133,7 +133,7 @@ var _ = Describe("A child", func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// expectRepaired walks a child through all that a person may do to it.
+// expectRepaired makes every change to a child that a person may make.
 func expectRepaired(ctx context.Context, a *api.SessionAssignment, c child) {
 	GinkgoHelper()
 	By("editing it")
@@ -165,7 +165,7 @@ func expectRepaired(ctx context.Context, a *api.SessionAssignment, c child) {
 	expectCondition(ctx, a, c.condition, metav1.ConditionFalse, api.ReasonConflict, "belongs to ConfigMap "+taker.Name)
 	Consistently(ctx, func() bool { return c.spoilt(get(ctx, c.of(a))) }).WithTimeout(time.Second).Should(BeTrue())
 
-	By("giving it back")
+	By("releasing it")
 	Expect(admin.Delete(ctx, c.of(a))).To(Succeed())
 	Expect(admin.Delete(ctx, taker)).To(Succeed())
 	expectReady(ctx, a)

@@ -42,7 +42,7 @@ func (s *stage) edit(change func(*api.SessionAssignment)) {
 	}
 }
 
-// gateIs says what a kubelet would of the gate.
+// gateIs sets the gate's status as a kubelet does.
 func (s *stage) gateIs(state corev1.ContainerState) {
 	s.t.Helper()
 	s.setPod(func(p *corev1.Pod) {
@@ -69,7 +69,7 @@ func TestWhichDesktopsStartBehindAGate(t *testing.T) {
 	s := newStage(t, desktop(held))
 	s.pass()
 	if render.Gate(s.thePod()) != nil {
-		t.Error("an agent that is told of no image makes a gate")
+		t.Error("an agent without a guard image makes a gate")
 	}
 }
 

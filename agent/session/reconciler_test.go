@@ -40,7 +40,7 @@ func TestASlowStartReportsOnceWhatItWaitsFor(t *testing.T) {
 	s := newStage(t, desktop())
 	settle := s.pass()
 	if settle != s.r.Options.Settle {
-		t.Errorf("looks again after %s, want %s", settle, s.r.Options.Settle)
+		t.Errorf("reconciles again after %s, want %s", settle, s.r.Options.Settle)
 	}
 	s.after(settle)
 	s.bind()
@@ -134,7 +134,7 @@ func TestNoDesktopIsMadeOfWhatTheHubHasWithdrawn(t *testing.T) {
 			a.Finalizers = nil
 			return errors.Join(s.client.Update(t.Context(), a), client.IgnoreNotFound(s.client.Delete(t.Context(), a)))
 		},
-		"it is edited": func(s *stage, a *api.SessionAssignment) error {
+		"it is changed": func(s *stage, a *api.SessionAssignment) error {
 			a.Generation++
 			a.Spec.RunState = api.ModeSuspended
 			return s.client.Update(t.Context(), a)

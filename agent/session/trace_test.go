@@ -64,7 +64,7 @@ func TestEachWriteAndEachStepOfThePodIsASpanOfTheTrace(t *testing.T) {
 	s.r.memories = memories{} // the agent's next process
 	s.pass()
 	if again := out.GetSpans(); len(again) != 0 {
-		t.Errorf("the next process tells again of %v", again.Snapshots())
+		t.Errorf("the next process traces again %v", again.Snapshots())
 	}
 }
 

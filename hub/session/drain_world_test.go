@@ -62,7 +62,7 @@ var _ = Describe("A member that is drained", func() {
 		return n
 	}
 
-	It("is empty in the end, with no more sessions on the move at any time than are allowed", specs.Smoke, func(ctx SpecContext) {
+	It("is empty in the end, and never more sessions are evicted at once than its drain budget allows", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		sessions := several(ctx, 8, eu, true)
@@ -97,7 +97,7 @@ var _ = Describe("A member that is drained", func() {
 		Expect(counted("vdi_hub_sessions_moved_total")).To(Equal(before + 8))
 	})
 
-	It("goes on under a new leader, which counts those that the last has sent", func(ctx SpecContext) {
+	It("continues under a new leader, which counts the sessions that the last one evicted", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		sessions := several(ctx, 4, eu, true)

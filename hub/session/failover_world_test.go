@@ -79,7 +79,7 @@ var _ = Describe("A session whose member is lost", func() {
 		us.send(func(m link.Member) { m.Capacity(us.report()) })
 	}
 
-	It("runs elsewhere when its time has come, and its old copy is stopped when the member is back", specs.Smoke, func(ctx SpecContext) {
+	It("runs elsewhere when its failover is due, and its old copy is stopped when the member is back", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "restart")
 		old := s.Status.URL
@@ -167,7 +167,7 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(now(ctx, refused).Status.Phase).To(Equal(api.PhaseFailed))
 	})
 
-	It("goes with mode Fence once its lease is over, and where a guard runs beside it", func(ctx SpecContext) {
+	It("is failed over with mode Fence once its lease is over, if a guard runs beside it", func(ctx SpecContext) {
 		template(ctx, "browser")
 		guarded := starts(ctx, "guarded", failingOver(api.FailoverFence))
 		bare := starts(ctx, "bare", failingOver(api.FailoverFence))
@@ -326,7 +326,7 @@ var _ = Describe("A session that is deleted", func() {
 		return s
 	}
 
-	It("while it waits to be rescheduled goes once its member has stopped it", func(ctx SpecContext) {
+	It("while it waits to be rescheduled is removed once its member has stopped it", func(ctx SpecContext) {
 		s := lost(ctx, failingOver(api.FailoverHold))
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("Unknown/FailoverPending"))
 		Expect(admin.Delete(ctx, s)).To(Succeed())
@@ -337,7 +337,7 @@ var _ = Describe("A session that is deleted", func() {
 		Expect(eu.sessions()).To(BeEmpty())
 	})
 
-	It("after it was rescheduled is remembered until what it left behind is stopped", func(ctx SpecContext) {
+	It("after it was rescheduled is kept until its old copy is stopped", func(ctx SpecContext) {
 		s := lost(ctx)
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 		running(ctx, s)
@@ -351,7 +351,7 @@ var _ = Describe("A session that is deleted", func() {
 		Expect(eu.sessions()).To(BeEmpty())
 	})
 
-	It("goes with a member that is off, once that is declared fenced and removed", func(ctx SpecContext) {
+	It("is removed with a member that is off, once that is declared fenced and removed", func(ctx SpecContext) {
 		s := lost(ctx, failingOver(api.FailoverHold))
 		Expect(admin.Delete(ctx, s)).To(Succeed())
 		Eventually(phase(ctx, s)).Should(HavePrefix("Terminating: being deleted: eu is unreachable"))
@@ -366,7 +366,7 @@ var _ = Describe("A session that is deleted", func() {
 		Eventually(gone(ctx, s)).Should(BeTrue())
 	})
 
-	It("or was rescheduled holds a member until that is declared fenced and removed for good", func(ctx SpecContext) {
+	It("or was rescheduled blocks the removal of a member until that is declared fenced", func(ctx SpecContext) {
 		s := lost(ctx)
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 		running(ctx, s)

@@ -16,7 +16,7 @@ const testTimeout = 2 * time.Minute
 type linkMember = link.Member
 
 var _ = Describe("A forced deletion by an operator", func() {
-	It("has a deleted session go without its member's, after a while", func(ctx SpecContext) {
+	It("removes a deleted session without its member's confirmation, after a while", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "stuck"))

@@ -94,7 +94,7 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Status.MountedByUID).To(Equal(first.UID))
 	})
 
-	It("stays its session's over a change of leaders", func(ctx SpecContext) {
+	It("remains its session's over a change of leaders", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu")
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -153,7 +153,7 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Spec.Generation).To(Equal(int64(5)), "it has the home that there is")
 	})
 
-	It("is not where a member would not have its first session", func(ctx SpecContext) {
+	It("is not created in a member that refuses its first session", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu", func(a *agent) {
 			a.slots = 1000

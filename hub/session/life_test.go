@@ -71,7 +71,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Expect(now(ctx, two).Status.Phase).To(Equal(api.PhaseRunning))
 	})
 
-	It("goes on by itself once its time is extended", func(ctx SpecContext) {
+	It("runs again by itself once its time is extended", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "short", func(s *api.SessionSpec) { s.Timeout = "2500ms" }))

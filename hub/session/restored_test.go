@@ -178,7 +178,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Expect(later.Status.Placement.Epoch).To(Equal(int64(1)), "no hub of before can have assigned it any")
 	})
 
-	It("finds that out by an epoch that a member proves", func(ctx SpecContext) {
+	It("detects the restore by an epoch that a member proves", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s := create(ctx, "desktops", "s")

@@ -126,7 +126,7 @@ var _ = Describe("A review", func() {
 		Entry("no session", api.PlacementReviewSpec{SessionName: "ann"}, api.ReasonSessionNotFound, `there is no session "ann" in namespace desktops`),
 	)
 
-	It("judges a session that is placed as if it were rescheduled", func(ctx SpecContext) {
+	It("evaluates a placed session as if it were rescheduled", func(ctx SpecContext) {
 		join(ctx, "eu", slots(1))
 		join(ctx, "us", slots(0))
 		template(ctx, "browser")
@@ -194,7 +194,7 @@ var _ = Describe("A review", func() {
 		Expect(verdictOn(status, "us").Sessions).To(BeNumerically(">", 0), "the others have no home yet")
 	})
 
-	It("goes ten minutes after its answer, under the next leader too", func(ctx SpecContext) {
+	It("is deleted ten minutes after its answer, under the next leader too", func(ctx SpecContext) {
 		template(ctx, "browser")
 		review := &api.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: "unanswered"}, Spec: like()}
 		Expect(admin.Create(ctx, review)).To(Succeed())

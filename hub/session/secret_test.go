@@ -55,7 +55,7 @@ func distributed(ctx context.Context, name, content string, labels map[string]st
 var travels = map[string]string{api.LabelSecret: api.SecretDistribute}
 
 var _ = Describe("An access secret", func() {
-	It("is made in the session's namespace, and travels to the member", func(ctx SpecContext) {
+	It("is created in the session's namespace, and sent to the member", func(ctx SpecContext) {
 		template(ctx, "browser", func(t *api.TemplateSpec) { t.Access.PasswordEnv = "VNC_PW" })
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "mine"))
@@ -85,7 +85,7 @@ var _ = Describe("An access secret", func() {
 		Expect(err).To(HaveOccurred())
 	})
 
-	It("is another after a resume, and stays the same until then", func(ctx SpecContext) {
+	It("changes with a resume, and stays the same until then", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "mine"))
@@ -104,7 +104,7 @@ var _ = Describe("An access secret", func() {
 		Expect(sent(a, s.UID, second.Name+"-access")()).To(Equal(second.Data))
 	})
 
-	It("travels as it is, is mended where it is broken, and recreated where it is gone", func(ctx SpecContext) {
+	It("is sent as it is, repaired where it is invalid, and recreated where it is gone", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "mine"))
@@ -134,7 +134,7 @@ var _ = Describe("An access secret", func() {
 		running(ctx, s)
 	})
 
-	It("never takes the place of somebody else's Secret", func(ctx SpecContext) {
+	It("never replaces a Secret of another owner", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := create(ctx, "desktops", "mine")
 		secret := &corev1.Secret{StringData: map[string]string{"mine": "and of no other"}}
@@ -179,7 +179,7 @@ var _ = Describe("A Secret that a template names", func() {
 				return sent(a, s.UID, a.holds(s.UID).Spec.Desktop.ImagePullSecrets[0].Name)()
 			}).Should(Equal(secret.Data))
 		}
-		By("taking the label off, after which it travels no more")
+		By("removing the label, after which it is not sent any more")
 		edit(ctx, secret, func() { secret.Labels = nil })
 		Eventually(func() []api.SecretReference { return a.holds(s.UID).Spec.Secrets }).Should(HaveLen(1))
 		Expect(a.holds(s.UID).Spec.Desktop.ImagePullSecrets[0].Name).To(Equal("registry"))

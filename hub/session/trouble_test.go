@@ -23,7 +23,7 @@ import (
 )
 
 var _ = Describe("A session that can't be placed", func() {
-	It("names the template that there is not, and goes on once there is", func(ctx SpecContext) {
+	It("names the missing template, and is placed once it exists", func(ctx SpecContext) {
 		join(ctx, "eu")
 		s := create(ctx, "desktops", "early")
 		Eventually(phase(ctx, s)).Should(HavePrefix(`Failed: there is no template "browser": create it`))
@@ -80,7 +80,7 @@ var _ = Describe("A session that can't be placed", func() {
 		Eventually(func() int { held, _ := placed(); return len(held) }).Should(Equal(2))
 	})
 
-	It("is never put over a member's cap, however many come at once", func(ctx SpecContext) {
+	It("never exceeds a member's cap, however many are created at once", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		mc := &api.MemberCluster{}
@@ -104,7 +104,7 @@ var _ = Describe("A session that can't be placed", func() {
 })
 
 var _ = Describe("A refused session", func() {
-	It("goes to the next member, under the next epoch", func(ctx SpecContext) {
+	It("is placed in the next member, under the next epoch", func(ctx SpecContext) {
 		template(ctx, "browser")
 		no := func(*api.SessionAssignment) (string, string) {
 			return api.RefusedNamespaceNotAdmitted, "desktops is not admitted"
@@ -220,7 +220,7 @@ var _ = Describe("A member", func() {
 		Expect(now(ctx, s).Status.Epoch).To(Equal(int64(1)))
 	})
 
-	It("stays while it is in use, takes nothing new, and goes when it is empty", func(ctx SpecContext) {
+	It("stays while it is in use, gets no new sessions, and is removed when it is empty", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "holding"))

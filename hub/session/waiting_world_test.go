@@ -107,7 +107,7 @@ var _ = Describe("Sessions that wait for capacity", func() {
 		Expect(runningOf(ctx, all)(NewWithT(GinkgoT()))).To(ContainElements("ben", "cleo"))
 	})
 
-	It("are not held up by those that nothing fits", func(ctx SpecContext) {
+	It("are not blocked by those that nothing fits", func(ctx SpecContext) {
 		template(ctx, "browser")
 		template(ctx, "gpu", func(t *api.TemplateSpec) {
 			t.Resources.Default["nvidia.com/gpu"] = *one
@@ -126,7 +126,7 @@ var _ = Describe("Sessions that wait for capacity", func() {
 	})
 })
 
-var _ = Describe("A session that waits is called", func() {
+var _ = Describe("A pending session is queued again", func() {
 	var s *api.VDISession
 	var eu *agent
 	call := func(what string, change func(SpecContext), prepare func(SpecContext), session ...func(*api.SessionSpec)) {

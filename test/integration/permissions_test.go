@@ -46,7 +46,7 @@ func lookedAt() []permissions.Exception {
 			all = append(all, permissions.Exception{
 				Role: agentInSessions, Group: group, Resource: resource, Verbs: []string{"get"}, Chance: true,
 				Because: "a child that the cache does not show is looked at",
-				Test:    "agent/session/children_test.go", Says: "refused where another has taken it",
+				Test:    "agent/session/children_test.go", Says: "refused where its name is taken",
 			})
 		}
 	}
@@ -71,9 +71,9 @@ var agentExceptions = append(lookedAt(), []permissions.Exception{
 		Because: "a Secret of the session's name that the cache does not show is looked at, and one that can't be revised is recreated",
 		Test:    "agent/assignment/real_test.go", Says: "func TestStoreOverARealAPIServer"},
 	{Role: agentInSessions, Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: []string{"patch"},
-		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is put back, recreated, and refused"},
+		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is repaired, recreated, and refused"},
 	{Role: agentInSessions, Group: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"patch"},
-		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is put back, recreated, and refused"},
+		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is repaired, recreated, and refused"},
 	{Role: agentAtHome, Resource: "secrets", Verbs: []string{"create"},
 		Because: "an agent that joins keeps its identity", Test: "test/faults/stage/stage.go", Says: "Enrol: s.Kind.Enrol"},
 	{Role: agentAtHome, Resource: "secrets", Name: "vdi-agent-identity", Verbs: []string{"get", "update"},
@@ -122,7 +122,7 @@ var hubExceptions = append(askedByAdmission(), []permissions.Exception{
 		Because: "a home that nobody uses is forgotten", Test: "hub/session/home_controller_test.go", Says: "func TestHomeExpiresAfterItsRetentionTime"},
 	{Role: hubInSessions, Resource: "secrets", Verbs: []string{"get", "delete"}, Chance: true,
 		Because: "a Secret of the session's name that the cache does not show is looked at, and one goes that is not wanted any more",
-		Test:    "hub/session/secret_test.go", Says: "never takes the place of somebody else's Secret"},
+		Test:    "hub/session/secret_test.go", Says: "never replaces a Secret of another owner"},
 	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Verbs: []string{"update"},
 		Because: "the binding of a user's Role that was edited is repaired", Test: "hub/access/apiserver_test.go", Says: "func TestDriftIsRepaired"},
 	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "roles", Verbs: []string{"update", "delete"}, Chance: true,
