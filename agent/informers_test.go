@@ -11,7 +11,7 @@ import (
 
 type answers func(n int) (*http.Response, error)
 
-// counted has somebody answer the nth request.
+// counted is a server that counts requests, with an answer for each.
 type counted struct {
 	answers answers
 	n       int
@@ -32,12 +32,12 @@ func TestReadsWithoutAnAnswerAreRetried(t *testing.T) {
 		return ok, nil
 	}
 	for name, test := range map[string]struct {
-		method  string
-		answers answers
-		asked   int
-		err     error
+		method   string
+		answers  answers
+		requests int
+		err      error
 	}{
-		"a question":                      {http.MethodGet, silentTwice, 3, nil},
+		"a read":                          {http.MethodGet, silentTwice, 3, nil},
 		"a write, which may be done":      {http.MethodPost, silentTwice, 1, syscall.ECONNREFUSED},
 		"an error that waiting can't end": {http.MethodGet, func(int) (*http.Response, error) { return nil, strange }, 1, strange},
 		"an answer":                       {http.MethodGet, func(int) (*http.Response, error) { return ok, nil }, 1, nil},
@@ -49,8 +49,8 @@ func TestReadsWithoutAnAnswerAreRetried(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := (&retryTransport{next: server, retry: time.Microsecond}).RoundTrip(request)
-			if !errors.Is(err, test.err) || (err == nil) != (got == ok) || server.n != test.asked {
-				t.Errorf("asked %d times: %v, %v", server.n, got, err)
+			if !errors.Is(err, test.err) || (err == nil) != (got == ok) || server.n != test.requests {
+				t.Errorf("%d requests: %v, %v", server.n, got, err)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func TestInvalidFlagsAreRefusedByName(t *testing.T) {
 		{[]string{"--bootstrap-token-file=t"}, "does not join"},
 	} {
 		if _, err := parse(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%v: error %v, want one that says %q", tc.args, err, tc.want)
+			t.Errorf("%v: error %v, want one with %q", tc.args, err, tc.want)
 		}
 	}
 	_, err := parse(t, "--gateway=x", "--fail-after=0s", "--hub-address=")

@@ -44,7 +44,7 @@ func TestAStoredOrderIsNotRefused(t *testing.T) {
 	}{
 		"though it is forbidden now": {
 			prepare: func(b *bench) { b.fail = forbidden }},
-		"though its own Pod has the last room": {
+		"though its own Pod has the last capacity": {
 			prepare: func(b *bench) { b.Capacity = counter("no node has enough cpu") }},
 		"where it ran an earlier epoch": {
 			before:  assignment("u1", 1, "ada"),
@@ -69,8 +69,8 @@ func TestNothingIsRefusedWhileStoredOrdersAreUnknown(t *testing.T) {
 	b.fail = forbidden
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.work(b.ctx)
-	if told := b.told.take(); len(told) > 0 {
-		t.Errorf("told %v", told)
+	if got := b.results.take(); len(got) > 0 {
+		t.Errorf("reported %v", got)
 	}
 }
 

@@ -102,15 +102,15 @@ func TestSecretsExistBeforeAnOrderIsReportedStored(t *testing.T) {
 
 func TestSecretsOfTheSameOrderAreRepairedAndNotWrittenTwice(t *testing.T) {
 	for name, harm := range map[string]func(*bench){
-		"edited":               func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Data["password"] = []byte("mine") }) },
-		"edited with its hash": func(b *bench) { b.change("access", editWithHash) },
-		"without its owner":    func(b *bench) { b.change("access", func(s *corev1.Secret) { s.OwnerReferences = nil }) },
+		"changed":               func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Data["password"] = []byte("mine") }) },
+		"changed with its hash": func(b *bench) { b.change("access", editWithHash) },
+		"without its owner":     func(b *bench) { b.change("access", func(s *corev1.Secret) { s.OwnerReferences = nil }) },
 		"without a label": func(b *bench) {
 			b.change("access", func(s *corev1.Secret) { delete(s.Labels, v1alpha1.LabelAssignment) })
 		},
 		"of another type": func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }) },
 		"deleted":         func(b *bench) { _ = b.live.Delete(b.t.Context(), b.secret("access")) },
-		"edited and immutable": func(b *bench) {
+		"changed and immutable": func(b *bench) {
 			b.change("access", func(s *corev1.Secret) { s.Data["password"], s.Immutable = []byte("mine"), ptr.To(true) })
 		},
 	} {
@@ -137,7 +137,7 @@ func TestSecretsOfTheSameOrderAreRepairedAndNotWrittenTwice(t *testing.T) {
 	}
 }
 
-// editWithHash is an edit by somebody who knows how edits are found.
+// editWithHash is a change that updates the hash by which drift is found.
 func editWithHash(s *corev1.Secret) {
 	s.Data["password"] = []byte("mine")
 	s.Annotations[v1alpha1.AnnotationSecretHash] = v1alpha1.SecretDataHash(s.Data)
@@ -236,7 +236,7 @@ func TestPermanentlyRefusedSecretBlocksNoOtherOrder(t *testing.T) {
 	b := newBench(t)
 	b.refuse = func(kind string) error {
 		if kind == "Secret" {
-			return apierrors.NewForbidden(schema.GroupResource{}, "access", errors.New("quota, and it says "+password))
+			return apierrors.NewForbidden(schema.GroupResource{}, "access", errors.New("quota, for "+password))
 		}
 		return nil
 	}

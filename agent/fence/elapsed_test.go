@@ -36,7 +36,7 @@ func TestElapsedCountsAPauseOfTheMachine(t *testing.T) {
 	}
 }
 
-// A hypervisor stops the boot clock too. What the agent knows of its lease, what it
+// A hypervisor stops the boot clock too. What the agent has of its lease, what it
 // still takes from an answer, and what the next process finds, go by the wall's clock.
 func TestALeaseIsOverAfterAPauseOfTheMachine(t *testing.T) {
 	paused := func(seconds int, pause time.Duration) Instant {

@@ -148,11 +148,11 @@ func TestNothingIsWrittenWithoutFenceSessions(t *testing.T) {
 		t.Errorf("%d writes", n)
 	}
 	m.renew()
-	m.state(Unknown) // Nobody has asked before: it is not durable.
+	m.state(Unknown) // It was not required before: it is not durable.
 	m.steps()
 	m.state(Valid)
 	if n := m.writes.Load(); n != 1 {
-		t.Errorf("%d writes for the first that asks", n)
+		t.Errorf("%d writes for the first that requires it", n)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestALapseMarksTheAffectedAssignments(t *testing.T) {
 	m.wait(length)
 	m.state(Over)
 	m.steps()
-	m.lapse("one", 7) // No mark before the hub is reachable: it may be read for more than it says.
+	m.lapse("one", 7) // No mark before the hub is reachable: it may be taken for more than it is.
 	m.renew()
 	m.lapse("one", 8)
 	m.state(Valid)
@@ -229,7 +229,7 @@ func TestNoLeaseCountsBeforeTheCacheShowsWhatIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestALapseThatCannotBeWrittenIsNotForgotten(t *testing.T) {
+func TestALapseThatCannotBeWrittenIsRetried(t *testing.T) {
 	m := newMember(t, guardedOne("one"))
 	m.renew()
 	m.state(Valid)
@@ -252,7 +252,7 @@ func TestALapseThatCannotBeWrittenIsNotForgotten(t *testing.T) {
 func TestALostRecordIsALapseWithANumberOfItsOwn(t *testing.T) {
 	for name, spoil := range map[string]func(*corev1.ConfigMap){
 		"deleted": nil,
-		"edited":  func(m *corev1.ConfigMap) { m.Data[keyLength] = "long" },
+		"changed": func(m *corev1.ConfigMap) { m.Data[keyLength] = "long" },
 		"emptied": func(m *corev1.ConfigMap) { m.Data = nil },
 	} {
 		t.Run(name, func(t *testing.T) {

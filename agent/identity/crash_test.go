@@ -49,7 +49,7 @@ func dyingAt(m *member, n int) (died func() bool) {
 	m.hub.set(func() {
 		m.hub.fault = func(string, bool) error {
 			if step() != nil {
-				return status.Error(codes.Unavailable, "nobody is there")
+				return status.Error(codes.Unavailable, "the hub is away")
 			}
 			return nil
 		}
@@ -86,6 +86,6 @@ func TestAProcessMayCrashAtEachStep(t *testing.T) {
 		g.Expect(m.secret(SecretName)).NotTo(HaveKey("pending.key"), "died at step %d", n)
 	}
 	if n < 20 {
-		t.Errorf("only %d steps were looked at", n)
+		t.Errorf("only %d steps were checked", n)
 	}
 }

@@ -33,7 +33,7 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	changed := func(to *fleetv1.CapacityReport) { newest, r.due = to, true }
 	sends(nil) // the inventory is not in yet
 	if r.wait(now) != 0 {
-		t.Error("it would tell by itself before it has told anything")
+		t.Error("it would report by itself before it has reported anything")
 	}
 	changed(newest)
 	sends(newest)
@@ -80,23 +80,23 @@ func TestAnIdleStreamStillReportsItsCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Unix(1_700_000_000, 0)
-	var told []string
+	var reported []string
 	for range 200 {
 		message, wait := m.Next(now, sources(1))
 		switch {
 		case message.GetCapacity() != nil:
-			told = append(told, fmt.Sprint(now.Unix()-1_700_000_000))
+			reported = append(reported, fmt.Sprint(now.Unix()-1_700_000_000))
 		case message == nil && wait == 0:
-			t.Fatal("it will say nothing any more")
+			t.Fatal("it will send nothing any more")
 		}
 		if message == nil {
 			now = now.Add(wait)
 		}
-		if len(told) == 3 {
+		if len(reported) == 3 {
 			break
 		}
 	}
-	if diff := cmp.Diff([]string{"0", "30", "60"}, told); diff != "" {
+	if diff := cmp.Diff([]string{"0", "30", "60"}, reported); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -72,7 +72,7 @@ func without(listed []Held, name string) (rest []Held) {
 	return rest
 }
 
-// A status that no batch holds is told to be so, and its batch is one that may
+// A status that fits no batch is reported as such, and its batch is one that may
 // be sent.
 func TestAReportThatFitsNoBatchIsOmittedWithAReason(t *testing.T) {
 	huge := strings.Repeat("x", maxBatchBytes)
@@ -92,10 +92,10 @@ func TestAReportThatFitsNoBatchIsOmittedWithAReason(t *testing.T) {
 		t.Fatalf("%d items, %d bytes", len(batch.GetItems()), proto.Size(batch))
 	}
 	if s := batch.Items[0].GetStatus(); s.GetReason() != ReasonReportTooLarge || s.GetState() != "Active" || s.GetObservedGeneration() != 3 {
-		t.Errorf("told %v", s)
+		t.Errorf("reported %v", s)
 	}
 	if s := batch.Items[1].GetStatus(); s.GetReason() != "" {
-		t.Errorf("told %v", s)
+		t.Errorf("reported %v", s)
 	}
 }
 

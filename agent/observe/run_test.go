@@ -197,7 +197,7 @@ type world struct {
 	usage   observe.Usage
 
 	stored    bool          // the last pass was, and nothing was set since
-	known     time.Duration // how far the clock was off when something was last stored
+	offset    time.Duration // how far the clock was off when something was last stored
 	runs      bool
 	truth     time.Duration
 	roundings int
@@ -227,7 +227,7 @@ func (w *world) pass(written bool) {
 	}
 	if written {
 		w.usage.Store(&w.a.Status, w.at())
-		w.known = w.set
+		w.offset = w.set
 	}
 	w.stored = written
 }
@@ -266,8 +266,8 @@ func TestTimeIsNeverMoreThanRealAndHardlyLess(t *testing.T) {
 				way := time.Duration(rapid.SampledFrom([]int{-1, 1}).Draw(t, "way"))
 				w.set += way * (while.Draw(t, "set") + time.Minute)
 				// Set to and fro, it may be off by next to nothing in the end,
-				// and that is not to be told from rounding.
-				for (w.set - w.known).Abs() < time.Minute {
+				// and that can't be distinguished from rounding.
+				for (w.set - w.offset).Abs() < time.Minute {
 					w.set += way * time.Minute
 				}
 				w.roundings++
@@ -275,7 +275,7 @@ func TestTimeIsNeverMoreThanRealAndHardlyLess(t *testing.T) {
 			},
 			"the agent is away": func(t *rapid.T) {
 				if !w.stored {
-					t.Skip("what is not stored is not known to the next")
+					t.Skip("what is not stored is lost to the next")
 				}
 				w.wait(while.Draw(t, "away"))
 				w.restart()

@@ -37,14 +37,14 @@ func TestAGuardRequestsNoMoreThanWasPlaced(t *testing.T) {
 		before := a.DeepCopy()
 		pod := GuardedPod(a, testGuard)
 		desktop, guard := pod.Spec.Containers[0].Resources, pod.Spec.InitContainers[0].Resources
-		for name, asked := range before.Spec.Desktop.Resources {
+		for name, requested := range before.Spec.Desktop.Resources {
 			for what, lists := range map[string][2]corev1.ResourceList{
 				"requests": {desktop.Requests, guard.Requests}, "limits": {desktop.Limits, guard.Limits},
 			} {
 				sum, share := lists[0][name].DeepCopy(), lists[1][name]
 				sum.Add(share)
-				if sum.Cmp(asked) != 0 || lists[0].Name(name, resource.DecimalSI).Cmp(share) < 0 {
-					t.Errorf("%s of %s: the desktop has %v, its guard %v, placed were %v", what, name, lists[0][name], share, asked)
+				if sum.Cmp(requested) != 0 || lists[0].Name(name, resource.DecimalSI).Cmp(share) < 0 {
+					t.Errorf("%s of %s: the desktop has %v, its guard %v, placed were %v", what, name, lists[0][name], share, requested)
 				}
 			}
 		}
@@ -58,7 +58,7 @@ func TestTheKubeletProbesTheGuardOnly(t *testing.T) {
 	pod := GuardedPod(assignment(fenced), testGuard)
 	desktop := pod.Spec.Containers[0]
 	if desktop.StartupProbe != nil {
-		t.Error("while a startup probe goes on, nobody asks for the lease")
+		t.Error("while a startup probe runs, the lease is not probed")
 	}
 	if desktop.LivenessProbe.HTTPGet == nil || desktop.LivenessProbe.TerminationGracePeriodSeconds != nil {
 		t.Errorf("the desktop's life hangs on %+v", desktop.LivenessProbe)
@@ -67,7 +67,7 @@ func TestTheKubeletProbesTheGuardOnly(t *testing.T) {
 		t.Error("a desktop whose lease is over would be started again")
 	}
 	if !Guarded(pod) || Guarded(Pod(assignment(fenced))) {
-		t.Error("which Pod has a guard is not told")
+		t.Error("a Pod with a guard is not recognized")
 	}
 }
 
@@ -85,7 +85,7 @@ func TestAGuardReachesItsAgentAsLongAsItRuns(t *testing.T) {
 		t.Errorf("a gate has %d rules to reach its agent by, and none of them", held)
 	}
 	if n.LeasePort = 0; rules(fenced) != plain {
-		t.Error("where nobody makes guards the agent can be reached")
+		t.Error("without guards the agent can be reached")
 	}
 }
 
@@ -94,12 +94,12 @@ func TestAGuardDoesNotTakeTheDesktopsPort(t *testing.T) {
 		g := testGuard
 		g.Port = port
 		pod := GuardedPod(assignment(fenced, func(a *api.SessionAssignment) { a.Spec.Desktop.Port = port }), g)
-		asked := pod.Spec.Containers[0].LivenessProbe.HTTPGet.Port.IntVal
-		if asked == port || asked < 1 || pod.Spec.InitContainers[0].StartupProbe.HTTPGet.Port.IntVal != asked {
-			t.Errorf("beside a desktop on port %d the guard has port %d", port, asked)
+		probed := pod.Spec.Containers[0].LivenessProbe.HTTPGet.Port.IntVal
+		if probed == port || probed < 1 || pod.Spec.InitContainers[0].StartupProbe.HTTPGet.Port.IntVal != probed {
+			t.Errorf("beside a desktop on port %d the guard has port %d", port, probed)
 		}
 		if !slices.ContainsFunc(pod.Spec.InitContainers[0].Args, func(arg string) bool { return strings.HasPrefix(arg, "--port=") && arg != "--port=8079" }) && port == 8079 {
-			t.Errorf("the guard is told %v", pod.Spec.InitContainers[0].Args)
+			t.Errorf("the guard gets %v", pod.Spec.InitContainers[0].Args)
 		}
 	}
 }
