@@ -20,7 +20,7 @@ import (
 // fleets are the options that decide which flags the harness sets.
 var fleets = []harness.Options{
 	{TimeFactor: 0.2},
-	{TimeFactor: 0.2, Enrol: true},
+	{TimeFactor: 0.2, Enroll: true},
 	{TimeFactor: 0.2, Kubelets: true},
 }
 

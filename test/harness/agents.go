@@ -68,7 +68,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 		}
 	}
 	var tls LinkFiles
-	if f.options.Enrol {
+	if f.options.Enroll {
 		err = bootstrap(ctx, f.Hub.ControlPlane, member)
 	} else {
 		tls, err = f.PKI.Agent(member.Name, member.UID)
@@ -103,7 +103,7 @@ func (m *Member) agentProcesses() []*Process {
 	return all
 }
 
-// memberLead is the replica that was last known to lead.
+// memberLead is the last known leader among the replicas.
 type memberLead struct {
 	mu    sync.Mutex
 	agent *Agent

@@ -3,7 +3,7 @@
 // between them that can be broken. Integration, fault and scale tests use it, and so do
 // `make up` and `make demo` through cmd/fleet.
 //
-// The parts are packages below it, which do not import it and know no fleet:
+// The parts are packages below it, which do not import it and have no notion of a fleet:
 //
 //	admission    waits until admission policies are in force
 //	apply        applies manifests to an API server

@@ -87,7 +87,7 @@ var losses = []struct {
 		h.fenced["a"] = true
 		supersedes("Hold", time.Minute)(h)
 		h.HomeDeleted(h.now, HomeState{Cluster: "b", UID: "h", Name: "home", Session: "s"})
-	}, "nothing asked for it"},
+	}, "nothing requested it"},
 }
 
 func TestFailovers(t *testing.T) {

@@ -24,7 +24,7 @@ type Suspicion struct {
 	unexplained func() bool
 	// prepare is called before Confirm, while the checker is locked.
 	prepare func()
-	// Confirm asks the API servers themselves.
+	// Confirm reads from the API servers themselves.
 	Confirm func(context.Context, APIReader) (bool, error)
 }
 

@@ -40,7 +40,7 @@ func partition(ctx context.Context, r *runner.Run, w netem.Conditions, what stri
 	if err := r.Pause(ctx, 30*time.Second); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	return nil
 }
 
@@ -48,7 +48,7 @@ func partition(ctx context.Context, r *runner.Run, w netem.Conditions, what stri
 func halfOpen(ctx context.Context, r *runner.Run) error {
 	for range runner.Rounds {
 		m := r.RandomMember()
-		r.Record("%s: %d connections forgotten, no reset", m.Name, r.Links[m.Name].DropSilently())
+		r.Record("%s: %d connections dropped, no reset", m.Name, r.Links[m.Name].DropSilently())
 		if err := r.PauseRandomly(ctx, 40*time.Second); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func recreateInPartition(ctx context.Context, r *runner.Run) error {
 	if err := r.PauseRandomly(ctx, 30*time.Second); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	return nil
 }
 

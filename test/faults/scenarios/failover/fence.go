@@ -87,7 +87,7 @@ func declarationOutlived(ctx context.Context, r *runner.Run) error {
 		return fmt.Errorf("declaring %s fenced: %w", m.Name, err)
 	}
 	r.Record("%s is declared fenced", m.Name)
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	if err := r.PauseRandomly(ctx, 10*time.Second); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func processCommands(dir *string) []*cobra.Command {
 		processCommand(dir, "start PROCESS", "Start a process again, with its data", "started", named, (*harness.Process).Start),
 		processCommand(dir, "restart PROCESS", "Stop a process (SIGTERM) and start it again", "restarted", named, (*harness.Process).Restart),
 		processCommand(dir, "pause PROCESS", "Freeze a process (SIGSTOP)", "paused", named, (*harness.Process).Pause),
-		processCommand(dir, "resume PROCESS", "Let a frozen process go on (SIGCONT)", "resumed", named, (*harness.Process).Resume),
+		processCommand(dir, "resume PROCESS", "Continue a frozen process (SIGCONT)", "resumed", named, (*harness.Process).Resume),
 	}
 }
 
