@@ -79,7 +79,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonAwaitingHub:      "agent/session: a held desktop whose agent has restarted",
 	v1alpha1.ReasonSuspect:          "hub/member: TestConditionsOfAMember",
 	v1alpha1.ReasonDisconnected:     "hub/member: TestConditionsOfAMember and TestFlappingStreamCostsNoWrites",
-	// Which of these two a fleet shows depends on who issues its certificates.
+	// Which of these two a fleet shows depends on what issues its certificates.
 	v1alpha1.ReasonEnrolled:           "hub/member: TestExpiringCertificateIsReported",
 	v1alpha1.ReasonExternallyIssued:   "hub/member: TestFlappingStreamCostsNoWrites",
 	v1alpha1.ReasonCertificateExpired: "hub/member: TestExpiringCertificateIsReported",
@@ -87,7 +87,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonWithdrawalsStopped: "hub/member: TestWithdrawalsWithoutACauseStop",
 }
 
-// Everything that the API documents has been walked through. A run of part of
+// Everything that the API documents has been shown. A run of part of
 // the suite proves nothing of the kind.
 var _ = AfterSuite(func() {
 	if seen == nil || !wholeSuite() {
