@@ -28,7 +28,7 @@ func TestTheBinariesTakeTheirArguments(t *testing.T) {
 				t.Errorf("%q: %v", args, err)
 			}
 			if err := takes(v.chart, append(args, "--no-such-flag=1")); err == nil {
-				t.Error("a flag that there is not is taken")
+				t.Error("an unknown flag is accepted")
 			}
 		})
 	}

@@ -59,7 +59,7 @@ func TestTheHarnessUsesTheFlagsOfTheCharts(t *testing.T) {
 		delete(differ, name)
 	}
 	for name := range differ {
-		t.Errorf("%s differs from the chart's: ship it, or say why not in Differences of test/harness/flags.go", name)
+		t.Errorf("%s differs from the chart's: ship it, or explain why not in Differences of test/harness/flags.go", name)
 	}
 }
 

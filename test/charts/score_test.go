@@ -19,7 +19,7 @@ func TestAScannerFindsNothingToFix(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
 		if strings.HasSuffix(v.name, "-least") {
-			continue // has asked for less
+			continue // has requested less
 		}
 		for _, finding := range scan(t, v.manifest(t), excused) {
 			t.Errorf("%s: %s", v.name, finding)
@@ -27,7 +27,7 @@ func TestAScannerFindsNothingToFix(t *testing.T) {
 	}
 }
 
-// scan is what kube-score has to say, less what is excused.
+// scan is the output of kube-score, without what is excused.
 func scan(t *testing.T, manifest string, excused []string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary(t, "kube-score", "bin/kube-score"), "score", "--output-format", "ci", "-")

@@ -42,7 +42,7 @@ func TestItReportsHowLongItHasBeenIdle(t *testing.T) {
 		t.Errorf("idle for %v s since its start, want 12.5", got)
 	}
 	if got := idle(t, h); got != 12.5 {
-		t.Errorf("asking counts as use: %v s", got)
+		t.Errorf("the query counts as use: %v s", got)
 	}
 	for _, use := range []struct{ method, path string }{{http.MethodPost, "/activity"}, {http.MethodGet, "/"}} {
 		c.now = c.now.Add(time.Minute)
@@ -76,7 +76,7 @@ func TestThePasswordProtectsThePageAndNotTheActivityEndpoint(t *testing.T) {
 		}
 	}
 	if got := idle(t, h); got != 60 {
-		t.Errorf("whoever is kept out uses the desktop: idle for %v s, want 60", got)
+		t.Errorf("a refused request uses the desktop: idle for %v s, want 60", got)
 	}
 	w := serve(h, http.MethodGet, "/", "open sesame")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `fetch("activity"`) {

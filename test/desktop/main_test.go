@@ -39,9 +39,9 @@ func TestItPrintsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 	}
 	address, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if !ok || strings.HasSuffix(address, ":0") {
-		t.Fatalf("it tells %q", line)
+		t.Fatalf("it prints %q", line)
 	}
-	for _, asked := range []struct {
+	for _, request := range []struct {
 		path, password string
 		want           int
 	}{
@@ -49,8 +49,8 @@ func TestItPrintsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 		{"/", "", http.StatusUnauthorized},
 		{"/", "open sesame", http.StatusOK}, // the file's newline is none of it
 	} {
-		if got := status(ctx, t, "http://"+address+asked.path, asked.password); got != asked.want {
-			t.Errorf("GET %s with password %q: %d, want %d", asked.path, asked.password, got, asked.want)
+		if got := status(ctx, t, "http://"+address+request.path, request.password); got != request.want {
+			t.Errorf("GET %s with password %q: %d, want %d", request.path, request.password, got, request.want)
 		}
 	}
 	stop()

@@ -59,10 +59,10 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		Expect(ensure(ctx, t)).To(Succeed())
 	})
 
-	It("shows what its user types, and has it still after suspension and resumption", func(ctx SpecContext) {
+	It("shows what its user types, and still has it after suspension and resumption", func(ctx SpecContext) {
 		s := newSession(ctx, "typist", withHome, inRegion("eu-west"))
 		running(ctx, s, "eu-west")
-		tell("create to Running of a whole desktop", s.Status.RunningSince.Sub(s.CreationTimestamp.Time))
+		reportTime("create to Running of a whole desktop", s.Status.RunningSince.Sub(s.CreationTimestamp.Time))
 		desktop, before := visited(ctx, s, "eu-west-typing")
 		Expect(desktop.Type("echo buy milk > ~/note; cat ~/note\n")).To(Succeed())
 		_, err := desktop.Await(ctx, "what was typed", func(p browser.Picture) bool { return p.Sum != before.Sum })
@@ -82,7 +82,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		Expect(desktop.Screenshot(filepath.Join(artefacts, "eu-west-note.png"))).To(Succeed())
 	})
 
-	It("is reached in the other region when its own has died", func(ctx SpecContext) {
+	It("is reached in the other region when its own is lost", func(ctx SpecContext) {
 		s := newSession(ctx, "traveller", withoutHome, preferring("eu-west"))
 		running(ctx, s, "eu-west")
 		desktop, _ := visited(ctx, s, "eu-west-before")
@@ -101,7 +101,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		}).WithTimeout(5 * patience).Should(Succeed())
 		Expect(s.Status.URL).NotTo(Equal(first))
 		desktop, _ = visited(ctx, s, "us-east-after")
-		tell("a region's death to its user at the desktop in the other", time.Since(began))
+		reportTime("a region's loss to its user at the desktop in the other", time.Since(began))
 		sees(ctx, desktop, `[ "$(hostname)" = "`+podOf(ctx, s).Name+`" ]`)
 	})
 })
@@ -116,7 +116,7 @@ func sees(ctx context.Context, desktop *browser.Desktop, condition string) {
 }
 
 // visited opens the session's URL and logs in, once there is a way to it, and returns
-// the desktop and what it looks like.
+// the desktop and its picture.
 func visited(ctx context.Context, s *v1alpha1.VDISession, screenshot string) (*browser.Desktop, browser.Picture) {
 	GinkgoHelper()
 	var desktop *browser.Desktop
@@ -139,8 +139,8 @@ func hosts(ctx context.Context) map[string]string {
 	resolve := map[string]string{}
 	for _, member := range fleet.Members {
 		var pods corev1.PodList
-		asked, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := member.Client.List(asked, &pods, client.InNamespace("ingress"))
+		bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := member.Client.List(bounded, &pods, client.InNamespace("ingress"))
 		cancel()
 		if err != nil {
 			continue // it is off

@@ -244,7 +244,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		eventually(ctx, t, n.story("forced", "desktop+137"))
 		runs, err := n.runs("forced")
 		must(t, err)
-		if grace := time.Duration(runs[0].To - runs[0].AskedAt); runs[0].Why != "deleted" || grace < 2*time.Second {
+		if grace := time.Duration(runs[0].To - runs[0].StoppedAt); runs[0].Why != "deleted" || grace < 2*time.Second {
 			t.Errorf("%s, stopped for %q, after %s", runs[0], runs[0].Why, grace)
 		}
 	})

@@ -33,7 +33,7 @@ func TestControllersConfigureTheirRetries(t *testing.T) {
 		}
 	}
 	if controllers == 0 {
-		t.Error("no controller was found: the test looks for the wrong name")
+		t.Error("no controller was found: the test searches for the wrong name")
 	}
 }
 

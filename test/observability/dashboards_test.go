@@ -56,7 +56,7 @@ func TestDashboardsQueryAllExportedMetricsAndNoOthers(t *testing.T) {
 				}
 				tree, err := parser.ParseExpr(expr)
 				if err != nil {
-					continue // told already
+					continue // reported already
 				}
 				for _, label := range legendLabel.FindAllStringSubmatch(target.LegendFormat, -1) {
 					if !slices.Contains(labelsWithin(all, tree), label[1]) {
@@ -108,12 +108,12 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 			ids[p.ID] = true
 			a := p.GridPos
 			if a.X < 0 || a.W < 1 || a.H < 1 || a.X+a.W > 24 {
-				t.Errorf("%s: %s lies outside", d.Title, p.Title)
+				t.Errorf("%s: %s is outside", d.Title, p.Title)
 			}
 			for _, q := range d.Panels[:i] {
 				b := q.GridPos
 				if a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H {
-					t.Errorf("%s: %s lies over %s", d.Title, p.Title, q.Title)
+					t.Errorf("%s: %s covers %s", d.Title, p.Title, q.Title)
 				}
 			}
 		}

@@ -30,10 +30,10 @@ func TestAnOpenOverlapIsNotReportedTooSoon(t *testing.T) {
 		follower.confirmed = time.Duration(math.MaxInt64)
 		once, cancel := context.WithCancel(t.Context())
 		cancel()
-		told := 0
-		follower.Watch(once, time.Hour, nil, func(Overlap) { told++ })
-		if told != want {
-			t.Errorf("told of %d overlaps, want %d, after\n%s", told, want, begin+end)
+		reports := 0
+		follower.Watch(once, time.Hour, nil, func(Overlap) { reports++ })
+		if reports != want {
+			t.Errorf("reported %d overlaps, want %d, after\n%s", reports, want, begin+end)
 		}
 	}
 }

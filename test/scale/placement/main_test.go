@@ -52,7 +52,7 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"--strategies", "Random"}, {"--headroom", "91"}, {"--members", "0"}, {"--length", "-1h"},
 	} {
 		if _, err := parse(args); err == nil {
-			t.Errorf("%v is taken", args)
+			t.Errorf("%v is accepted", args)
 		}
 	}
 	s, err := parse([]string{"--strategies", "binpack,Spread"})

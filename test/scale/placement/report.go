@@ -117,7 +117,7 @@ func waiting(results []*simulation.Result) *chart.Chart {
 }
 
 // cumulative distribution of the waits, of all sessions; a few hundred steps are
-// enough to look at.
+// enough for a plot.
 func cumulative(r *simulation.Result) []chart.Point {
 	all := float64(len(r.Waits) + r.NeverPlaced)
 	var out []chart.Point

@@ -29,7 +29,7 @@ type Result struct {
 }
 
 // Sample of utilisation. A member's is the share of its cpu or of its memory
-// that Pods have asked for, whichever is larger; nodes and members that are lost
+// that Pods have requested, whichever is larger; nodes and members that are lost
 // do not count.
 type Sample struct {
 	At time.Duration
