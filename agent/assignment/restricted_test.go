@@ -54,7 +54,7 @@ func TestHubCannotOrderWhatTheMemberDoesNotAllow(t *testing.T) {
 			b.Put(order(a))
 			b.expect("REFUSED e1 NotAllowed")
 			if b.get("u1") != nil {
-				t.Error("it is stored all the same")
+				t.Error("it is stored nevertheless")
 			}
 			b.Put(order(lawful(2)))
 			b.expect("STORED e2")

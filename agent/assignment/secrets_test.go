@@ -131,7 +131,7 @@ func TestSecretsOfTheSameOrderAreRepairedAndNotWrittenTwice(t *testing.T) {
 			if got == nil || string(got.Data["password"]) != password || got.Type != corev1.SecretTypeBasicAuth ||
 				!metav1.IsControlledBy(got, b.get("u1")) || got.Labels[v1alpha1.LabelAssignment] != "desk-u1" ||
 				got.Annotations[v1alpha1.AnnotationSecretHash] != v1alpha1.SecretDataHash(got.Data) {
-				t.Errorf("not mended: %+v", got)
+				t.Errorf("not repaired: %+v", got)
 			}
 		})
 	}

@@ -284,7 +284,7 @@ func TestWithdrawal(t *testing.T) {
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STOPPED e1")
 		if b.get("u1") != nil {
-			t.Error("stored all the same")
+			t.Error("stored nevertheless")
 		}
 	})
 }

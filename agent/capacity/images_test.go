@@ -96,7 +96,7 @@ func TestNodesWithTheImageAreCountedAmongThoseThatTheTemplateMayUse(t *testing.T
 	m.SetTemplates([]Requirements{r})
 	m.SetPod(pod("full", "tag", resources(4000, 32)))
 	if got := capacityOf(t, m).ImageNodes; got != 1 {
-		t.Errorf("a full node counts %d: it has the image all the same", got)
+		t.Errorf("a full node counts %d: it has the image nevertheless", got)
 	}
 	m.SetNode(machine("tag", 4000, 32))
 	if got := capacityOf(t, m).ImageNodes; got != 0 {

@@ -21,7 +21,7 @@ func at(seconds int) Instant {
 func grantedAt(seconds int) Grant { return Grant{Sent: at(seconds), Length: length} }
 
 // fresh is a lease of a process that began with nothing, once no session was found
-// whom a lapse concerns.
+// that a lapse concerns.
 func fresh(grants ...Grant) *lease {
 	l := restore(nil, "boot", at(0), skew)
 	l.handled = l.lapses

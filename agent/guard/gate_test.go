@@ -150,7 +150,7 @@ func TestALostRequestOfAGateIsSentAgain(t *testing.T) {
 	a := newAgent(t, held())
 	a.knock(mine)
 	s := a.stored()
-	s.Status.Lapse = 0 // etcd was put back to an earlier time
+	s.Status.Lapse = 0 // etcd was restored to an earlier time
 	if err := a.client.Status().Update(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

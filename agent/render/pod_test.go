@@ -142,12 +142,12 @@ func TestAHomeIsKeptForTheRetentionTimeOfItsTemplate(t *testing.T) {
 		home api.AssignedHome
 		want string
 	}{
-		"a session's, deleted with it": {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionDelete, RetentionTime: "1h"}, ""},
-		"a session's, by default":      {api.AssignedHome{Mode: api.HomePerSession}, ""},
-		"a session's, for a time":      {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionRetain, RetentionTime: "1h"}, "1h"},
-		"a session's, for good":        {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionRetain}, ""},
-		"a user's, for a time":         {api.AssignedHome{Mode: api.HomePerUser, Retention: api.RetentionRetain, RetentionTime: "720h"}, "720h"},
-		"a user's, for good":           {api.AssignedHome{Mode: api.HomePerUser}, ""},
+		"a session's, deleted with it":      {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionDelete, RetentionTime: "1h"}, ""},
+		"a session's, by default":           {api.AssignedHome{Mode: api.HomePerSession}, ""},
+		"a session's, for a time":           {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionRetain, RetentionTime: "1h"}, "1h"},
+		"a session's, without a time limit": {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionRetain}, ""},
+		"a user's, for a time":              {api.AssignedHome{Mode: api.HomePerUser, Retention: api.RetentionRetain, RetentionTime: "720h"}, "720h"},
+		"a user's, without a time limit":    {api.AssignedHome{Mode: api.HomePerUser}, ""},
 	}
 	for name, c := range cases {
 		c.home.ClaimName = "claim"

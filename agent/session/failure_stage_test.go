@@ -252,8 +252,8 @@ func TestALostNodeIsReportedAndNothingIsForced(t *testing.T) {
 type nodeStates map[string]bool
 
 func (n nodeStates) Node(name string) observe.Node {
-	ready, known := n[name]
-	return observe.Node{Known: known, Ready: ready}
+	ready, ok := n[name]
+	return observe.Node{Known: ok, Ready: ready}
 }
 
 func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {
@@ -296,7 +296,7 @@ func TestAnInvalidChildIsTriedOnce(t *testing.T) {
 	expectRetry(s)
 }
 
-// What the API server does not let the agent remove shows on the session, with the remedy,
+// What the API server does not allow the agent to remove shows on the session, with the remedy,
 // and is tried again.
 func TestADeniedRemovalIsReportedAndRetried(t *testing.T) {
 	for denied, end := range map[string]func(*stage){

@@ -27,7 +27,7 @@ var _ = Describe("A failure", Serial, func() {
 			expectFailed(ctx, a, reason)
 			Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventFailed))
 			before := len(tally.of(a.Name))
-			Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty(), "it is tried all the same")
+			Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty(), "it is tried nevertheless")
 
 			By("correcting it and retrying")
 			edit(ctx, a, func(a *api.SessionAssignment) {

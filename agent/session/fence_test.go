@@ -17,7 +17,7 @@ import (
 
 var aGuard = &render.Guard{Image: "agent:1", LeaseURL: "http://agent:8082", Port: 8079, TimeFactor: 1, Key: "key"}
 
-// fenceState is what fencing is judged by.
+// fenceState is what fencing depends on.
 type fenceState struct {
 	pod   *corev1.Pod
 	guard *render.Guard

@@ -79,7 +79,7 @@ func TestNoPodIsMadeBeforeItsGateCanKnowTheAgent(t *testing.T) {
 	s.pass()
 	s.after(time.Minute)
 	if !s.gone(&corev1.Pod{}) {
-		t.Fatal("its gate would wait for good")
+		t.Fatal("its gate would wait forever")
 	}
 	if c := s.condition(api.ConditionPodReady); c.Reason != api.ReasonPodPending || !strings.Contains(c.Message, "gate") {
 		t.Errorf("PodReady is %+v", c)

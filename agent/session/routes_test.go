@@ -56,7 +56,7 @@ var _ = Describe("A Gateway", Serial, Ordered, func() {
 			spoil: func(o client.Object) {
 				o.(*gatewayv1.HTTPRoute).Spec.Hostnames = []gatewayv1.Hostname{"evil.example.com"}
 			},
-			spoilt:    func(o client.Object) bool { return o.(*gatewayv1.HTTPRoute).Spec.Hostnames[0] == "evil.example.com" },
+			drifted:   func(o client.Object) bool { return o.(*gatewayv1.HTTPRoute).Spec.Hostnames[0] == "evil.example.com" },
 			condition: api.ConditionEndpointReady,
 		})
 		Expect(admin.Delete(ctx, a)).To(Succeed())

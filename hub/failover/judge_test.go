@@ -138,13 +138,13 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-func (w world) judge() Verdict { return Facts{normal, w.member, w.fleet}.Judge(w.session) }
+func (w world) verdict() Verdict { return Facts{normal, w.member, w.fleet}.Judge(w.session) }
 
 // Promise 1 hangs on the first three.
 func TestFailoverByTimeMeetsItsConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		v, now := w.judge(), w.fleet.Now
+		v, now := w.verdict(), w.fleet.Now
 		switch {
 		case !v.Due || w.member.Fenced:
 			return
@@ -168,7 +168,7 @@ func TestADeclarationOfAnOperatorHoldsForAllModes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		w.member.Fenced = true
-		if v := w.judge(); !v.Due || v.Wait != 0 || v.Reason != v1alpha1.ReasonMemberFenced {
+		if v := w.verdict(); !v.Due || v.Wait != 0 || v.Reason != v1alpha1.ReasonMemberFenced {
 			t.Fatalf("got %+v", v)
 		}
 	})
@@ -179,11 +179,11 @@ func TestADeclarationOfAnOperatorHoldsForAllModes(t *testing.T) {
 func TestWaitsAreExactAndDueStaysDue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		v := w.judge()
+		v := w.verdict()
 		at := func(d time.Duration) Verdict {
 			later := w
 			later.fleet.Now = start.Add(d)
-			return later.judge()
+			return later.verdict()
 		}
 		some := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "later"))
 		switch {

@@ -111,7 +111,7 @@ func TestACAThatWasDamagedMeanwhileIsUsedOn(t *testing.T) {
 
 	x.Expect(x.api.Delete(x.ctx, damaged)).To(Succeed())
 	x.Expect(x.look(x.ctx)).To(Succeed())
-	x.Expect(x.caSecret().Data).To(Equal(good.Data), "a CA that was deleted is put back as it was")
+	x.Expect(x.caSecret().Data).To(Equal(good.Data), "a CA that was deleted is restored as it was")
 }
 
 func TestOfTwoLeadersOneMakesTheCA(t *testing.T) {

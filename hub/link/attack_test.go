@@ -221,7 +221,7 @@ func TestAnUnfinishedCallEndsByItself(t *testing.T) {
 			g.Expect(call.Claim(100, false)).To(Succeed())
 			_, err = call.Send(ctx, make([]byte, 99), false)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(call.Ended(ctx)).To(Succeed(), "the hub waits for good")
+			g.Expect(call.Ended(ctx)).To(Succeed(), "the hub waits forever")
 			g.Expect(call.Status).To(Equal("4"), "DeadlineExceeded")
 		})
 	}

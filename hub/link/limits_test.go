@@ -274,7 +274,7 @@ func TestAConnectionReleasesItsResources(t *testing.T) {
 	// It was closed while it shook hands.
 	conn.hold(release)
 	if released != 2 {
-		t.Error("what it held after it was closed is held for good")
+		t.Error("what it held after it was closed is never released")
 	}
 }
 

@@ -114,7 +114,7 @@ func TestOrphansThatAreGoneFreeTheirShareForOthers(t *testing.T) {
 	x.Expect([]int{objects, remembered}).To(Equal([]int{5, 20}))
 }
 
-// An orphan that becomes known, as when its session is placed there after all, is
+// An orphan whose session becomes known, as when its session is placed there after all, is
 // shown at its next report.
 func TestAnOrphanWhoseSessionIsPlacedThereIsShown(t *testing.T) {
 	x := newFixture(t)
@@ -355,13 +355,13 @@ func TestConditionsOfAReportAreBounded(t *testing.T) {
 }
 
 // The confirmation of a withdrawal counts although the member reports nothing of the
-// session, and the hub has it no more: somebody removed its finalizer.
+// session, and the hub has it no more: its finalizer was removed.
 func TestARequestedEndCounts(t *testing.T) {
 	x := newFixture(t)
 	m, _ := x.attacker()
 	end := []protocol.Result{{SessionUID: "uid-gone", Namespace: "desktops", Name: "gone", Epoch: 1, Code: protocol.Stopped}}
 	m.Results(end)
-	x.Expect(x.shown("uid-eu")).To(BeEmpty(), "nobody asked")
+	x.Expect(x.shown("uid-eu")).To(BeEmpty(), "no end was requested")
 	x.Expect(x.client("eu").Delete(context.Background(), item("gone", 1, ""))).To(Succeed())
 	m.Results(end)
 	x.Expect(x.shown("uid-eu")).To(HaveLen(1))

@@ -59,7 +59,7 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	take(templatesReport(2, 1, capacityOf("a", 1)), false, false) // of nothing known
+	take(templatesReport(2, 1, capacityOf("a", 1)), false, false) // of no known report
 	take(templatesReport(3, 0, capacityOf("a", 4), capacityOf("b", 5)), true, true)
 	first := m.capacity
 	take(templatesReport(4, 3, capacityOf("b", 6)), true, true)

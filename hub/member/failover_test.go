@@ -238,7 +238,7 @@ func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
 	r.passes(60 * time.Second)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue())
 	v := r.JudgmentOn("uid-eu").Judge(fences)
-	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300*time.Second)), "its last grant counts all the same")
+	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300*time.Second)), "its last grant counts nevertheless")
 
 	r.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
 	v = r.JudgmentOn("uid-eu").Judge(fences)

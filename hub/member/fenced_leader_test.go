@@ -62,7 +62,7 @@ func TestNextLeaderActsOnADeclarationAfterTheHeartbeatTimeout(t *testing.T) {
 }
 
 // An agent that is admitted may start what the next leader, which reads the
-// declaration, places elsewhere: it waits until the declaration is gone for good.
+// declaration, places elsewhere: it waits until the declaration is durably gone.
 func TestAgentIsAdmittedOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
@@ -80,7 +80,7 @@ func TestAgentIsAdmittedOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 		_, err := x.members.update(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "eu"}})
 		x.Expect(err).To(MatchError(down))
 		_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
-		x.Expect(err).To(MatchError(link.ErrFenced), "a lease would let Fence desktops run")
+		x.Expect(err).To(MatchError(link.ErrFenced), "a lease would allow Fence desktops to run")
 	}
 	x.Expect(x.read().Spec.Fenced).NotTo(BeNil())
 	down = nil

@@ -45,7 +45,7 @@ func TestDeclaringAMemberFencedReleasesSessionsOfEveryModeAtOnce(t *testing.T) {
 	r.passes(time.Minute)
 	r.disconnect() // us alone is back
 	to, _ := r.moves("a", held, "uid-eu")
-	r.Expect(to).To(BeEmpty(), "capacity is required all the same")
+	r.Expect(to).To(BeEmpty(), "capacity is required nevertheless")
 }
 
 func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {

@@ -24,7 +24,7 @@ func TestNewLeaderDoesNotCountEarlierSilenceAgainstMembers(t *testing.T) {
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "its first heartbeat makes it Ready: no failure of it was observed")
 }
 
-// connectedBefore is a member whose agent has said hello to an earlier leader.
+// connectedBefore is a member whose agent has connected to an earlier leader.
 func connectedBefore(mc *v1alpha1.MemberCluster) {
 	mc.Status.Fingerprint = "fp"
 	v1alpha1.SetCondition(&mc.Status.Conditions, 1, condition(v1alpha1.ConditionConnected)(metav1.ConditionTrue, v1alpha1.ReasonConnected, ""))

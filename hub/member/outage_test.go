@@ -73,7 +73,7 @@ func TestOutageIsNotCountedAgainstAMemberThatWasLostBefore(t *testing.T) {
 }
 
 // The only other member falls silent again and again: what ran in the lost one is
-// placed elsewhere all the same.
+// placed elsewhere nevertheless.
 func TestMemberThatFlapsKeepsNoSessionsOfALostOne(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	r.disconnect("eu", "us")

@@ -56,7 +56,7 @@ func TestCapacityOfAResumeThatIsNotWrittenIsReleased(t *testing.T) {
 	x.Expect(x.resumes("a")).To(BeTrue())
 	x.Observe(onHub("a", 1, "uid-eu"), false) // something else was written
 	x.Release("uid-a")
-	x.Expect(x.sessions("eu")).To(Equal(int32(1)), "it is placed there all the same")
+	x.Expect(x.sessions("eu")).To(Equal(int32(1)), "it is placed there nevertheless")
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
 	x.Release("uid-b")
 

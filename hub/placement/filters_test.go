@@ -91,7 +91,7 @@ func TestFilters(t *testing.T) {
 		{name: "namespace not admitted", member: plain, session: func(r *Request) { r.Namespace = "secret" }, filter: "Namespace",
 			message: "does not admit namespace secret (in member m: kubectl vdi admit secret)"},
 
-		{name: "template not judged", member: plain, session: func(r *Request) { r.Template.Revision = "r2" },
+		{name: "template not evaluated", member: plain, session: func(r *Request) { r.Template.Revision = "r2" },
 			filter: "Template", message: "has not evaluated template desk yet"},
 		{name: "template unavailable", member: func(c *Candidate) {
 			c.Capacity = reporting()

@@ -206,7 +206,7 @@ func TestSessionThatWasReleasedWhileSuspendedRunsElsewhere(t *testing.T) {
 	h.Expect(s.Status.Releasing).To(HaveLen(1))
 }
 
-func TestSessionThatFailedIsRetriedElsewhereWhenAsked(t *testing.T) {
+func TestSessionThatFailedIsRetriedElsewhereWhenRequested(t *testing.T) {
 	h := lostInMemory(t, hasFailed, func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true })
 	h.fleet.verdict = fenced
 	h.Expect(h.pass().Status.Placement).To(BeNil())

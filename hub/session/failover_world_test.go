@@ -67,7 +67,7 @@ var _ = Describe("A session whose member is lost", func() {
 		eu, us = join(ctx, "eu"), join(ctx, "us", func(a *agent) { a.slots = 0 })
 	})
 
-	// starts a session in eu, and then gives us capacity for it.
+	// starts a session in eu, and then adds capacity for it in us.
 	starts := func(ctx context.Context, name string, change ...func(*api.SessionSpec)) *api.VDISession {
 		GinkgoHelper()
 		s, at := running(ctx, create(ctx, "desktops", name, change...))
@@ -214,7 +214,7 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(now(ctx, s).Status.Placement.Guarded).To(BeFalse())
 		Expect(placedIn(ctx, s)()).To(Equal("eu@1"))
 
-		By("losing its member for good, by an operator's declaration")
+		By("losing its member, which an operator declares fenced")
 		capacity(10)
 		eu.lose()
 		Eventually(phase(ctx, s)).Should(ContainSubstring("kubectl vdi fence eu"))

@@ -97,7 +97,7 @@ func TestDesktopThatIsNotToRun(t *testing.T) {
 		cause func(*v1alpha1.VDISession)
 		event string
 		phase v1alpha1.SessionPhase
-		mend  func(*v1alpha1.VDISession)
+		fix   func(*v1alpha1.VDISession)
 		back  string
 	}{
 		{"suspended", suspended, v1alpha1.EventSuspended, v1alpha1.PhasePending, toBeResumed, v1alpha1.EventResumed},
@@ -121,7 +121,7 @@ func TestDesktopThatIsNotToRun(t *testing.T) {
 			h.Expect(h.fleet.resumed).To(BeEmpty())
 
 			clock.SetTime(clock.Now().Add(time.Hour))
-			h.edit(c.mend)
+			h.edit(c.fix)
 			s = h.pass()
 			h.Expect(s.Status.Placement.Idle).To(BeFalse())
 			h.Expect(s.Status.Placement.Run).To(Equal(int64(2)))

@@ -102,7 +102,7 @@ var _ = Describe("A review", func() {
 		var status api.PlacementReviewStatus
 		Eventually(func() string {
 			status = reviewed(ctx, spec)
-			return status.Policy + " " + status.Reason // both members have yet to judge the template
+			return status.Policy + " " + status.Reason // both members have yet to evaluate the template
 		}).Should(Equal("home " + api.ReasonPlaced))
 		Expect(status.Message).To(Equal("us: 100 slots left, the only one of 2 that fits"))
 		Expect(verdictOn(status, "us").Sessions).To(Equal(int32(1)))

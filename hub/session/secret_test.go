@@ -121,13 +121,13 @@ var _ = Describe("An access secret", func() {
 			delete(secret.Labels, api.LabelSecret)
 		})
 		Eventually(access(ctx, s)).Should(WithTransform(password, MatchRegexp("^[a-z2-7]{32}$")))
-		mended := accessNow(ctx, s)
-		Expect(mended.Labels).To(HaveKeyWithValue(api.LabelSecret, api.SecretAccess))
-		Eventually(sent(a, s.UID, name)).Should(Equal(mended.Data))
+		repaired := accessNow(ctx, s)
+		Expect(repaired.Labels).To(HaveKeyWithValue(api.LabelSecret, api.SecretAccess))
+		Eventually(sent(a, s.UID, name)).Should(Equal(repaired.Data))
 
 		By("deleting it")
-		Expect(admin.Delete(ctx, mended)).To(Succeed())
-		Eventually(access(ctx, s)).ShouldNot(WithTransform(password, Equal(password(mended))))
+		Expect(admin.Delete(ctx, repaired)).To(Succeed())
+		Eventually(access(ctx, s)).ShouldNot(WithTransform(password, Equal(password(repaired))))
 		Eventually(func(g Gomega) {
 			g.Expect(sent(a, s.UID, name)()).To(Equal(access(ctx, s)(g).Data))
 		}).Should(Succeed())

@@ -58,7 +58,7 @@ type oneMember struct {
 	refused map[types.UID]string
 
 	// verdict on a session whose member is lost, by the requested mode;
-	// gone members were removed for good.
+	// gone members were removed.
 	verdict func(failover.Session) failover.Verdict
 	gone    map[types.UID]bool
 	// requested is the last request to reschedule a session.
@@ -118,8 +118,8 @@ func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision
 }
 
 func (f *oneMember) RefOf(name string) (v1alpha1.ClusterRef, bool) {
-	uid, known := map[string]types.UID{"eu": sessiontest.Here, "us": sessiontest.Elsewhere}[name]
-	if !known {
+	uid, ok := map[string]types.UID{"eu": sessiontest.Here, "us": sessiontest.Elsewhere}[name]
+	if !ok {
 		uid = types.UID(strings.TrimPrefix(name, "name-of-"))
 	}
 	return v1alpha1.ClusterRef{Name: name, UID: uid}, true

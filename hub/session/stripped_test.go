@@ -10,7 +10,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// strip deletes a session and removes its finalizer, as a user can who may patch it
+// strip deletes a session and removes its finalizer, as a user with the right to patch it can
 // where no policy forbids that: the object is gone, and no member has confirmed.
 func strip(ctx context.Context, s *api.VDISession) {
 	GinkgoHelper()

@@ -74,7 +74,7 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: olga}
 `
 
-// policiesInForce waits until the API server judges by the policies of governed.
+// policiesInForce waits until the API server applies the policies of governed.
 func policiesInForce(ctx context.Context, hub *harness.ControlPlane) {
 	GinkgoHelper()
 	Expect(hub.Apply(ctx, []byte(governed))).To(Succeed())

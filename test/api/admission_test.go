@@ -88,7 +88,7 @@ subjects:
 // mostByName is how many groups of others the admission policies check by name.
 const mostByName = 16
 
-// deskGroups are one more than are judged by name.
+// deskGroups are one more than are checked by name.
 var deskGroups = numbered("g", mostByName+1)
 
 func numbered(prefix string, n int) []string {

@@ -71,7 +71,7 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 	It("allow an operator to declare a member fenced whose agent is away, and to clear it", func(ctx context.Context) {
 		name := member(ctx, hub, away)
 		Expect(patch(ctx, hub, alice, name, declaration("fp-eu", "alice"))).To(Succeed())
-		Expect(patch(ctx, hub, alice, name, `{"spec":{"weight":7}}`)).To(Succeed(), "what was declared is not judged again")
+		Expect(patch(ctx, hub, alice, name, `{"spec":{"weight":7}}`)).To(Succeed(), "what was declared is not checked again")
 		Expect(patch(ctx, hub, hubAccount, name, `{"spec":{"weight":8}}`)).To(Succeed())
 		Expect(patch(ctx, hub, hubAccount, name, `{"spec":{"fenced":null}}`)).To(Succeed(), "whoever declared it")
 	})
@@ -115,7 +115,7 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 		Expect(asOperator(hub, alice).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=" + name})).NotTo(Succeed())
 
 		Expect(patch(ctx, hub, alice, name, declaration("fp-eu", "alice"))).To(Succeed())
-		Expect(asOperator(hub, alice).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed(), "for good")
+		Expect(asOperator(hub, alice).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed(), "without conditions")
 	},
 		Entry("that holds sessions", `{sessions: 12}`, "is not empty: 12 sessions are placed there, and the stop of 0 more is not confirmed"),
 		Entry("where a stop is not confirmed", `{releasing: 1}`, "is not empty: 0 sessions are placed there, and the stop of 1 more is not confirmed"),

@@ -183,7 +183,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		Expect(modify(ctx, hub, helpdesk, made.GetName(), `{"spec":{"timeout":"2h"}}`)).To(MatchError(ContainSubstring("session asked is of bob@example.com")))
 	})
 
-	It("let the hub work, in whatever namespace it is installed", func(ctx context.Context) {
+	It("allow the hub to work, in whatever namespace it is installed", func(ctx context.Context) {
 		name := alices(ctx)
 		Expect(modify(ctx, hub, hubOfRelease, name, `{"metadata":{"annotations":{"vdi.kasm.io/move":null}}}`)).To(Succeed())
 		Expect(modify(ctx, hub, hubOfRelease, name, `{"metadata":{"finalizers":null}}`)).To(Succeed())
@@ -208,7 +208,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		_, err := as(hub, aliceOfSamples).Create(ctx, annotated, dryRun)
 		Expect(err).To(MatchError(HaveSuffix("denied request: " + message)))
 		Expect(modify(ctx, hub, operator, name, set)).To(Succeed())
-		Expect(modify(ctx, hub, aliceOfSamples, name, `{"spec":{"timeout":"2h"}}`)).To(Succeed(), "what is there already is not judged again")
+		Expect(modify(ctx, hub, aliceOfSamples, name, `{"spec":{"timeout":"2h"}}`)).To(Succeed(), "what exists already is not checked again")
 		Expect(modify(ctx, hub, aliceOfSamples, name, unset)).To(MatchError(HaveSuffix("denied request: " + message)))
 		Expect(modify(ctx, hub, aliceOfSamples, name, `{"metadata":{"annotations":{"example.com/mine":"x"}}}`)).To(Succeed())
 		Expect(modify(ctx, hub, operator, name, unset)).To(Succeed())

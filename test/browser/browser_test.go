@@ -91,7 +91,7 @@ func (c *container) eventually(what string, ok func() bool) {
 	}
 }
 
-// open the desktop under a name that only the browser's own resolver knows: one of
+// open the desktop under a name that only the browser's own resolver has: one of
 // localhost, where a browser keeps the login without HTTPS.
 func (c *container) open() *Desktop {
 	c.t.Helper()

@@ -34,7 +34,7 @@ func TestTheBinariesTakeTheirArguments(t *testing.T) {
 	}
 }
 
-// takes parses arguments as the binary does, and has it judge them.
+// takes parses arguments as the binary does, and has it validate them.
 func takes(chart string, args []string) error {
 	flags := pflag.NewFlagSet(chart, pflag.ContinueOnError)
 	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)

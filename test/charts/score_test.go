@@ -36,7 +36,7 @@ func scan(t *testing.T, manifest string, excused []string) []string {
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err := cmd.Run() // which fails where anything is found
 	if !strings.Contains(out.String(), "apps/v1/Deployment") {
-		t.Fatalf("kube-score has judged no Deployment: %v: %s%s", err, out.String(), problems.String())
+		t.Fatalf("kube-score has checked no Deployment: %v: %s%s", err, out.String(), problems.String())
 	}
 	var findings []string
 	for _, line := range strings.Split(out.String(), "\n") {

@@ -201,7 +201,7 @@ func (s server) kubectl(args ...string) string {
 	return out
 }
 
-// takes has the server judge a manifest as if it were applied, strictly.
+// takes has the server validate a manifest as if it were applied, strictly.
 func (s server) takes(name, manifest string) {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "manifest.yaml")

@@ -46,7 +46,7 @@ func run(ctx context.Context, keep bool) (err error) {
 			fmt.Printf("\nKEEP is set: the fleet is still up. Try  bin/kubectl --kubeconfig %s/kubeconfig --context hub get vdisessions -A  and end it with  make down\n", d.dir)
 			return
 		}
-		// The context may have ended; what was started is stopped all the same.
+		// The context may have ended; what was started is stopped nevertheless.
 		if e := d.fleet(context.Background(), "down"); e != nil && err == nil {
 			err = e
 		}

@@ -92,7 +92,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		DeferCleanup(restore, "eu-west")
 		began := time.Now()
 		Expect(fleet.Member("eu-west").Stop(ctx)).To(Succeed())
-		// A hub that has just begun to lead, or has stood still on a busy machine, gives
+		// A hub that has just begun to lead, or was paused on a busy machine, grants
 		// members their whole time again before it moves anything.
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
 			g.Expect(read(ctx, s)).To(Succeed())

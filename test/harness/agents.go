@@ -110,7 +110,7 @@ type memberLead struct {
 }
 
 // Leading returns the replica of the member's agent that holds the lock or, while the API
-// server does not answer, held it last; the first one where that is not known.
+// server does not answer, held it last; the first one where that is unknown.
 func (m *Member) Leading(ctx context.Context) *Agent {
 	if len(m.Agents) < 2 {
 		return m.Agent

@@ -58,7 +58,7 @@
 //	loopback.invalid/      is ready at 127.0.0.1, where the test runs its desktop
 //
 // With Options.Kubelets the package kubelet runs the Pods of the members, as real kubelets
-// would, and logs what ran to Fleet.ContainerLogs, which test/observer judges:
+// would, and logs what ran to Fleet.ContainerLogs, which test/observer checks:
 //
 //	fleet.Members[0].PowerOff(); fleet.Members[0].PowerOn(ctx)
 //	fleet.Members[0].ControlPlane.PowerOffNodes() // and PowerOnNodes

@@ -185,7 +185,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		}
 	})
 
-	t.Run("ends a desktop whose guard requires it, and its Pod for good", func(t *testing.T) {
+	t.Run("ends a desktop whose guard requires it, and its Pod permanently", func(t *testing.T) {
 		n.grant(t, "ended")
 		create("ended", n.guarded)
 		eventually(ctx, t, podIs(n.ControlPlane, "ended", podReady))

@@ -59,7 +59,7 @@ var agentExceptions = append(readUncached(), []permissions.Exception{
 		Because: "before an order is refused where the agent may not work, it makes sure that nothing of it is stored",
 		Test:    "test/integration/permissions_test.go", Contains: "is refused in a namespace that is labeled and where the agent may not work"},
 	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"patch"},
-		Because: "a namespace that is deleted may lose the agent's RoleBinding before its assignments, whose finalizers are removed all the same",
+		Because: "a namespace that is deleted may lose the agent's RoleBinding before its assignments, whose finalizers are removed nevertheless",
 		Test:    "test/integration/namespace_test.go", Contains: "of a member ends, and its sessions are placed elsewhere or show why not"},
 	{Role: agentInSessions, Group: "gateway.networking.k8s.io", Resource: "httproutes", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
 		Because: "desktops are reached by a Gateway, where the agent has --gateway",
@@ -94,10 +94,10 @@ func requiredByAdmission() []permissions.Exception {
 	all := []permissions.Exception{{
 		Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "vdisessions", Verbs: []string{"administer"},
 		Because: "the hub changes sessions of all users",
-		Test:    "test/api/session_owner_test.go", Contains: "let the hub work, in whatever namespace it is installed",
+		Test:    "test/api/session_owner_test.go", Contains: "allow the hub to work, in whatever namespace it is installed",
 	}}
 	for resource, test := range map[string]string{
-		"vdisessions/finalizers": "let the hub work, in whatever namespace it is installed", "vdihomes/finalizers": `"vdihomes", vdi.HomeFinalizer`,
+		"vdisessions/finalizers": "allow the hub to work, in whatever namespace it is installed", "vdihomes/finalizers": `"vdihomes", vdi.HomeFinalizer`,
 		"memberclusters/finalizers": `"memberclusters", vdi.MemberFinalizer`, "vditemplates/finalizers": `"vditemplates", vdi.TemplateFinalizer`,
 	} {
 		all = append(all, permissions.Exception{

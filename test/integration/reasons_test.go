@@ -179,7 +179,7 @@ func loseVolume(ctx context.Context, s *v1alpha1.VDISession) {
 	claim := &corev1.PersistentVolumeClaim{}
 	Expect(c.Get(ctx, key, claim)).To(Succeed())
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
-	// The protection of what is in use is put back unless it is being deleted.
+	// The protection of what is in use is restored unless it is being deleted.
 	Expect(c.Delete(ctx, volume)).To(Succeed())
 	Expect(c.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// dashboard is what is judged of one of Grafana's.
+// dashboard is what is checked of one of Grafana's.
 type dashboard struct {
 	UID    string  `json:"uid"`
 	Title  string  `json:"title"`

@@ -17,7 +17,7 @@ const sessions = 4
 
 // TestBothSidesConvergeOnceTheNetworkIsRestored plays the hub's and the member's
 // doings, restarts, changes of term, delays and losses at random and in any
-// order, one message at a time, and then lets the network be. A stream may be
+// order, one message at a time, and then leaves the network alone. A stream may be
 // cut anywhere, and what was on it may still arrive at its ends, but within it
 // nothing is lost, doubled or reordered: gRPC guarantees that.
 //
@@ -221,7 +221,7 @@ func (c *chaos) check(t *rapid.T) {
 		}
 		c.shown[uid] = shown.epoch
 	}
-	// A hub of an earlier term than was seen gives no orders.
+	// A hub of an earlier term than was seen sends no orders.
 	if c.member.highest < c.term {
 		t.Fatalf("the agent follows term %d after %d", c.member.highest, c.term)
 	}
@@ -271,7 +271,7 @@ func (c *chaos) heal(t *rapid.T) {
 		c.settle(t)
 	}
 	if c.hub.agreement != protocol.Agrees {
-		t.Fatalf("the digests give %q\n%s", c.hub.agreement, strings.Join(c.trace, "\n"))
+		t.Fatalf("the digests show %q\n%s", c.hub.agreement, strings.Join(c.trace, "\n"))
 	}
 	trace := func() string { return "\n" + strings.Join(c.trace, "\n") }
 	if !c.connected {

@@ -102,7 +102,7 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 }
 
 // checkSums reckons again what is kept as it changes, and that marks are not
-// kept for good.
+// kept forever.
 func checkSums(t *rapid.T, p *Cache) {
 	var assigned uint64
 	for _, a := range p.store.items {
@@ -119,7 +119,7 @@ func checkSums(t *rapid.T, p *Cache) {
 		t.Fatalf("%d bytes are kept, %d are counted", size, p.quota.textBytes)
 	}
 	for key := range p.reported.altered {
-		if _, known := p.reported.hashes.Has(key); !known {
+		if _, reported := p.reported.hashes.Has(key); !reported {
 			t.Fatalf("%s is marked as altered, and was never reported", key)
 		}
 	}

@@ -263,8 +263,8 @@ func (e *eager) health(now int) string {
 	return "Ready"
 }
 
-// A check gives the same result as checks in every second would have
-// given, whatever the wall clock shows meanwhile; and no check is needed before
+// A check has the same result as checks in every second would have
+// had, whatever the wall clock shows meanwhile; and no check is needed before
 // the time that was named.
 func TestHealthDoesNotDependOnWhenItIsCheckedNorOnTheWallClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,5 +7,5 @@
 //     last of each session.
 //   - checker.go: each state of a session and of an assignment (G2, G3, G5). deletions.go: Pods and
 //     what disappears (G1, G4). failover.go: sessions that did not wait for their stop (G1).
-//   - suspicion.go: what looks like a violation and may be a watch that lags.
+//   - suspicion.go: an apparent violation that may be a watch that lags.
 package checker

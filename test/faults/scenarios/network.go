@@ -56,7 +56,7 @@ func halfOpen(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// thinLine gives every member 64 kbit/s with 500 ms and 5% loss. A fleet whose time runs faster has
+// thinLine limits every member to 64 kbit/s with 500 ms and 5% loss. A fleet whose time runs faster has
 // a link that is faster by as much.
 func thinLine(ctx context.Context, r *runner.Run) error {
 	thin := netem.Conditions{Latency: r.Scaled(500 * time.Millisecond), Rate: int(8000 / r.Factor), Loss: 0.05}

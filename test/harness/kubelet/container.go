@@ -50,7 +50,7 @@ type container struct {
 	// held: it is not to be started just now, for the reason in waits.
 	held  bool
 	waits string
-	// done: it has ended, or is not wanted, for good.
+	// done: it has ended, or is never wanted again.
 	done     bool
 	restarts int32
 

@@ -35,6 +35,6 @@
 //
 //   - A container's start is in the log before it runs, and its end only after
 //     it has ended: what ran by the log is never less than what did.
-//   - A Pod's object is deleted for good only after the last of its containers
+//   - A Pod's object is finally deleted only after the last of its containers
 //     has ended and that is in the log.
 package kubelet

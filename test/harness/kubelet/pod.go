@@ -130,7 +130,7 @@ func (p *pod) grace() time.Duration {
 }
 
 // deletionGrace is the grace period of its deletion. One that is forced has its own
-// grace period all the same, as with a real kubelet.
+// grace period nevertheless, as with a real kubelet.
 func (p *pod) deletionGrace() time.Duration {
 	if seconds := p.object.DeletionGracePeriodSeconds; seconds != nil && *seconds > 0 {
 		return p.k.seconds(*seconds)

@@ -55,7 +55,7 @@ func newWriter(client kubernetes.Interface) *writer {
 }
 
 // put has a status written, unless it was the last one too, and then the Pod
-// removed for good, if so.
+// finally removed, if so.
 func (w *writer) put(pod *corev1.Pod, status corev1.PodStatus, remove bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *writer) put(pod *corev1.Pod, status corev1.PodStatus, remove bool) {
 	w.queue.Add(pod.UID)
 }
 
-// remove has the Pod removed for good.
+// remove has the Pod finally removed.
 func (w *writer) remove(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
-// linkCommands break and mend the network between the hub and a member.
+// linkCommands break and restore the network between the hub and a member.
 func linkCommands(dir *string) []*cobra.Command {
 	var mode string
 	cut := linkCommand(dir, "cut", "Cut the network between the hub and a member", "%s is cut off",

@@ -1,6 +1,6 @@
 // Package simulation replays a trace through the production hub/placement and
 // agent/capacity, in simulated time. It reads no clock and draws no chance: the
-// same trace and options give the same result.
+// same trace and options have the same result.
 //
 // What is real: every decision is placement.Place with a placement.Ledger;
 // reservations last from the decision until a report counts the assignment; a
