@@ -53,12 +53,17 @@ func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDIS
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
-	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Reservations: &oneMember{}, Departures: &assignment.Departures{}}
+	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Departures: &assignment.Departures{}}
 	x.member = &memberInMemory{}
 	x.sessions = sessions
 	x.homes = &home.Reconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member, Departed: sessions.Departures.Departed, Gone: sessions.Fleet.Gone, Clock: x.clock}
 	return x
 }
+
+// noQueue is a scheduler whose controller does not run.
+type noQueue struct{ Scheduler }
+
+func (noQueue) Enqueue(types.NamespacedName) {}
 
 func (x *homesInMemory) home() *v1alpha1.VDIHome {
 	h := &v1alpha1.VDIHome{}
