@@ -68,7 +68,7 @@ func TestAnswers(t *testing.T) {
 		"in use":            {answering(200, `{"idleSeconds": 0}`), 0},
 		"with a fraction":   {answering(200, `{"idleSeconds": 12.5}`), 12500 * time.Millisecond},
 		"with other fields": {answering(200, `{"user": "jane", "idleSeconds": 60}`), time.Minute},
-		"for ever":          {answering(200, `{"idleSeconds": 1e300}`), longestIdle},
+		"forever":           {answering(200, `{"idleSeconds": 1e300}`), longestIdle},
 		"negative":          {answering(200, `{"idleSeconds": -1}`), unknown},
 		"no number":         {answering(200, `{"idleSeconds": "60"}`), unknown},
 		"null":              {answering(200, `{"idleSeconds": null}`), unknown},

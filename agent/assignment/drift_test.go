@@ -60,7 +60,7 @@ func TestSpecDriftThatIsRevertedIsSettledByOneOrder(t *testing.T) {
 	b.Put(order(wanted))
 	b.expect("STORED e1")
 	if got := b.reported("u1"); got != convert.SpecHash(&wanted.Spec) {
-		t.Errorf("reported %q: the hub sends it for ever", got)
+		t.Errorf("reported %q: the hub sends it forever", got)
 	}
 }
 

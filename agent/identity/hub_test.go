@@ -220,7 +220,7 @@ func (h *testHub) RotateCertificate(ctx context.Context, request *fleetv1.Rotate
 }
 
 // RenewLease stands for a connection where there is no link: the hub admits the
-// caller in.
+// caller.
 func (h *testHub) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequest) (*fleetv1.RenewLeaseResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -110,7 +110,7 @@ func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
 
 // TestAnAnswerCountsThoughItsEpochIsNotProven has the member of a session end, or
 // refuse, an epoch beyond the hub's: what it reports of the hub's own epoch with that
-// counts, lest the hub order the same for ever.
+// counts, lest the hub order the same forever.
 func TestAnAnswerCountsThoughItsEpochIsNotProven(t *testing.T) {
 	refuses := sessiontest.Reported(v1alpha1.AssignmentActive, 7, "hash")
 	refuses.Status.Reason = v1alpha1.RefusedStaleEpoch

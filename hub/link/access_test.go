@@ -332,7 +332,7 @@ func TestCallsOfAMemberAreLimited(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("enrolments", func(t *testing.T) {
+	t.Run("enrollments", func(t *testing.T) {
 		last := error(nil)
 		for range 5 {
 			_, last = w.client(nil).Enroll(t.Context(), &fleetv1.EnrollRequest{Token: "good", CertificateRequest: []byte("r")})

@@ -143,7 +143,7 @@ func TestAgentOfAnotherClusterIsReported(t *testing.T) {
 	x.changes.take()
 	for range 3 {
 		_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "rebuilt\n", Instance: "i1"}, &peer{})
-		x.Expect(err).To(MatchError(link.ErrFingerprint), "enrolment has bound it")
+		x.Expect(err).To(MatchError(link.ErrFingerprint), "enrollment has bound it")
 	}
 	x.Expect(x.changes.take()).To(HaveLen(1), "reported once, however often it connects")
 	x.reconcile("eu")

@@ -31,7 +31,7 @@ func inRegions(regions ...string) v1alpha1.OverflowTier {
 	return v1alpha1.OverflowTier{Regions: regions}
 }
 
-func labelled(key, value string) v1alpha1.OverflowTier {
+func labeled(key, value string) v1alpha1.OverflowTier {
 	return v1alpha1.OverflowTier{ClusterLabels: map[string]string{key: value}}
 }
 
@@ -49,14 +49,14 @@ func TestPolicyFilters(t *testing.T) {
 		message string
 	}{
 		{"in a tier by region", plain, governed(tiers(inRegions("us"), inRegions("ap", "eu"))), "", "8 slots left"},
-		{"in a tier by label", plain, governed(tiers(labelled("tier", "a"))), "", "8 slots left"},
+		{"in a tier by label", plain, governed(tiers(labeled("tier", "a"))), "", "8 slots left"},
 		{"in the tier of all others", plain, governed(tiers(inRegions("us"), v1alpha1.OverflowTier{})), "", "8 slots left"},
 		{"in no tier", plain, governed(tiers(inRegions("us"), inRegions("ap"))), "Overflow",
 			"is in no overflow tier of policy lab (an empty tier at the end of spec.overflow is any cluster)"},
 		{"in the region of a tier, but not of its labels", plain,
 			governed(tiers(v1alpha1.OverflowTier{Regions: []string{"eu"}, ClusterLabels: map[string]string{"tier": "b"}})), "Overflow",
 			"is in no overflow tier of policy lab (an empty tier at the end of spec.overflow is any cluster)"},
-		{"a label that is empty is not one that is missing", plain, governed(tiers(labelled("gold", ""))), "Overflow",
+		{"a label that is empty is not one that is missing", plain, governed(tiers(labeled("gold", ""))), "Overflow",
 			"is in no overflow tier of policy lab (an empty tier at the end of spec.overflow is any cluster)"},
 
 		{"a taint that the policy tolerates", func(c *Candidate) {

@@ -63,7 +63,7 @@ func (o ordered) hash() string { return fmt.Sprint(o.run, o.idle) }
 type op struct {
 	leader int
 	key    string
-	// step is signalled when the op waits to write, or has ended.
+	// step is signaled when the op waits to write, or has ended.
 	step  chan struct{}
 	fate  chan fate
 	ended bool

@@ -50,7 +50,7 @@ func (r *restoresInMemory) Noticed(context.Context) error {
 // firstAfterRestore is above all epochs that a hub of before the restore assigned.
 const firstAfterRestore = 3<<20 + 1
 
-// backUp copies the hub's etcd. restore puts that back, and starts another hub,
+// backUp copies the hub's etcd. restore restores that, and starts another hub,
 // which has no other state; the agents have restarted, and none is connected then.
 func backUp(ctx context.Context) (restore func()) {
 	GinkgoHelper()

@@ -21,7 +21,7 @@ import (
 )
 
 // The suite's hub decides on no pending session without an event: what
-// runs here in the end was called.
+// runs here in the end was queued by one.
 
 func forUser(user string) func(*api.SessionSpec) { return func(s *api.SessionSpec) { s.User = user } }
 

@@ -104,7 +104,7 @@ func (c *container) open() *Desktop {
 	return d
 }
 
-func artefact(t *testing.T, name string) string {
+func artifact(t *testing.T, name string) string {
 	t.Helper()
 	if dir := os.Getenv("ARTIFACTS"); dir != "" {
 		return filepath.Join(dir, name)
@@ -145,7 +145,7 @@ func TestAUserSeesTheDesktopAndTypes(t *testing.T) {
 	if _, err := d.Await(t.Context(), "the file's content", func(p Picture) bool { return p.Most == green }); err != nil {
 		t.Fatal(err)
 	}
-	file := artefact(t, "desktop-docker.png")
+	file := artifact(t, "desktop-docker.png")
 	if err := d.Screenshot(file); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
-// overlaps runs an observer, which reads the simulated kubelets' logs alone, what
+// overlaps shows, by an observer that reads the simulated kubelets' logs alone, what
 // really ran.
 func (d *demo) overlaps(ctx context.Context) error {
 	d.announce("What really ran, by the kubelets' own logs, outside of all clusters")

@@ -27,8 +27,8 @@ const (
 	ingressImage = "INGRESS_IMG"
 )
 
-// artefacts is where screenshots go.
-var artefacts = filepath.Join(root, "dist", "e2e")
+// artifacts is where screenshots go.
+var artifacts = filepath.Join(root, "dist", "e2e")
 
 // Templates of the desktop of deploy/samples: with its home, and without.
 const (
@@ -68,7 +68,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		_, err := desktop.Await(ctx, "what was typed", func(p browser.Picture) bool { return p.Sum != before.Sum })
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, inDesktop).WithArguments(s, "cat", "/home/user/note").Should(Equal("buy milk\n"))
-		Expect(desktop.Screenshot(filepath.Join(artefacts, "eu-west-typed.png"))).To(Succeed())
+		Expect(desktop.Screenshot(filepath.Join(artifacts, "eu-west-typed.png"))).To(Succeed())
 		desktop.Close()
 		first := password(ctx, s)
 
@@ -79,7 +79,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		Expect(password(ctx, s)).NotTo(Equal(first))
 		desktop, _ = visited(ctx, s, "eu-west-resumed")
 		sees(ctx, desktop, `[ "$(cat ~/note)" = "buy milk" ]`)
-		Expect(desktop.Screenshot(filepath.Join(artefacts, "eu-west-note.png"))).To(Succeed())
+		Expect(desktop.Screenshot(filepath.Join(artifacts, "eu-west-note.png"))).To(Succeed())
 	})
 
 	It("is reached in the other region when its own is lost", func(ctx SpecContext) {
@@ -129,7 +129,7 @@ func visited(ctx context.Context, s *v1alpha1.VDISession, screenshot string) (*b
 	Expect(desktop.Login(password(ctx, s))).To(Succeed())
 	picture, err := desktop.Await(ctx, "a desktop", func(p browser.Picture) bool { return !p.Blank() })
 	Expect(err).NotTo(HaveOccurred())
-	Expect(desktop.Screenshot(filepath.Join(artefacts, screenshot+".png"))).To(Succeed())
+	Expect(desktop.Screenshot(filepath.Join(artifacts, screenshot+".png"))).To(Succeed())
 	GinkgoWriter.Printf("%s at %s: %v\n", s.Name, s.Status.URL, picture)
 	return desktop, picture
 }

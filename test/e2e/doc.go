@@ -8,6 +8,6 @@
 // # Where other suites plug in
 //
 // The fleet of `make kind-up` has whatever images E2E_IMAGES names in the members'
-// nodes. A spec of this package with the label e2e runs with the others; artefacts
+// nodes. A spec of this package with the label e2e runs with the others; artifacts
 // belong into dist/e2e.
 package e2e

@@ -77,7 +77,7 @@ func remains(ctx context.Context, c *kindfleet.Cluster) ([]string, error) {
 		return nil, err
 	}
 	all := strings.Join(strings.Fields(kinds), ",")
-	labelled, err := kubectl(ctx, c, "get", all, "-A", "-o", "name", "-l", "app.kubernetes.io/part-of=vdi-fleet")
+	labeled, err := kubectl(ctx, c, "get", all, "-A", "-o", "name", "-l", "app.kubernetes.io/part-of=vdi-fleet")
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func remains(ctx context.Context, c *kindfleet.Cluster) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	left := append(strings.Fields(labelled), strings.Fields(managed)...)
+	left := append(strings.Fields(labeled), strings.Fields(managed)...)
 	for _, object := range strings.Fields(named) {
 		kind, name, _ := strings.Cut(object, "/")
 		own := strings.HasPrefix(name, "vdi-") && !strings.HasPrefix(name, c.ControlPlane()) && !strings.Contains(name, "-worker")

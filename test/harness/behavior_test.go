@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// TestBehaviors: what a simulated kubelet makes of Pods that are up to no good,
+// TestBehaviors: what a simulated kubelet makes of Pods that fail,
 // and of those whose node is lost.
 func TestBehaviors(t *testing.T) {
 	takesLong(t)
@@ -165,7 +165,7 @@ func testLostNode(ctx context.Context, t *testing.T, cp *harness.ControlPlane) {
 }
 
 // nodeIs checks a node's condition Ready, and whether it is tainted as one that
-// nothing reports.
+// does not report.
 func nodeIs(cp *harness.ControlPlane, name string, ready corev1.ConditionStatus, unreachable bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		node, err := cp.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

@@ -68,7 +68,7 @@
 //
 // The hub's replicas have Pods in its API server (hubpods.go), Ready as their processes
 // report, and each process gets its Pod's name. Agents reach the one whose Pod is a ready
-// endpoint of the Service vdi-hub: the one that has labelled itself as the leader. A
+// endpoint of the Service vdi-hub: the one that has labeled itself as the leader. A
 // replica's user agent ends in its Pod's name.
 //
 // # Invariants

@@ -44,7 +44,7 @@ func homed(class string) func(*v1alpha1.TemplateSpec) {
 }
 
 // reasons are shown in a member, side by side: all sessions are created
-// for at once, but for those whose trial would disturb the others.
+// at once, but for those whose trial would disturb the others.
 var reasons = []reasonCase{
 	// What the template does not allow.
 	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTemplateDisabled, phase: v1alpha1.PhaseFailed,

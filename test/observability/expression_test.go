@@ -12,7 +12,7 @@ import (
 var counters = []string{"_total", "_bucket", "_sum", "_count"}
 
 // problems of an expression: what it queries that no binary exports. used is called with
-// of each metric.
+// each metric.
 func problems(all map[string][]string, expr string, used func(series string)) []string {
 	tree, err := parser.ParseExpr(expr)
 	if err != nil {

@@ -83,7 +83,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		for _, name := range []string{eu, us, ap} {
 			Eventually(ctx, slots(name, desktop)).Should(BeEquivalentTo(6))
 		}
-		createAll(ctx, many(6, "cheap", desktop, labelled("cost", "low")))
+		createAll(ctx, many(6, "cheap", desktop, labeled("cost", "low")))
 		Eventually(ctx, seen.count(running)).Should(Equal(6))
 		Expect(seen.where()).To(Equal(map[string]int{eu: 3, us: 2, ap: 1}))
 	}, SpecTimeout(specTimeout))
@@ -94,7 +94,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		p.restless()
 		desktop := p.template(ctx, "headroom")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(10))
-		createAll(ctx, many(10, "production", desktop, labelled("tier", "production")))
+		createAll(ctx, many(10, "production", desktop, labeled("tier", "production")))
 		Eventually(ctx, seen.count(running)).Should(Equal(8))
 		Eventually(ctx, seen.count(waits)).Should(Equal(2))
 		for _, s := range seen.those(waits) {

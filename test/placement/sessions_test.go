@@ -58,7 +58,7 @@ func priority(p int32) change {
 	return func(s *v1alpha1.VDISession) { s.Spec.Placement.Priority = p }
 }
 
-func labelled(key, value string) change {
+func labeled(key, value string) change {
 	return func(s *v1alpha1.VDISession) { metav1.SetMetaDataLabel(&s.ObjectMeta, key, value) }
 }
 

@@ -264,8 +264,8 @@ func TestASilentNetworkIsDetected(t *testing.T) {
 			g.Expect(link.Cut(cut)).To(Succeed())
 			m1.put(assignment("a", 1, "h"))
 			g.Consistently(func() int { return get(m1, func(r *record) int { return r.inventories }) }, "4s").Should(Equal(before))
-			// What was held back is delivered now; but the agent has ended that
-			// connection up, and starts over.
+			// What was held back is delivered now; but the agent has closed that
+			// connection, and starts over.
 			g.Expect(link.Heal()).To(Succeed())
 			g.Eventually(func() int { return get(m1, func(r *record) int { return r.inventories }) }).Should(BeNumerically(">", before))
 			g.Eventually(m1.connected).Should(BeTrue())

@@ -27,8 +27,8 @@ import (
 // have workers.
 const bareWorkers = 32
 
-// bare is what the burst is measured against: a loop of clients that has
-// where each session goes and what will come of it, and writes the same objects
+// bare is what the burst is measured against: a loop of clients that has precomputed
+// where each session goes and what becomes of it, and writes the same objects
 // as often to the same API servers, with no hub and no agent in between.
 type bare struct {
 	hub      client.Client

@@ -2,7 +2,7 @@
 // simulated time, once for each strategy, and prints how they compare: `make
 // simulate` runs it. The workload is generated from a seed, or read from a CSV
 // file; package trace documents both, and package simulation explains what is real and
-// what is modelled.
+// what is modeled.
 package main
 
 import (

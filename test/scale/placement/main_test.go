@@ -23,7 +23,7 @@ func TestARunWritesItsTraceAndPlotsAndReplaysToTheSame(t *testing.T) {
 	if err := run(s); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"utilisation.svg", "waiting.svg"} {
+	for _, name := range []string{"utilization.svg", "waiting.svg"} {
 		svg, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

@@ -119,7 +119,7 @@ func (h *hub) dequeue(s *session) {
 }
 
 // wake places pending sessions that now fit into a member: each class is tried with its first
-// whether it does, until it doesn't. None holds up another class.
+// session until one does not fit. None blocks another class.
 func (h *hub) wake(m *member) {
 	one := h.candidates[m.index : m.index+1]
 	if !one[0].Ready {
