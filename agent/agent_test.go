@@ -64,11 +64,11 @@ func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
 		return string(pod.Status.Phase)
 	}).WithTimeout(30 * time.Second).Should(Equal(string(corev1.PodRunning)))
 	g.Eventually(func(g Gomega) {
-		var told corev1.EventList
-		g.Expect(admin.List(ctx, &told, client.InNamespace("vdi-system"))).To(Succeed())
-		g.Expect(told.Items).To(ContainElement(HaveField("Reason", "LeaderElection")))
-	}).WithTimeout(30*time.Second).Should(Succeed(), "who leads is told on the lock")
+		var events corev1.EventList
+		g.Expect(admin.List(ctx, &events, client.InNamespace("vdi-system"))).To(Succeed())
+		g.Expect(events.Items).To(ContainElement(HaveField("Reason", "LeaderElection")))
+	}).WithTimeout(30*time.Second).Should(Succeed(), "the leader is reported on the lock")
 	ingress := &networkingv1.Ingress{}
 	g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(a), ingress)).To(Succeed())
-	g.Expect(ingress.Spec.TLS).To(HaveExactElements(HaveField("SecretName", "wildcard")), "as the flag says")
+	g.Expect(ingress.Spec.TLS).To(HaveExactElements(HaveField("SecretName", "wildcard")), "as the flag sets")
 }

@@ -11,7 +11,7 @@ import (
 
 type answers func(n int) (*http.Response, error)
 
-// counted has somebody answer the nth request.
+// counted is a server that counts requests, with an answer for each.
 type counted struct {
 	answers answers
 	n       int
@@ -22,7 +22,7 @@ func (c *counted) RoundTrip(*http.Request) (*http.Response, error) {
 	return c.answers(c.n)
 }
 
-func TestQuestionsThatNobodyAnswersAreAskedAgain(t *testing.T) {
+func TestReadsWithoutAnAnswerAreRetried(t *testing.T) {
 	ok := &http.Response{StatusCode: http.StatusOK}
 	strange := errors.New("x509: certificate signed by unknown authority")
 	silentTwice := func(n int) (*http.Response, error) {
@@ -32,12 +32,12 @@ func TestQuestionsThatNobodyAnswersAreAskedAgain(t *testing.T) {
 		return ok, nil
 	}
 	for name, test := range map[string]struct {
-		method  string
-		answers answers
-		asked   int
-		err     error
+		method   string
+		answers  answers
+		requests int
+		err      error
 	}{
-		"a question":                      {http.MethodGet, silentTwice, 3, nil},
+		"a read":                          {http.MethodGet, silentTwice, 3, nil},
 		"a write, which may be done":      {http.MethodPost, silentTwice, 1, syscall.ECONNREFUSED},
 		"an error that waiting can't end": {http.MethodGet, func(int) (*http.Response, error) { return nil, strange }, 1, strange},
 		"an answer":                       {http.MethodGet, func(int) (*http.Response, error) { return ok, nil }, 1, nil},
@@ -49,14 +49,14 @@ func TestQuestionsThatNobodyAnswersAreAskedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := (&retryTransport{next: server, retry: time.Microsecond}).RoundTrip(request)
-			if !errors.Is(err, test.err) || (err == nil) != (got == ok) || server.n != test.asked {
-				t.Errorf("asked %d times: %v, %v", server.n, got, err)
+			if !errors.Is(err, test.err) || (err == nil) != (got == ok) || server.n != test.requests {
+				t.Errorf("%d requests: %v, %v", server.n, got, err)
 			}
 		})
 	}
 }
 
-func TestAQuestionEndsWithItsContext(t *testing.T) {
+func TestAReadEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := &counted{answers: func(n int) (*http.Response, error) {
 		if n == 3 {

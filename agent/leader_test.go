@@ -21,26 +21,26 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
 
-func TestADeadLeaderIsReplacedWithinTheTimeThatTheFenceAllows(t *testing.T) {
+func TestACrashedLeaderIsReplacedWithinTheTimeThatTheLeaseAllows(t *testing.T) {
 	for _, factor := range []float64{0.01, 0.05, 0.15, 0.2, 0.3, 1, 1.5, 10} {
 		o := Options{TimeFactor: factor}
 		lease, retry := o.leaseDuration(), o.retryPeriod()
 		if lease%time.Second != 0 || lease < leastLease || float64(lease) < factor*float64(leaseDuration) {
-			t.Errorf("factor %v: a Lease can't say %s", factor, lease)
+			t.Errorf("factor %v: a Lease can't hold %s", factor, lease)
 		}
 		if retry <= 0 || 4*retry > lease {
 			t.Errorf("factor %v: renewed every %s of %s: one request that fails costs the lead", factor, retry, lease)
 		}
 	}
 	o := Options{TimeFactor: 1}
-	// The others look every period, drawn out by as much again and a fifth.
+	// The others check every period, with a jitter of up to a fifth more than as much again.
 	takeover := o.leaseDuration() + time.Duration((1+leaderelection.JitterFactor)*float64(o.retryPeriod()))
 	if takeover > 20*time.Second {
 		t.Errorf("a dead leader is replaced after %s; S of docs/design.md, section 7 has 20 s for it", takeover)
 	}
 }
 
-// requests is an API server that answers nothing and remembers who asked.
+// requests is an API server that answers nothing and records its callers.
 type requests struct {
 	mu  sync.Mutex
 	saw []string
@@ -86,7 +86,7 @@ func TestAReplicaThatIsNotCertainToLeadWritesOnlyItsLock(t *testing.T) {
 		"POST /apis/coordination.k8s.io/v1/namespaces/vdi-system/leases " + rest.DefaultKubernetesUserAgent() + " vdi-agent-7/leader-election",
 	} {
 		if !strings.Contains(saw, want) {
-			t.Errorf("%q was not asked:\n%s", want, saw)
+			t.Errorf("%q was not requested:\n%s", want, saw)
 		}
 	}
 	if len(api.saw) != 2 {

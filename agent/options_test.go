@@ -32,7 +32,7 @@ func parse(t *testing.T, args ...string) (Options, error) {
 	return o, o.Validate()
 }
 
-func TestFlagsSayWhatTheMemberIsLike(t *testing.T) {
+func TestFlagsDescribeTheMember(t *testing.T) {
 	labels := func(l map[string]string) metav1.LabelSelector { return metav1.LabelSelector{MatchLabels: l} }
 	base := func() session.Options {
 		return session.Options{
@@ -112,7 +112,7 @@ func TestAnAgentWithoutCertificateFilesJoinsByItself(t *testing.T) {
 	}
 }
 
-func TestFlagsThatCannotBeAreRefusedByName(t *testing.T) {
+func TestInvalidFlagsAreRefusedByName(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		want string
@@ -141,7 +141,7 @@ func TestFlagsThatCannotBeAreRefusedByName(t *testing.T) {
 		{[]string{"--bootstrap-token-file=t"}, "does not join"},
 	} {
 		if _, err := parse(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%v: error %v, want one that says %q", tc.args, err, tc.want)
+			t.Errorf("%v: error %v, want one with %q", tc.args, err, tc.want)
 		}
 	}
 	_, err := parse(t, "--gateway=x", "--fail-after=0s", "--hub-address=")

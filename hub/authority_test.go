@@ -69,7 +69,7 @@ func dial(t *testing.T, address, caHash string, certificates ...tls.Certificate)
 	t.Helper()
 	config := &tls.Config{
 		Certificates:       certificates,
-		InsecureSkipVerify: true, // an agent that joins knows the hash alone
+		InsecureSkipVerify: true, // an agent that joins has the hash only
 		VerifyConnection: func(state tls.ConnectionState) error {
 			chain := state.PeerCertificates
 			if len(chain) != 2 || v1alpha1.CertificateHash(chain[1].Raw) != caHash {
@@ -147,13 +147,13 @@ func TestAMemberJoinsRotatesAndIsRevoked(t *testing.T) {
 	g.Expect(admin.Create(ctx, tokenSecret(mc))).To(Succeed())
 
 	key, request := keyAndRequest(t)
-	stranger := dial(t, address, caHash)
-	_, err = stranger.RotateCertificate(ctx, &fleetv1.RotateCertificateRequest{CertificateRequest: request}, grpc.WaitForReady(true))
+	unauthenticated := dial(t, address, caHash)
+	_, err = unauthenticated.RotateCertificate(ctx, &fleetv1.RotateCertificateRequest{CertificateRequest: request}, grpc.WaitForReady(true))
 	g.Expect(code(err)).To(Equal(codes.Unauthenticated), fmt.Sprint(err))
-	enrolled, err := stranger.Enroll(ctx, &fleetv1.EnrollRequest{Token: joinToken, CertificateRequest: request, Fingerprint: "f"})
+	enrolled, err := unauthenticated.Enroll(ctx, &fleetv1.EnrollRequest{Token: joinToken, CertificateRequest: request, Fingerprint: "f"})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, other := keyAndRequest(t)
-	_, err = stranger.Enroll(ctx, &fleetv1.EnrollRequest{Token: joinToken, CertificateRequest: other, Fingerprint: "f"})
+	_, err = unauthenticated.Enroll(ctx, &fleetv1.EnrollRequest{Token: joinToken, CertificateRequest: other, Fingerprint: "f"})
 	g.Expect(code(err)).To(Equal(codes.PermissionDenied), fmt.Sprint(err))
 	g.Expect(err.Error()).NotTo(ContainSubstring("join-abc123"), "why is for the hub's log")
 
@@ -167,7 +167,7 @@ func TestAMemberJoinsRotatesAndIsRevoked(t *testing.T) {
 
 	next := dial(t, address, caHash, pair(t, nextKey, rotated.GetCertificate()))
 	_, err = next.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "i"})
-	g.Expect(code(err)).To(Equal(codes.FailedPrecondition), "let in, and not connected: %v", err)
+	g.Expect(code(err)).To(Equal(codes.FailedPrecondition), "admitted, and not connected: %v", err)
 
 	revocation := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"access":"Revoked"}}`))
 	g.Expect(admin.Patch(ctx, mc, revocation)).To(Succeed())

@@ -18,12 +18,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/election"
 )
 
-func TestALeaderGivesUpBeforeAnotherMayTakeOver(t *testing.T) {
+func TestALeaderStepsDownBeforeAnotherMayTakeOver(t *testing.T) {
 	for _, factor := range []float64{0.01, 0.05, 0.1, 0.2, 0.3, 1, 1.5, 10} {
 		o := Options{TimeFactor: factor}
 		lease := o.leaseDuration()
 		if lease%time.Second != 0 || lease < o.scaled(leaseDuration) {
-			t.Errorf("factor %v: a Lease can't say %s", factor, lease)
+			t.Errorf("factor %v: a Lease can't hold %s", factor, lease)
 		}
 		if deadline := o.renewDeadline(); deadline >= lease || o.scaled(retryPeriod)*6/5 >= deadline {
 			t.Errorf("factor %v: lease %s, deadline %s, retry %s", factor, lease, deadline, o.scaled(retryPeriod))
@@ -31,7 +31,7 @@ func TestALeaderGivesUpBeforeAnotherMayTakeOver(t *testing.T) {
 	}
 }
 
-// requests is an API server that answers nothing and remembers who asked.
+// requests is an API server that answers nothing and records its callers.
 type requests struct {
 	mu  sync.Mutex
 	saw []string

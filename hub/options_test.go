@@ -19,18 +19,18 @@ func parse(t *testing.T, args ...string) Options {
 	return o
 }
 
-func TestTheHubIssuesCertificatesUnlessItIsGivenThem(t *testing.T) {
+func TestTheHubIssuesCertificatesUnlessFilesAreConfigured(t *testing.T) {
 	for name, test := range map[string]struct {
-		args   []string
-		issues bool
-		says   string
+		args    []string
+		issues  bool
+		message string
 	}{
-		"none given":      {issues: true},
-		"all given":       {args: []string{"--tls-cert-file=a", "--tls-key-file=b", "--client-ca-file=c"}},
-		"one given":       {args: []string{"--client-ca-file=c"}, says: "--tls-cert-file is required\n--tls-key-file is required"},
+		"no files":        {issues: true},
+		"all files":       {args: []string{"--tls-cert-file=a", "--tls-key-file=b", "--client-ca-file=c"}},
+		"one file":        {args: []string{"--client-ca-file=c"}, message: "--tls-cert-file is required\n--tls-key-file is required"},
 		"names":           {args: []string{"--link-dns-name=hub.example.com", "--link-dns-name=10.0.0.1"}, issues: true},
-		"no name":         {args: []string{"--link-dns-name=hub:8443"}, issues: true, says: `--link-dns-name "hub:8443"`},
-		"a wildcard name": {args: []string{"--link-dns-name=*.example.com"}, issues: true, says: "--link-dns-name"},
+		"no name":         {args: []string{"--link-dns-name=hub:8443"}, issues: true, message: `--link-dns-name "hub:8443"`},
+		"a wildcard name": {args: []string{"--link-dns-name=*.example.com"}, issues: true, message: "--link-dns-name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := parse(t, test.args...)
@@ -38,7 +38,7 @@ func TestTheHubIssuesCertificatesUnlessItIsGivenThem(t *testing.T) {
 				t.Errorf("it issues: %v", got)
 			}
 			err := o.Validate()
-			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			if (err != nil) != (test.message != "") || err != nil && !strings.Contains(err.Error(), test.message) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -60,48 +60,48 @@ func TestNamesOfTheHubsCertificate(t *testing.T) {
 
 func TestTimingsOfFailoverMustFitTogether(t *testing.T) {
 	for name, test := range map[string]struct {
-		args []string
-		says string
+		args    []string
+		message string
 	}{
 		"as they are":              {},
 		"scaled":                   {args: []string{"--time-factor=0.05"}},
-		"a longer lease":           {args: []string{"--lease=6m"}, says: "a Fence session might run twice: regain is 5m0s, and with a lease of 6m0s it must be at least 7m51.395s; raise it"},
+		"a longer lease":           {args: []string{"--lease=6m"}, message: "a Fence session might run twice: regain is 5m0s, and with a lease of 6m0s it must be at least 7m51.395s; raise it"},
 		"and a longer wait":        {args: []string{"--lease=6m", "--regain=8m"}},
-		"a wait that is too short": {args: []string{"--regain=4m"}, says: "raise it, or make the lease shorter"},
-		"a lease that is over before the member is lost": {args: []string{"--lease=40s"}, says: "the lease (40s) must be longer than unreachable (40s)"},
+		"a wait that is too short": {args: []string{"--regain=4m"}, message: "raise it, or make the lease shorter"},
+		"a lease that is over before the member is lost": {args: []string{"--lease=40s"}, message: "the lease (40s) must be longer than unreachable (40s)"},
 		"at once":         {args: []string{"--failover-after=0s"}},
-		"before its time": {args: []string{"--failover-after=-1s"}, says: "after is -1s"},
+		"before its time": {args: []string{"--failover-after=-1s"}, message: "after is -1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := parse(t, test.args...)
 			err := o.Validate()
-			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			if (err != nil) != (test.message != "") || err != nil && !strings.Contains(err.Error(), test.message) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-func TestWhereSessionsMayLiveIsDecided(t *testing.T) {
+func TestSessionNamespacesAreConfigured(t *testing.T) {
 	for name, test := range map[string]struct {
-		o    SessionOptions
-		says []string
+		o       SessionOptions
+		message []string
 	}{
-		"nothing said":    {says: []string{"--session-namespaces", "--all-namespaces", "every Secret"}},
+		"neither":         {message: []string{"--session-namespaces", "--all-namespaces", "every Secret"}},
 		"some namespaces": {o: SessionOptions{SessionNamespaces: []string{"desktops"}}},
 		"all namespaces":  {o: SessionOptions{AllNamespaces: true}},
-		"both":            {o: SessionOptions{AllNamespaces: true, SessionNamespaces: []string{"desktops"}}, says: []string{"exclude each other"}},
+		"both":            {o: SessionOptions{AllNamespaces: true, SessionNamespaces: []string{"desktops"}}, message: []string{"exclude each other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := parse(t)
 			o.SessionOptions = test.o
 			err := o.Validate()
-			if (err != nil) != (len(test.says) > 0) {
+			if (err != nil) != (len(test.message) > 0) {
 				t.Fatalf("got %v", err)
 			}
-			for _, word := range test.says {
-				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%q does not name %s", err, word)
+			for _, flag := range test.message {
+				if !strings.Contains(err.Error(), flag) {
+					t.Errorf("%q does not name %s", err, flag)
 				}
 			}
 		})

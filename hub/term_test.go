@@ -70,7 +70,7 @@ func TestTermRaisedIsStoredFirstAndOutlivesTheLeader(t *testing.T) {
 	term := l.next(0)
 	l.Expect(term.get()).To(Equal(int64(3)))
 	l.storing = func() error {
-		l.Expect(term.get()).To(Equal(int64(3)), "it is not told before it is durable")
+		l.Expect(term.get()).To(Equal(int64(3)), "it is not used before it is durable")
 		return nil
 	}
 	l.Expect(term.raise(t.Context(), 6)).To(Succeed())
@@ -113,7 +113,7 @@ func TestANewLeaderSoonAfterARaiseAwaitsTheMembersToo(t *testing.T) {
 	l.Expect(l.restored).To(Equal(1), "its members have had their time")
 }
 
-func TestTermOfAHubThatElectsNobodyIsRaisedToo(t *testing.T) {
+func TestTermOfAHubWithoutElectionIsRaisedToo(t *testing.T) {
 	l := newLeaders(t, 0)
 	term := l.next(0)
 	term.options.LeaderElect = false
@@ -140,9 +140,9 @@ func (l *leaders) backup() (restore func()) {
 	}
 }
 
-// Whoever was told a term after the backup must have one that the first leader
+// A term that an agent received after the backup must be one that the first leader
 // after its restore has not: link.Options.FirstTerm and above.
-func TestAnOrderAfterABackupMakesATermThatTheRestoredHubHasNotGiven(t *testing.T) {
+func TestAnOrderAfterABackupRaisesTheTermBeyondThatOfTheRestoredHub(t *testing.T) {
 	for changes := range int32(3) {
 		l := newLeaders(t, 2)
 		term := l.next(0)
@@ -167,7 +167,7 @@ func TestTheTermGrowsWithOrdersAloneAndIsStoredFirst(t *testing.T) {
 	writes := 0
 	l.storing = func() error {
 		writes++
-		l.Expect(term.get()).To(Equal(int64(3)), "it is not told before it is durable")
+		l.Expect(term.get()).To(Equal(int64(3)), "it is not used before it is durable")
 		if writes == 1 {
 			return errors.New("etcd is away")
 		}
@@ -186,7 +186,7 @@ func TestTheTermGrowsWithOrdersAloneAndIsStoredFirst(t *testing.T) {
 	l.Expect(l.next(1).get()).To(Equal(int64(5)))
 }
 
-func TestATermIsNotRaisedByWhoLeadsNoMore(t *testing.T) {
+func TestAFormerLeaderDoesNotRaiseTheTerm(t *testing.T) {
 	l := newLeaders(t, 2)
 	first := l.next(0)
 	l.Expect(first.grow(t.Context())).To(Succeed())
@@ -198,9 +198,9 @@ func TestATermIsNotRaisedByWhoLeadsNoMore(t *testing.T) {
 	l.Expect(second.grow(t.Context())).To(Succeed())
 }
 
-// Somebody restores the hub's etcd and lets the hub run meanwhile, against the
+// The hub's etcd is restored while the hub runs, against the
 // runbook.
-func TestALeaderWhoseTermIsPutBackEnds(t *testing.T) {
+func TestALeaderWhoseTermIsSetBackEnds(t *testing.T) {
 	l := newLeaders(t, 2)
 	term := l.next(0)
 	restore := l.backup()
@@ -222,7 +222,7 @@ func TestARestoreThatAnEpochShowsIsStoredOnce(t *testing.T) {
 
 	l.now = l.now.Add(time.Hour)
 	second := l.next(1)
-	l.Expect(second.Last().Term).To(Equal(int64(4)), "the next leader knows")
+	l.Expect(second.Last().Term).To(Equal(int64(4)), "the next leader has the record")
 	l.Expect(second.Last().Time).To(BeTemporally("==", l.now.Add(-time.Hour)))
 	l.Expect(second.Detected(t.Context())).To(Succeed())
 	l.Expect(second.Last().Term).To(Equal(int64(6)), "it was restored once more")

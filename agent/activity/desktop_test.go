@@ -19,17 +19,17 @@ func watching(limit time.Duration) *desktop {
 
 var defaults = Options{}.withDefaults()
 
-func TestADesktopIsFirstAskedWhenItCouldBeIdleOrNearItsEnd(t *testing.T) {
+func TestADesktopIsFirstQueriedWhenItCouldBeIdleOrNearItsEnd(t *testing.T) {
 	for limit, want := range map[time.Duration]time.Duration{
 		0: 5 * time.Minute, 30 * time.Minute: 5 * time.Minute, 5 * time.Minute: 4 * time.Minute,
 	} {
 		if got := watching(limit).due.Sub(noon); got != want {
-			t.Errorf("with a limit of %s: asked after %s, want %s", limit, got, want)
+			t.Errorf("with a limit of %s: queried after %s, want %s", limit, got, want)
 		}
 	}
 }
 
-func TestTheNextQuestionIsAsLateAsItMayBe(t *testing.T) {
+func TestTheNextQueryIsAsLateAsPossible(t *testing.T) {
 	const limit = 30 * time.Minute // its last five minutes are "soon"
 	for idle, want := range map[time.Duration]time.Duration{
 		0:                        5 * time.Minute,
@@ -45,15 +45,15 @@ func TestTheNextQuestionIsAsLateAsItMayBe(t *testing.T) {
 		10 * limit:               time.Minute,
 	} {
 		if got := nextProbe(idle, limit, defaults); got != want {
-			t.Errorf("idle for %s: asked after %s, want %s", idle, got, want)
+			t.Errorf("idle for %s: queried after %s, want %s", idle, got, want)
 		}
 	}
 	if got := nextProbe(10*time.Hour, 0, defaults); got != time.Minute {
-		t.Errorf("without a limit: asked after %s", got)
+		t.Errorf("without a limit: queried after %s", got)
 	}
 }
 
-func TestAnAnswerMattersWhenItChangesWhatIsToBeDone(t *testing.T) {
+func TestAnAnswerIsDeliveredWhenItChangesTheNextStep(t *testing.T) {
 	d := watching(30 * time.Minute)
 	at := noon.Add(time.Hour)
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestADesktopIsIdleOnceItWasNotUsedForAWhileAndUntilItIs(t *testing.T) {
 		d.failed(defaults, noon.Add(time.Hour))
 	}
 	if d.result != (Result{Silent: true, Use: observe.Use{Known: true}}) {
-		t.Errorf("of one that tells no more: %+v", d.result)
+		t.Errorf("of one that reports no more: %+v", d.result)
 	}
 }
 
@@ -122,14 +122,14 @@ func TestIdleCountsFromTheRunsBeginning(t *testing.T) {
 	}
 }
 
-func TestUnknownsNeverEndASessionAndAreSaidOnce(t *testing.T) {
+func TestAFailedQueryNeverEndsASessionAndIsReportedOnce(t *testing.T) {
 	d := watching(30 * time.Minute)
-	now, told := noon.Add(time.Hour), 0
+	now, reports := noon.Add(time.Hour), 0
 	d.answered(29*time.Minute, defaults, now)
 	var waits []time.Duration
 	for i := range 100 {
 		if d.failed(defaults, now) {
-			told++
+			reports++
 		}
 		if d.result.Idle == observe.IdleOver {
 			t.Fatal("an unknown ended the session")
@@ -140,23 +140,23 @@ func TestUnknownsNeverEndASessionAndAreSaidOnce(t *testing.T) {
 		waits = append(waits, d.due.Sub(now))
 		now = d.due
 	}
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	if reports != 1 {
+		t.Errorf("reported %d times", reports)
 	}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		if waits[i] != want*time.Second {
-			t.Errorf("after %d unknowns it is asked after %s, want %s", i+1, waits[i], want*time.Second)
+			t.Errorf("after %d unknowns it is queried after %s, want %s", i+1, waits[i], want*time.Second)
 		}
 	}
 	if last := waits[99]; last != time.Minute {
-		t.Errorf("after 100 unknowns it is asked after %s", last)
+		t.Errorf("after 100 unknowns it is queried after %s", last)
 	}
 	if !d.answered(0, defaults, now) || d.result.Silent {
-		t.Errorf("it tells again: %+v", d.result)
+		t.Errorf("it reports again: %+v", d.result)
 	}
 }
 
-func TestWhatWasHeardOfAnotherDesktopIsForgotten(t *testing.T) {
+func TestAnswersOfAPreviousDesktopAreForgotten(t *testing.T) {
 	for name, change := range map[string]func(*Target){
 		"another Pod":        func(t *Target) { t.URL = "http://192.0.2.2:80/idle" },
 		"another run":        func(t *Target) { t.Began = noon.Add(time.Hour) },
@@ -178,12 +178,12 @@ func TestWhatWasHeardOfAnotherDesktopIsForgotten(t *testing.T) {
 	}
 }
 
-// A user comes and goes; whatever he does, the desktop ends when he was away
+// A user comes and goes; whatever the user does, the desktop ends when it was idle
 // for the limit, no sooner, and no later than a probe takes to come.
 func TestADesktopEndsWhenAndOnlyWhenItWasIdleForItsLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := time.Duration(rapid.IntRange(5, 24*3600).Draw(t, "limit")) * time.Second
-		d, now, used, questions := watching(limit), noon, noon, 0
+		d, now, used, queries := watching(limit), noon, noon, 0
 		for d.result.Idle != observe.IdleOver {
 			away := time.Duration(rapid.Int64Range(0, int64(3*limit)/2).Draw(t, "away"))
 			for back := used.Add(away); d.result.Idle != observe.IdleOver; {
@@ -192,31 +192,31 @@ func TestADesktopEndsWhenAndOnlyWhenItWasIdleForItsLimit(t *testing.T) {
 					break
 				}
 				if d.due.Before(now.Add(time.Second)) {
-					t.Fatalf("asked again after %s", d.due.Sub(now))
+					t.Fatalf("queried again after %s", d.due.Sub(now))
 				}
 				now = d.due
-				questions++
+				queries++
 				d.answered(now.Sub(used), defaults, now)
 			}
 		}
 		if idle := now.Sub(used); idle < limit || idle > limit+2*time.Second {
 			t.Fatalf("ended after %s without use, the limit is %s", idle, limit)
 		}
-		if most := 10 + 8*int(now.Sub(noon)/limit) + int(now.Sub(noon)/time.Minute); questions > most {
-			t.Fatalf("%d questions in %s with a limit of %s", questions, now.Sub(noon), limit)
+		if most := 10 + 8*int(now.Sub(noon)/limit) + int(now.Sub(noon)/time.Minute); queries > most {
+			t.Fatalf("%d queries in %s with a limit of %s", queries, now.Sub(noon), limit)
 		}
 	})
 }
 
-func TestAThousandDesktopsInUseCostLessThanFourQuestionsASecond(t *testing.T) {
+func TestAThousandDesktopsInUseCostLessThanFourQueriesASecond(t *testing.T) {
 	const hour = time.Hour
-	questions := 0
+	queries := 0
 	d := watching(30 * time.Minute)
 	for d.due.Before(noon.Add(10 * hour)) {
-		questions++
+		queries++
 		d.answered(time.Second, defaults, d.due)
 	}
-	if perSecond := float64(1000*questions) / (10 * hour).Seconds(); perSecond >= 4 {
-		t.Errorf("%.2f questions a second", perSecond)
+	if perSecond := float64(1000*queries) / (10 * hour).Seconds(); perSecond >= 4 {
+		t.Errorf("%.2f queries a second", perSecond)
 	}
 }

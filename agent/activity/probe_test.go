@@ -46,8 +46,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// says is a desktop that answers so.
-func says(status int, body string) http.HandlerFunc {
+// answering is a desktop that answers so.
+func answering(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = fmt.Fprint(w, body)
@@ -65,23 +65,23 @@ func TestAnswers(t *testing.T) {
 		desktop http.HandlerFunc
 		want    time.Duration
 	}{
-		"in use":            {says(200, `{"idleSeconds": 0}`), 0},
-		"with a fraction":   {says(200, `{"idleSeconds": 12.5}`), 12500 * time.Millisecond},
-		"with other fields": {says(200, `{"user": "jane", "idleSeconds": 60}`), time.Minute},
-		"for ever":          {says(200, `{"idleSeconds": 1e300}`), longestIdle},
-		"negative":          {says(200, `{"idleSeconds": -1}`), unknown},
-		"no number":         {says(200, `{"idleSeconds": "60"}`), unknown},
-		"null":              {says(200, `{"idleSeconds": null}`), unknown},
-		"too large":         {says(200, `{"idleSeconds": 1e999}`), unknown},
-		"absent":            {says(200, `{}`), unknown},
-		"empty":             {says(200, ``), unknown},
-		"a page":            {says(200, `<html>busy</html>`), unknown},
-		"a list":            {says(200, `[{"idleSeconds": 1}]`), unknown},
-		"two answers":       {says(200, `{"idleSeconds": 1}{"idleSeconds": 2}`), unknown},
-		"not found":         {says(404, `{"idleSeconds": 1}`), unknown},
-		"no content":        {says(204, ``), unknown},
-		"broken":            {says(500, `{"idleSeconds": 1}`), unknown},
-		"huge":              {says(200, `{"idleSeconds": 1, "x": "`+strings.Repeat("x", longestBody)+`"}`), unknown},
+		"in use":            {answering(200, `{"idleSeconds": 0}`), 0},
+		"with a fraction":   {answering(200, `{"idleSeconds": 12.5}`), 12500 * time.Millisecond},
+		"with other fields": {answering(200, `{"user": "jane", "idleSeconds": 60}`), time.Minute},
+		"forever":           {answering(200, `{"idleSeconds": 1e300}`), longestIdle},
+		"negative":          {answering(200, `{"idleSeconds": -1}`), unknown},
+		"no number":         {answering(200, `{"idleSeconds": "60"}`), unknown},
+		"null":              {answering(200, `{"idleSeconds": null}`), unknown},
+		"too large":         {answering(200, `{"idleSeconds": 1e999}`), unknown},
+		"absent":            {answering(200, `{}`), unknown},
+		"empty":             {answering(200, ``), unknown},
+		"a page":            {answering(200, `<html>busy</html>`), unknown},
+		"a list":            {answering(200, `[{"idleSeconds": 1}]`), unknown},
+		"two answers":       {answering(200, `{"idleSeconds": 1}{"idleSeconds": 2}`), unknown},
+		"not found":         {answering(404, `{"idleSeconds": 1}`), unknown},
+		"no content":        {answering(204, ``), unknown},
+		"broken":            {answering(500, `{"idleSeconds": 1}`), unknown},
+		"huge":              {answering(200, `{"idleSeconds": 1, "x": "`+strings.Repeat("x", longestBody)+`"}`), unknown},
 		"redirected": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
 		}, unknown},
@@ -140,13 +140,13 @@ func TestASlowDesktopIsNotWaitedFor(t *testing.T) {
 }
 
 func TestAProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
-	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") }))
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the proxy got a request") }))
 	defer proxy.Close()
 	t.Setenv("HTTP_PROXY", proxy.URL)
-	// A loopback address is never asked by proxy anyway; this one is nobody's.
+	// A loopback address is never reached by proxy anyway; this one is unused.
 	_, err := ask(context.Background(), newClient(50*time.Millisecond), "http://192.0.2.1:6901/idle")
 	if err == nil {
-		t.Error("nobody answered")
+		t.Error("it was answered")
 	}
 }
 

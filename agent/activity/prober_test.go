@@ -19,30 +19,30 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 )
 
-// room is an prober whose clock the test moves, and one desktop that answers as
-// the test says.
-type room struct {
+// fixture is a prober whose clock the test moves, and one desktop that answers as
+// the test sets.
+type fixture struct {
 	*Prober
 	t     *testing.T
 	clock *testclock.FakeClock
-	// body of the desktop's answers, and how often it was asked.
-	body  atomic.Value
-	asked atomic.Int64
-	url   string
+	// body of the desktop's answers, and how often it was queried.
+	body    atomic.Value
+	queries atomic.Int64
+	url     string
 }
 
 const half = 30 * time.Minute
 
-func newRoom(t *testing.T, o Options) *room {
+func newFixture(t *testing.T, o Options) *fixture {
 	t.Helper()
-	r := &room{t: t, clock: testclock.NewFakeClock(noon)}
+	r := &fixture{t: t, clock: testclock.NewFakeClock(noon)}
 	if o.Clock == nil {
 		o.Clock = r.clock
 	}
 	r.Prober = NewProber(o)
 	r.body.Store(`{"idleSeconds": 0}`)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		r.asked.Add(1)
+		r.queries.Add(1)
 		_, _ = fmt.Fprint(w, r.body.Load())
 	}))
 	r.url = server.URL
@@ -52,7 +52,7 @@ func newRoom(t *testing.T, o Options) *room {
 }
 
 // start the prober, and stop it after the test.
-func (r *room) start() {
+func (r *fixture) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- r.Start(ctx) }()
@@ -64,19 +64,19 @@ func (r *room) start() {
 	})
 }
 
-func (r *room) target(name string) Target {
+func (r *fixture) target(name string) Target {
 	return Target{Assignment: types.NamespacedName{Namespace: "desktops", Name: name}, UID: types.UID(name), URL: r.url, Limit: half, Began: noon}
 }
 
-// step lets time pass. It wakes the queue, whose timer may be about to be set.
-func (r *room) step(d time.Duration) {
+// step advances time. It wakes the queue, whose timer may be about to be set.
+func (r *fixture) step(d time.Duration) {
 	r.clock.Step(d)
 	r.queue.AddAfter(types.NamespacedName{}, 1)
 }
 
 // received waits until the result of the probe that is due has been taken, which is
 // after the desktop has answered it: the clock may be stepped then.
-func (r *room) received(target Target) {
+func (r *fixture) received(target Target) {
 	r.t.Helper()
 	NewWithT(r.t).Eventually(func() bool {
 		r.mu.Lock()
@@ -85,9 +85,9 @@ func (r *room) received(target Target) {
 	}, "5s").Should(BeTrue())
 }
 
-// answered takes what matters next, and what is then known, but for since when it is
+// answered receives the next result, and compares it, except for since when it is
 // not used.
-func (r *room) answered(target Target, want Result) {
+func (r *fixture) answered(target Target, want Result) {
 	r.t.Helper()
 	g := NewWithT(r.t)
 	g.Eventually(r.Changes(), "5s").Should(Receive(WithTransform(
@@ -98,7 +98,7 @@ func (r *room) answered(target Target, want Result) {
 	g.Expect(result).To(Equal(want))
 }
 
-// gauge is what the agent's metrics say.
+// gauge is a value of the agent's metrics.
 func gauge(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -114,15 +114,15 @@ func gauge(t *testing.T, name string) float64 {
 	return 0
 }
 
-func TestADesktopIsAskedOnlyWhenItMatters(t *testing.T) {
-	r, g := newRoom(t, Options{}), NewWithT(t)
+func TestADesktopIsQueriedOnlyWhenItMatters(t *testing.T) {
+	r, g := newFixture(t, Options{}), NewWithT(t)
 	a := r.target("a")
 	g.Expect(r.Watch(a)).To(Equal(Result{}))
 	r.step(5*time.Minute - time.Second)
-	g.Consistently(r.asked.Load, "100ms").Should(BeZero())
+	g.Consistently(r.queries.Load, "100ms").Should(BeZero())
 	r.step(time.Second)
 	r.answered(a, Result{Idle: observe.InUse})
-	g.Expect(r.asked.Load()).To(BeEquivalentTo(1))
+	g.Expect(r.queries.Load()).To(BeEquivalentTo(1))
 
 	r.body.Store(`{"idleSeconds": 1500}`)
 	r.step(25 * time.Minute)
@@ -130,14 +130,14 @@ func TestADesktopIsAskedOnlyWhenItMatters(t *testing.T) {
 	r.body.Store(`{"idleSeconds": 1650}`)
 	r.step(150 * time.Second)
 	r.received(a)
-	g.Expect(r.asked.Load()).To(BeEquivalentTo(3))
+	g.Expect(r.queries.Load()).To(BeEquivalentTo(3))
 	r.body.Store(`{"idleSeconds": 1800}`)
 	r.step(150 * time.Second)
 	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
-func TestADesktopThatRunsForLongIsAskedAtOnce(t *testing.T) {
-	r := newRoom(t, Options{})
+func TestADesktopThatHasRunForLongIsQueriedAtOnce(t *testing.T) {
+	r := newFixture(t, Options{})
 	r.body.Store(`{"idleSeconds": 1800}`)
 	a := r.target("a")
 	a.Began = noon.Add(-time.Hour)
@@ -145,8 +145,8 @@ func TestADesktopThatRunsForLongIsAskedAtOnce(t *testing.T) {
 	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
-func TestTheAskerWakesByItself(t *testing.T) {
-	r := newRoom(t, Options{Clock: clock.RealClock{}})
+func TestTheProberRunsWithoutEvents(t *testing.T) {
+	r := newFixture(t, Options{Clock: clock.RealClock{}})
 	a := r.target("a")
 	a.Limit, a.Began = time.Second, time.Now()
 	r.Watch(a)
@@ -155,8 +155,8 @@ func TestTheAskerWakesByItself(t *testing.T) {
 	r.answered(a, Result{Idle: observe.IdleOver})
 }
 
-func TestADesktopThatIsForgottenIsNotAsked(t *testing.T) {
-	r, g := newRoom(t, Options{}), NewWithT(t)
+func TestAForgottenDesktopIsNotQueried(t *testing.T) {
+	r, g := newFixture(t, Options{}), NewWithT(t)
 	before := gauge(t, "vdi_agent_activity_watched")
 	a := r.target("a")
 	r.Watch(a)
@@ -166,11 +166,11 @@ func TestADesktopThatIsForgottenIsNotAsked(t *testing.T) {
 	r.Forget(a.Assignment)
 	g.Expect(gauge(t, "vdi_agent_activity_watched")).To(Equal(before))
 	r.step(time.Hour)
-	g.Consistently(r.asked.Load, "100ms").Should(BeZero())
+	g.Consistently(r.queries.Load, "100ms").Should(BeZero())
 }
 
-func TestADesktopThatDoesNotTellIsCountedUntilItDoes(t *testing.T) {
-	r, g := newRoom(t, Options{}), NewWithT(t)
+func TestADesktopThatDoesNotAnswerIsCountedUntilItDoes(t *testing.T) {
+	r, g := newFixture(t, Options{}), NewWithT(t)
 	before := gauge(t, "vdi_agent_activity_unknown")
 	r.body.Store(`busy`)
 	a := r.target("a")
@@ -188,11 +188,11 @@ func TestADesktopThatDoesNotTellIsCountedUntilItDoes(t *testing.T) {
 	g.Expect(gauge(t, "vdi_agent_activity_unknown")).To(Equal(before))
 }
 
-func TestSlowDesktopsKeepNoOtherWaitingForLong(t *testing.T) {
+func TestSlowDesktopsDoNotDelayOthersForLong(t *testing.T) {
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }))
 	defer slow.Close()
-	r, questions := newRoom(t, Options{Concurrent: 4, Timeout: 50 * time.Millisecond}), &questions{}
-	questions.next, r.client.Transport = r.client.Transport, questions
+	r, queries := newFixture(t, Options{Concurrent: 4, Timeout: 50 * time.Millisecond}), &concurrency{}
+	queries.next, r.client.Transport = r.client.Transport, queries
 	for i := range 12 {
 		a := r.target(fmt.Sprintf("slow-%d", i))
 		a.URL, a.Began = slow.URL, noon.Add(-time.Hour)
@@ -202,18 +202,18 @@ func TestSlowDesktopsKeepNoOtherWaitingForLong(t *testing.T) {
 	quick.Began = noon.Add(-time.Hour)
 	r.Watch(quick)
 	r.answered(quick, Result{Idle: observe.InUse})
-	if most := questions.most.Load(); most > 4 {
-		t.Errorf("%d were asked at once", most)
+	if most := queries.most.Load(); most > 4 {
+		t.Errorf("%d were queried at once", most)
 	}
 }
 
-// questions counts how many are on their way at once.
-type questions struct {
+// concurrency counts how many queries are on their way at once.
+type concurrency struct {
 	next      http.RoundTripper
 	now, most atomic.Int64
 }
 
-func (q *questions) RoundTrip(request *http.Request) (*http.Response, error) {
+func (q *concurrency) RoundTrip(request *http.Request) (*http.Response, error) {
 	n := q.now.Add(1)
 	defer q.now.Add(-1)
 	for m := q.most.Load(); n > m && !q.most.CompareAndSwap(m, n); m = q.most.Load() {
@@ -221,39 +221,39 @@ func (q *questions) RoundTrip(request *http.Request) (*http.Response, error) {
 	return q.next.RoundTrip(request)
 }
 
-func TestAnswersThatNobodyTakesDoNotPileUp(t *testing.T) {
-	r, g := newRoom(t, Options{Concurrent: 2}), NewWithT(t)
+func TestUnreadAnswersDoNotPileUp(t *testing.T) {
+	r, g := newFixture(t, Options{Concurrent: 2}), NewWithT(t)
 	for i := range 10 {
 		a := r.target(fmt.Sprint(i))
 		a.Began = noon.Add(-time.Hour)
 		r.Watch(a)
 	}
-	g.Eventually(r.asked.Load).Should(BeEquivalentTo(2))
-	g.Consistently(r.asked.Load, "100ms").Should(BeEquivalentTo(2))
+	g.Eventually(r.queries.Load).Should(BeEquivalentTo(2))
+	g.Consistently(r.queries.Load, "100ms").Should(BeEquivalentTo(2))
 	for range 10 {
 		g.Eventually(r.Changes()).Should(Receive())
 	}
-	g.Expect(r.asked.Load()).To(BeEquivalentTo(10))
+	g.Expect(r.queries.Load()).To(BeEquivalentTo(10))
 }
 
-func TestAnAnswerOfAnEarlierRunIsNotTaken(t *testing.T) {
+func TestAnAnswerOfAnEarlierRunIsIgnored(t *testing.T) {
 	g := NewWithT(t)
-	asked, answer := make(chan struct{}, 10), make(chan string)
+	queried, answer := make(chan struct{}, 10), make(chan string)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked <- struct{}{}
+		queried <- struct{}{}
 		_, _ = fmt.Fprint(w, <-answer)
 	}))
 	defer server.Close()
 	defer close(answer)
-	r := newRoom(t, Options{})
+	r := newFixture(t, Options{})
 	a := r.target("a")
 	a.URL, a.Began = server.URL, noon.Add(-time.Hour)
 	r.Watch(a)
-	g.Eventually(asked).Should(Receive())
+	g.Eventually(queried).Should(Receive())
 	a.Began = noon.Add(-40 * time.Minute)
 	g.Expect(r.Watch(a)).To(Equal(Result{}))
 	answer <- `{"idleSeconds": 3600}`
-	g.Eventually(asked).Should(Receive(), "it is not asked again")
+	g.Eventually(queried).Should(Receive(), "it is not queried again")
 	g.Expect(r.Watch(a)).To(Equal(Result{}))
 	answer <- `{"idleSeconds": 0}`
 	r.answered(a, Result{Idle: observe.InUse})

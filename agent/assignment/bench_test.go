@@ -29,14 +29,14 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// told collects what the hub would be told.
-type told struct {
+// results collects the results for the hub.
+type results struct {
 	mu     sync.Mutex
 	lines  []string
 	marked int
 }
 
-func (t *told) Add(r *fleetv1.OrderResult) {
+func (t *results) Add(r *fleetv1.OrderResult) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	line := fmt.Sprintf("%s e%d", strings.TrimPrefix(r.Code.String(), "RESULT_CODE_"), r.Epoch)
@@ -45,12 +45,12 @@ func (t *told) Add(r *fleetv1.OrderResult) {
 	}
 	t.lines = append(t.lines, line)
 }
-func (t *told) Mark(link.Ref) {
+func (t *results) Mark(link.Ref) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.marked++
 }
-func (t *told) take() []string {
+func (t *results) take() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := t.lines
@@ -58,7 +58,7 @@ func (t *told) take() []string {
 	return out
 }
 
-// counter says what a member lacks.
+// counter is what a member lacks.
 type counter string
 
 func (c counter) Refuses(*v1alpha1.SessionAssignment) string { return string(c) }
@@ -92,13 +92,13 @@ func withdrawOrder(uid string, upTo int64) *fleetv1.Order {
 // bench is a Store over an API server in memory, whose controller the test is.
 type bench struct {
 	*Store
-	t    *testing.T
-	told *told
-	live client.Client
-	ctx  context.Context
+	t       *testing.T
+	results *results
+	live    client.Client
+	ctx     context.Context
 	// created counts objects, of which no two have the same UID.
 	created int
-	// prune takes away what the API server does not know, if set.
+	// prune removes fields that the API server does not have, if set.
 	prune func(*v1alpha1.SessionAssignment)
 	// fail, if set, is what the API server answers to writes, and refuse to
 	// those of a kind.
@@ -119,7 +119,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, told: &told{}, ctx: t.Context()}
+	b := &bench{t: t, results: &results{}, ctx: t.Context()}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desks",
 		Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
 	b.live = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
@@ -149,7 +149,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 				return c.Update(ctx, o, opts...)
 			},
 		}).Build()
-	b.Store = New(Options{Client: b.live, Live: b.live, Reporter: b.told, Capacity: counter(""),
+	b.Store = New(Options{Client: b.live, Live: b.live, Reporter: b.results, Capacity: counter(""),
 		Restrictions: &restriction.Settings{AgentNamespace: "agents", OpenNetwork: true, PrivateEgress: true}})
 	b.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 30*time.Second))
@@ -172,18 +172,18 @@ func (b *bench) work(ctx context.Context) {
 	}
 }
 
-// run works off all that is queued now, and returns what was told.
+// run processes all that is queued now, and returns the results.
 func (b *bench) run() []string {
 	for b.queue.Len() > 0 {
 		b.work(b.ctx)
 	}
-	return b.told.take()
+	return b.results.take()
 }
 
 func (b *bench) expect(want ...string) {
 	b.t.Helper()
 	if diff := cmp.Diff(want, b.run()); diff != "" {
-		b.t.Errorf("told (-want +got):\n%s", diff)
+		b.t.Errorf("results (-want +got):\n%s", diff)
 	}
 }
 

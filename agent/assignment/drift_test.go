@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// edit changes the spec as an API server does at somebody's wish.
+// edit changes the spec as an API server does on a request.
 func (b *bench) edit(uid string, change func(*v1alpha1.SessionAssignment)) (before, after *v1alpha1.SessionAssignment) {
 	b.t.Helper()
 	before = b.get(uid)
@@ -23,7 +23,7 @@ func (b *bench) edit(uid string, change func(*v1alpha1.SessionAssignment)) (befo
 
 func (b *bench) reported(uid string) string { return report(b.get(uid)).GetSpecHash() }
 
-func TestSpecEditedByHandIsReportedAndRestored(t *testing.T) {
+func TestSpecDriftIsReportedAndRepaired(t *testing.T) {
 	b := newBench(t)
 	wanted := assignment("u1", 1, "ada")
 	hash := convert.SpecHash(&wanted.Spec)
@@ -35,12 +35,12 @@ func TestSpecEditedByHandIsReportedAndRestored(t *testing.T) {
 	for range 2 {
 		before, after := b.edit("u1", func(a *v1alpha1.SessionAssignment) { a.Spec.Desktop.Image = "mine" })
 		if got := b.reported("u1"); got != editedHash {
-			t.Errorf("an edited spec is reported as %q", got)
+			t.Errorf("a changed spec is reported as %q", got)
 		}
-		b.told.marked = 0
+		b.results.marked = 0
 		b.changed(before, after)
-		if b.told.marked != 1 {
-			t.Error("the edit is not told")
+		if b.results.marked != 1 {
+			t.Error("the drift is not reported")
 		}
 		b.Put(order(wanted))
 		b.expect("STORED e1")
@@ -50,7 +50,7 @@ func TestSpecEditedByHandIsReportedAndRestored(t *testing.T) {
 	}
 }
 
-func TestSpecEditedAndEditedBackIsSettledByOneOrder(t *testing.T) {
+func TestSpecDriftThatIsRevertedIsSettledByOneOrder(t *testing.T) {
 	b := newBench(t)
 	wanted := assignment("u1", 1, "ada")
 	b.Put(order(wanted))
@@ -60,11 +60,11 @@ func TestSpecEditedAndEditedBackIsSettledByOneOrder(t *testing.T) {
 	b.Put(order(wanted))
 	b.expect("STORED e1")
 	if got := b.reported("u1"); got != convert.SpecHash(&wanted.Spec) {
-		t.Errorf("reported %q: the hub sends it for ever", got)
+		t.Errorf("reported %q: the hub sends it forever", got)
 	}
 }
 
-func TestWhatIsNoEditIsNotReportedAsOne(t *testing.T) {
+func TestOrdersAreNotReportedAsDrift(t *testing.T) {
 	for name, prepare := range map[string]func(*bench) *v1alpha1.SessionAssignment{
 		"a revision by the hub": func(b *bench) *v1alpha1.SessionAssignment {
 			b.Put(order(assignment("u1", 1, "bob")))
@@ -85,7 +85,7 @@ func TestWhatIsNoEditIsNotReportedAsOne(t *testing.T) {
 			same.Spec.Desktop.Home.Size = &size
 			return same
 		},
-		"a member that does not know a field": func(b *bench) *v1alpha1.SessionAssignment {
+		"a member that lacks a field": func(b *bench) *v1alpha1.SessionAssignment {
 			b.prune = func(a *v1alpha1.SessionAssignment) { a.Spec.Attempt = 0 }
 			b.Put(order(assignment("u1", 1, "ada")))
 			a := assignment("u1", 1, "ada")

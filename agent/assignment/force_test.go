@@ -34,7 +34,7 @@ func TestForcedWithdrawal(t *testing.T) {
 		b.release("u1")
 		b.expect("STOPPED e1")
 	})
-	t.Run("marks one that is being deleted already, and leaves an operator's own word", func(t *testing.T) {
+	t.Run("marks one that is being deleted already, and keeps an operator's own annotation", func(t *testing.T) {
 		b := newBench(t)
 		b.Put(order(assignment("u1", 1, "ada")))
 		b.Put(order(assignment("u2", 1, "bob")))
@@ -42,7 +42,7 @@ func TestForcedWithdrawal(t *testing.T) {
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STORED e1")
 		if _, yes := b.forced("u1"); yes {
-			t.Fatal("forced without being asked")
+			t.Fatal("forced without an order")
 		}
 		own := b.get("u2")
 		own.Annotations[v1alpha1.AnnotationForceCleanup] = "node burnt"
@@ -60,7 +60,7 @@ func TestForcedWithdrawal(t *testing.T) {
 			t.Errorf("reason %q", reason)
 		}
 	})
-	t.Run("leaves a higher epoch alone", func(t *testing.T) {
+	t.Run("does not change a higher epoch", func(t *testing.T) {
 		b := newBench(t, podOf("u1"))
 		b.Put(order(assignment("u1", 2, "ada")))
 		b.expect("STORED e2")
@@ -75,7 +75,7 @@ func TestForcedWithdrawal(t *testing.T) {
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STORED e1")
 		if !b.hasPod("u1") {
-			t.Fatal("taken without force")
+			t.Fatal("removed without force")
 		}
 		b.Put(forceOrder("u1", 1))
 		b.expect("STOPPED e1")
@@ -101,7 +101,7 @@ func TestForcedWithdrawal(t *testing.T) {
 		if err := b.live.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 			t.Fatal(err)
 		}
-		b.work(t.Context()) // Blocks until it is looked at again.
+		b.work(t.Context()) // Blocks until it is processed again.
 		b.expect("STOPPED e1")
 	})
 }
@@ -122,7 +122,7 @@ func TestForcedWithdrawalIsNotPutOnAHigherEpochThatCameMeanwhile(t *testing.T) {
 		t.Error("the higher epoch was touched")
 	}
 	b.Client = b.live
-	b.work(t.Context()) // Blocks until it is looked at again.
+	b.work(t.Context()) // Blocks until it is processed again.
 	b.expect("STOPPED e1")
 }
 

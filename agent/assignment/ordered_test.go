@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// What a desktop's gate goes by: only what this very process was told to run, and
-// nobody had stored before it, can't run elsewhere by now.
-func TestAProcessKnowsWhatItWasTheFirstToStore(t *testing.T) {
+// This is what opens a desktop's gate: only what this very process was ordered to run, and
+// none had stored before it, can't run elsewhere by now.
+func TestAProcessKnowsTheOrdersThatItStored(t *testing.T) {
 	b := newBench(t)
-	knows := func(when string, want bool) {
+	expect := func(when string, want bool) {
 		t.Helper()
 		if got := b.Ordered(b.get("u1")); got != want {
 			t.Errorf("%s: %t, want %t", when, got, want)
@@ -17,24 +17,24 @@ func TestAProcessKnowsWhatItWasTheFirstToStore(t *testing.T) {
 	}
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
-	knows("it has stored it", true)
+	expect("it has stored it", true)
 	held := b.get("u1")
 
 	b.applier.ordered.Clear() // another process
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
-	knows("it was found as ordered", false)
+	expect("it was found as ordered", false)
 	b.Put(order(assignment("u1", 1, "bob")))
 	b.expect("STORED e1")
-	knows("the order has changed, of the same epoch", false)
+	expect("the order has changed, of the same epoch", false)
 	b.fail = errors.New("away")
 	b.Put(order(assignment("u1", 2, "bob")))
 	b.expect()
-	knows("the next epoch is not stored yet", false)
+	expect("the next epoch is not stored yet", false)
 	b.fail = nil
 	b.Put(order(assignment("u1", 2, "bob")))
 	b.expect("STORED e2")
-	knows("the next epoch is stored", true)
+	expect("the next epoch is stored", true)
 
 	later := b.get("u1")
 	later.Spec.Epoch = 3
@@ -43,12 +43,12 @@ func TestAProcessKnowsWhatItWasTheFirstToStore(t *testing.T) {
 	}
 	b.deleted(later)
 	if b.Ordered(held) {
-		t.Error("what is gone is not forgotten")
+		t.Error("what is gone is still recorded")
 	}
 }
 
 // An order whose answer was lost may have been stored by an earlier process.
-func TestAnOrderThatWasStoredAlreadyIsNobodysOwn(t *testing.T) {
+func TestAnOrderThatWasStoredBeforeIsNotOfThisProcess(t *testing.T) {
 	b := newBench(t)
 	there := assignment("u1", 1, "ada")
 	if err := b.live.Create(t.Context(), there); err != nil {

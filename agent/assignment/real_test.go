@@ -31,19 +31,19 @@ import (
 )
 
 // realBench is a Store that runs over a real API server, with no more rights
-// than the markers of this package ask for.
+// than the markers of this package request.
 type realBench struct {
 	*WithT
-	t     *testing.T
-	plane *harness.ControlPlane
-	admin client.Client
-	store *Store
-	told  *told
+	t       *testing.T
+	plane   *harness.ControlPlane
+	admin   client.Client
+	store   *Store
+	results *results
 }
 
 func startReal(t *testing.T) *realBench {
 	t.Helper()
-	b := &realBench{WithT: NewWithT(t), t: t, told: &told{}}
+	b := &realBench{WithT: NewWithT(t), t: t, results: &results{}}
 	b.SetDefaultEventuallyTimeout(20 * time.Second)
 	root, err := harness.Root()
 	b.Expect(err).NotTo(HaveOccurred())
@@ -69,7 +69,7 @@ func (b *realBench) grant() {
 	named := metav1.ObjectMeta{Name: "vdi-agent"}
 	b.Expect(b.admin.Create(b.t.Context(), &rbacv1.ClusterRole{ObjectMeta: named, Rules: []rbacv1.PolicyRule{
 		rule(v1alpha1.GroupName, "sessionassignments", "get", "list", "watch", "create", "update", "patch", "delete"),
-		// Owner references that block a deletion ask for this; agent/session has it.
+		// Owner references that block a deletion require this; agent/session has it.
 		rule(v1alpha1.GroupName, "sessionassignments/finalizers", "update"),
 		rule("", "namespaces", "get", "list", "watch"),
 		rule("", "secrets", "get", "list", "watch", "create", "update", "delete"),
@@ -81,7 +81,7 @@ func (b *realBench) grant() {
 	})).To(Succeed())
 }
 
-// run the store as the agent does: its cache holds no Secrets but ours.
+// run the store as the agent does: its cache holds only the agent's Secrets.
 func (b *realBench) run(scheme *runtime.Scheme) {
 	config, err := b.plane.ConfigFor("vdi-agent")
 	b.Expect(err).NotTo(HaveOccurred())
@@ -91,7 +91,7 @@ func (b *realBench) run(scheme *runtime.Scheme) {
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: managed}},
 	})
 	b.Expect(err).NotTo(HaveOccurred())
-	b.store = New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Reporter: b.told, Capacity: counter(""),
+	b.store = New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Reporter: b.results, Capacity: counter(""),
 		Restrictions: &restriction.Settings{OpenNetwork: true, PrivateEgress: true}, SkipNameValidation: true})
 	b.Expect(b.store.SetupWithManager(mgr)).To(Succeed())
 	ctx, stop := context.WithCancel(context.Background())
@@ -105,12 +105,12 @@ func (b *realBench) put(a *v1alpha1.SessionAssignment) {
 	b.t.Helper()
 	a.Spec.Template, a.Spec.TemplateRevision, a.Spec.RunState, a.Spec.Host = "desk", "r1", v1alpha1.ModeRunning, "h.example.com"
 	b.store.Put(order(a))
-	b.hear("STORED e1")
+	b.expectResult("STORED e1")
 }
 
-func (b *realBench) hear(want string) {
+func (b *realBench) expectResult(want string) {
 	b.t.Helper()
-	b.Eventually(func() bool { return slices.Contains(b.told.take(), want) }).Should(BeTrue(), want)
+	b.Eventually(func() bool { return slices.Contains(b.results.take(), want) }).Should(BeTrue(), want)
 }
 
 func (b *realBench) read(name string, o client.Object) client.Object {
@@ -128,7 +128,7 @@ func TestStoreOverARealAPIServer(t *testing.T) {
 	ctx := t.Context()
 	desk := func(version, value string) *v1alpha1.SessionAssignment { return withAccess(version, value) }
 
-	// Somebody else has the name, which the cache does not show.
+	// Another object has the name, which the cache does not show.
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "access"}, Data: map[string][]byte{"password": []byte("theirs")}}
 	b.Expect(b.admin.Create(ctx, theirs)).To(Succeed())
 	b.put(desk("v1", password))
@@ -147,7 +147,7 @@ func TestStoreOverARealAPIServer(t *testing.T) {
 	b.Expect(report(b.read("desk-u1", &v1alpha1.SessionAssignment{}).(*v1alpha1.SessionAssignment)).GetSpecHash()).
 		NotTo(Equal(editedHash), "as it was stored")
 
-	// A new version, another type, and one that somebody made immutable.
+	// A new version, another type, and one that was made immutable.
 	b.put(desk("v2", "second"))
 	b.Expect(b.password()()).To(Equal("second"))
 	opaque := desk("v3", "third")
@@ -161,13 +161,13 @@ func TestStoreOverARealAPIServer(t *testing.T) {
 	b.put(desk("v4", "fourth"))
 	b.Expect(b.password()()).To(Equal("fourth"))
 
-	// One that the API server will never take keeps nobody waiting.
+	// One that the API server will never accept blocks no other.
 	invalid := withSecret(desk("v4", "fourth"), "pull", "p1", password)
 	invalid.Payload[1].Type = corev1.SecretTypeDockerConfigJson
 	b.put(invalid)
 	b.Expect(apierrors.IsNotFound(b.admin.Get(ctx, types.NamespacedName{Namespace: "desks", Name: "pull"}, &corev1.Secret{}))).To(BeTrue())
 
-	// A spec that somebody edits is reported as no hub's, and restored.
+	// A spec with drift is reported as no hub's, and repaired.
 	stored := func() *v1alpha1.SessionAssignment {
 		return b.read("desk-u1", &v1alpha1.SessionAssignment{}).(*v1alpha1.SessionAssignment)
 	}
@@ -187,7 +187,7 @@ func TestForcedWithdrawalOverARealAPIServer(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "default"}}
 	b.Expect(b.admin.Create(ctx, account)).To(Or(Succeed(), MatchError(apierrors.IsAlreadyExists, "there")))
 	pod := podOf("u1")
-	// Bound to a node of which nobody hears, so that nobody confirms its end.
+	// Bound to a node without a kubelet, so that its end is not confirmed.
 	pod.Spec.NodeName = "burnt"
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
 	b.Expect(b.admin.Create(ctx, pod)).To(Succeed())
@@ -195,15 +195,15 @@ func TestForcedWithdrawalOverARealAPIServer(t *testing.T) {
 	b.Expect(b.read(pod.Name, &corev1.Pod{}).GetDeletionTimestamp()).NotTo(BeNil(), "it waits for its kubelet")
 
 	b.store.Put(withdrawOrder("u1", 1))
-	b.hear("STORED e1")
+	b.expectResult("STORED e1")
 	b.store.Put(forceOrder("u1", 1))
-	b.hear("STOPPED e1")
+	b.expectResult("STOPPED e1")
 	b.Expect(apierrors.IsNotFound(b.admin.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}))).To(BeTrue())
 
 	// An assignment that is there is marked, for agent/session.
 	b.put(assignment("u2", 1, "bob"))
 	b.store.Put(forceOrder("u2", 1))
-	b.hear("STORED e1")
+	b.expectResult("STORED e1")
 	a := b.read("desk-u2", &v1alpha1.SessionAssignment{})
 	b.Expect(a.GetDeletionTimestamp()).NotTo(BeNil())
 	b.Expect(a.GetAnnotations()).To(HaveKeyWithValue(v1alpha1.AnnotationForceCleanup, forcedByHub))

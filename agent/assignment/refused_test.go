@@ -37,14 +37,14 @@ var forbidden = apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("
 // An API server that ends in the middle of a write may have done it, and one that
 // has just begun forbids everything for a moment. "Refused" would have the hub
 // place the session elsewhere while it runs here.
-func TestWhatIsStoredIsNotRefused(t *testing.T) {
+func TestAStoredOrderIsNotRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before  *v1alpha1.SessionAssignment
 		prepare func(*bench)
 	}{
 		"though it is forbidden now": {
 			prepare: func(b *bench) { b.fail = forbidden }},
-		"though its own Pod has the last room": {
+		"though its own Pod has the last capacity": {
 			prepare: func(b *bench) { b.Capacity = counter("no node has enough cpu") }},
 		"where it ran an earlier epoch": {
 			before:  assignment("u1", 1, "ada"),
@@ -63,14 +63,14 @@ func TestWhatIsStoredIsNotRefused(t *testing.T) {
 	}
 }
 
-func TestNothingIsRefusedWhileNobodyCanTellWhatIsStored(t *testing.T) {
+func TestNothingIsRefusedWhileStoredOrdersAreUnknown(t *testing.T) {
 	b := newBench(t)
 	b.Live = silent{b.live}
 	b.fail = forbidden
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.work(b.ctx)
-	if told := b.told.take(); len(told) > 0 {
-		t.Errorf("told %v", told)
+	if got := b.results.take(); len(got) > 0 {
+		t.Errorf("reported %v", got)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// orders that a compromised hub may give.
+// orders that a compromised hub may send.
 var hostile = map[string]func(*v1alpha1.SessionAssignment){
 	"the whole network": func(a *v1alpha1.SessionAssignment) { a.Spec.Desktop.NetworkPolicy.Mode = v1alpha1.NetworkOpen },
 	"the metadata service": func(a *v1alpha1.SessionAssignment) {
@@ -19,9 +19,9 @@ var hostile = map[string]func(*v1alpha1.SessionAssignment){
 	"the control plane's nodes": func(a *v1alpha1.SessionAssignment) {
 		a.Spec.Desktop.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
 	},
-	"somebody else's host":  func(a *v1alpha1.SessionAssignment) { a.Spec.Host = "www.example.com" },
-	"somebody else's image": func(a *v1alpha1.SessionAssignment) { a.Spec.Desktop.Image = "evil.example/miner:1" },
-	"a class of more power": func(a *v1alpha1.SessionAssignment) { a.Spec.Desktop.RuntimeClassName = "privileged" },
+	"another user's host":      func(a *v1alpha1.SessionAssignment) { a.Spec.Host = "www.example.com" },
+	"another registry's image": func(a *v1alpha1.SessionAssignment) { a.Spec.Desktop.Image = "evil.example/miner:1" },
+	"a class of more power":    func(a *v1alpha1.SessionAssignment) { a.Spec.Desktop.RuntimeClassName = "privileged" },
 	"a class above others": func(a *v1alpha1.SessionAssignment) {
 		a.Spec.Desktop.PriorityClassName = "system-node-critical"
 	},
@@ -54,7 +54,7 @@ func TestHubCannotOrderWhatTheMemberDoesNotAllow(t *testing.T) {
 			b.Put(order(a))
 			b.expect("REFUSED e1 NotAllowed")
 			if b.get("u1") != nil {
-				t.Error("it is stored all the same")
+				t.Error("it is stored nevertheless")
 			}
 			b.Put(order(lawful(2)))
 			b.expect("STORED e2")
@@ -76,8 +76,8 @@ func TestHubCannotChangeWhatRunsToWhatTheMemberDoesNotAllow(t *testing.T) {
 			change(same)
 			b.Put(order(same))
 			b.work(b.ctx)
-			if told := b.told.take(); len(told) > 0 {
-				t.Errorf("the hub is told %v: Refused would say that nothing runs", told)
+			if got := b.results.take(); len(got) > 0 {
+				t.Errorf("reported %v: Refused would mean that nothing runs", got)
 			}
 			if now := b.get("u1"); now.ResourceVersion != before.ResourceVersion {
 				t.Errorf("it is changed to %+v", now.Spec)
@@ -106,10 +106,10 @@ func TestWhatWasAllowedBeforeCanStillBeSuspended(t *testing.T) {
 	if b.get("u1").Spec.RunState != v1alpha1.ModeSuspended {
 		t.Error("it is not suspended")
 	}
-	hostile["somebody else's host"](open)
+	hostile["another user's host"](open)
 	b.Put(order(open))
 	b.work(b.ctx)
 	if strings.HasPrefix(b.get("u1").Spec.Host, "www") {
-		t.Error("it has got somebody else's host")
+		t.Error("it has got another user's host")
 	}
 }

@@ -62,7 +62,7 @@ func (b *bench) change(name string, change func(*corev1.Secret)) {
 	}
 }
 
-func TestSecretsAreThereBeforeStoredIsSaid(t *testing.T) {
+func TestSecretsExistBeforeAnOrderIsReportedStored(t *testing.T) {
 	b := newBench(t)
 	b.refuse = func(kind string) error {
 		if kind == "Secret" {
@@ -100,17 +100,17 @@ func TestSecretsAreThereBeforeStoredIsSaid(t *testing.T) {
 	}
 }
 
-func TestSecretsOfTheSameOrderAreMendedAndNotWrittenTwice(t *testing.T) {
+func TestSecretsOfTheSameOrderAreRepairedAndNotWrittenTwice(t *testing.T) {
 	for name, harm := range map[string]func(*bench){
-		"edited":               func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Data["password"] = []byte("mine") }) },
-		"edited with its hash": func(b *bench) { b.change("access", editWithHash) },
-		"without its owner":    func(b *bench) { b.change("access", func(s *corev1.Secret) { s.OwnerReferences = nil }) },
+		"changed":               func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Data["password"] = []byte("mine") }) },
+		"changed with its hash": func(b *bench) { b.change("access", editWithHash) },
+		"without its owner":     func(b *bench) { b.change("access", func(s *corev1.Secret) { s.OwnerReferences = nil }) },
 		"without a label": func(b *bench) {
 			b.change("access", func(s *corev1.Secret) { delete(s.Labels, v1alpha1.LabelAssignment) })
 		},
 		"of another type": func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }) },
 		"deleted":         func(b *bench) { _ = b.live.Delete(b.t.Context(), b.secret("access")) },
-		"edited and immutable": func(b *bench) {
+		"changed and immutable": func(b *bench) {
 			b.change("access", func(s *corev1.Secret) { s.Data["password"], s.Immutable = []byte("mine"), ptr.To(true) })
 		},
 	} {
@@ -131,13 +131,13 @@ func TestSecretsOfTheSameOrderAreMendedAndNotWrittenTwice(t *testing.T) {
 			if got == nil || string(got.Data["password"]) != password || got.Type != corev1.SecretTypeBasicAuth ||
 				!metav1.IsControlledBy(got, b.get("u1")) || got.Labels[v1alpha1.LabelAssignment] != "desk-u1" ||
 				got.Annotations[v1alpha1.AnnotationSecretHash] != v1alpha1.SecretDataHash(got.Data) {
-				t.Errorf("not mended: %+v", got)
+				t.Errorf("not repaired: %+v", got)
 			}
 		})
 	}
 }
 
-// editWithHash is an edit by somebody who knows how edits are found.
+// editWithHash is a change that updates the hash by which drift is found.
 func editWithHash(s *corev1.Secret) {
 	s.Data["password"] = []byte("mine")
 	s.Annotations[v1alpha1.AnnotationSecretHash] = v1alpha1.SecretDataHash(s.Data)
@@ -169,7 +169,7 @@ func TestSecretsFollowTheOrder(t *testing.T) {
 	}
 }
 
-func TestSecretOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestSecretOfAnotherOwnerIsNotChanged(t *testing.T) {
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "access"}, Data: map[string][]byte{"k": []byte("theirs")}}
 	b := newBench(t, theirs)
 	b.Put(order(withSecret(withAccess("v1", password), "pull", "p1", "token")))
@@ -232,11 +232,11 @@ func TestSecretOfAnAssignmentThatIsGoneIsReplaced(t *testing.T) {
 	}
 }
 
-func TestSecretThatIsRefusedForGoodBlocksNobody(t *testing.T) {
+func TestPermanentlyRefusedSecretBlocksNoOtherOrder(t *testing.T) {
 	b := newBench(t)
 	b.refuse = func(kind string) error {
 		if kind == "Secret" {
-			return apierrors.NewForbidden(schema.GroupResource{}, "access", errors.New("quota, and it says "+password))
+			return apierrors.NewForbidden(schema.GroupResource{}, "access", errors.New("quota, for "+password))
 		}
 		return nil
 	}

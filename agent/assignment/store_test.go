@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-func TestStoresAnAssignmentWithAllThatMarksIt(t *testing.T) {
+func TestStoresAnAssignmentWithItsLabelsAndFinalizer(t *testing.T) {
 	b := newBench(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
@@ -53,7 +53,7 @@ func TestAProofIsStoredOnceAndReported(t *testing.T) {
 		want   string
 		writes bool
 	}{
-		{"of a hub that gives none", withProof(1, ""), "", true},
+		{"of a hub without proofs", withProof(1, ""), "", true},
 		{"of a newer hub", withProof(1, "proof-1"), "proof-1", true},
 		{"the same again", withProof(1, "proof-1"), "proof-1", false},
 		{"of an older hub again", withProof(1, ""), "proof-1", false},
@@ -68,8 +68,8 @@ func TestAProofIsStoredOnceAndReported(t *testing.T) {
 		b.Put(order(c.order))
 		b.expect(fmt.Sprintf("STORED e%d", c.order.Spec.Epoch))
 		got := b.get("u1")
-		if told := report(got).GetProof(); got.Spec.Proof != c.want || told != c.want {
-			t.Errorf("%s: stored %q, reported %q, want %q", c.name, got.Spec.Proof, told, c.want)
+		if reported := report(got).GetProof(); got.Spec.Proof != c.want || reported != c.want {
+			t.Errorf("%s: stored %q, reported %q, want %q", c.name, got.Spec.Proof, reported, c.want)
 		}
 		if writes := got.ResourceVersion != version; writes != c.writes {
 			t.Errorf("%s: written %t, want %t", c.name, writes, c.writes)
@@ -89,7 +89,7 @@ func TestAProofIsStoredOnceAndReported(t *testing.T) {
 	}
 }
 
-func TestRefusesForGood(t *testing.T) {
+func TestRefusesPermanently(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fail    error
 		prepare func(*bench)
@@ -127,7 +127,7 @@ func TestRefusesForGood(t *testing.T) {
 					Name: "agents", Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
 			},
 			order: inNamespace("agents"), want: "REFUSED e1 NamespaceNotAdmitted"},
-		"what no node has room for": {
+		"what fits no node": {
 			prepare: func(b *bench) { b.Capacity = counter("no node has enough cpu") },
 			order:   assignment("u1", 1, "ada"), want: "REFUSED e1 NoRoom"},
 		"a desktop without a limit": {order: withResource("memory", "0"), want: "REFUSED e1 Invalid"},
@@ -175,7 +175,7 @@ func withEpoch(a *v1alpha1.SessionAssignment, epoch int64) *v1alpha1.SessionAssi
 	return a
 }
 
-// A desktop that an older hub was let order without a limit goes on, and its
+// A desktop that an older hub could order without a limit keeps running, and its
 // assignment can still be changed.
 func TestADesktopThatRunsWithoutALimitIsLeftAlone(t *testing.T) {
 	b := newBench(t)
@@ -198,7 +198,7 @@ func inNamespace(ns string) *v1alpha1.SessionAssignment {
 	return a
 }
 
-func TestRefusesWhatItCannotRead(t *testing.T) {
+func TestRefusesUnreadableOrders(t *testing.T) {
 	b := newBench(t)
 	o := order(assignment("u1", 1, "ada"))
 	o.GetAssign().Desktop.Resources = map[string]string{"cpu": "many"}
@@ -206,7 +206,7 @@ func TestRefusesWhatItCannotRead(t *testing.T) {
 	b.expect("REFUSED e1 Invalid")
 }
 
-func TestKeepsTryingWhileTheAPIServerIsAway(t *testing.T) {
+func TestRetriesWhileTheAPIServerIsUnavailable(t *testing.T) {
 	b := newBench(t)
 	b.fail = apierrors.NewServiceUnavailable("away")
 	b.Put(order(assignment("u1", 1, "ada")))
@@ -265,10 +265,10 @@ func TestWithdrawal(t *testing.T) {
 		if err := b.live.Delete(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
-		b.work(t.Context()) // Blocks until it is looked at again.
+		b.work(t.Context()) // Blocks until it is processed again.
 		b.expect("STOPPED e1")
 	})
-	t.Run("leaves a higher epoch alone", func(t *testing.T) {
+	t.Run("does not change a higher epoch", func(t *testing.T) {
 		b := newBench(t)
 		b.Put(order(assignment("u1", 2, "ada")))
 		b.expect("STORED e2")
@@ -284,7 +284,7 @@ func TestWithdrawal(t *testing.T) {
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STOPPED e1")
 		if b.get("u1") != nil {
-			t.Error("stored all the same")
+			t.Error("stored nevertheless")
 		}
 	})
 }
@@ -306,7 +306,7 @@ func TestTheNextEpochWaitsUntilTheLastIsGone(t *testing.T) {
 	}
 }
 
-func TestAnAssignmentDeletedByHandIsStoppedUnasked(t *testing.T) {
+func TestAnAssignmentDeletedByHandIsStoppedWithoutAnOrder(t *testing.T) {
 	b := newBench(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
@@ -319,7 +319,7 @@ func TestAnAssignmentDeletedByHandIsStoppedUnasked(t *testing.T) {
 	b.expect("REFUSED e1 StaleEpoch")
 }
 
-// Refused says that nothing of the epoch runs, and the hub places the session elsewhere
+// Refused means that nothing of the epoch runs, and the hub places the session elsewhere
 // at once: it is no answer while the Pod still stops.
 func TestAnEpochThatStillStopsIsNotRefused(t *testing.T) {
 	for name, end := range map[string]func(*bench){
@@ -327,7 +327,7 @@ func TestAnEpochThatStillStopsIsNotRefused(t *testing.T) {
 			_ = b.live.Delete(b.t.Context(), b.get("u1"))
 		},
 		"while it is withdrawn": func(b *bench) { b.Put(withdrawOrder("u1", 1)); b.run() },
-		"while its Pod is left, its finalizer taken by hand": func(b *bench) {
+		"while its Pod is left, its finalizer removed by hand": func(b *bench) {
 			if err := b.live.Create(b.t.Context(), podOf("u1")); err != nil {
 				b.t.Fatal(err)
 			}
@@ -341,7 +341,7 @@ func TestAnEpochThatStillStopsIsNotRefused(t *testing.T) {
 			b.Put(order(assignment("u1", 1, "ada")))
 			b.expect("STORED e1")
 			end(b)
-			b.told.take()
+			b.results.take()
 			b.Put(order(assignment("u1", 1, "ada"))) // a reconnect has it sent again
 			b.expect()
 			if b.hasPod("u1") {

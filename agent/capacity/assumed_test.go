@@ -37,7 +37,7 @@ func (cacheHolding) GetInformer(context.Context, client.Object, ...cache.Informe
 	return nil, nil
 }
 
-// watching is a synced watcher of a node with room for four, without
+// watching is a synced watcher of a node with capacity for four, without
 // informers.
 func watching(c Assignments) *Watcher {
 	w := NewWatcher(Options{Assignments: c})
@@ -82,7 +82,7 @@ func TestStoredIsCountedBeforeTheCacheHasIt(t *testing.T) {
 	}
 }
 
-func TestDeletionOfTheFormerAssignmentDoesNotTouchTheNext(t *testing.T) {
+func TestDeletionOfAnAssignmentDoesNotAffectItsSuccessor(t *testing.T) {
 	w := watching(cacheHolding{})
 	h := w.assignmentHandler()
 	h.OnAdd(stored("former", 1, v1alpha1.ModeRunning), true)
@@ -102,13 +102,13 @@ func TestWhatTheCacheNeverShowsIsForgotten(t *testing.T) {
 		{"gone", cacheHolding{}, 4},
 		{"another of that name", cacheHolding{uid: "other"}, 4},
 		{"there", cacheHolding{uid: "u"}, 3},
-		{"nobody knows", cacheHolding{err: context.Canceled}, 3},
+		{"it is unknown", cacheHolding{err: context.Canceled}, 3},
 	} {
 		w := watching(tc.cache)
 		w.Stored(stored("u", 1, v1alpha1.ModeRunning))
 		w.recheck(t.Context())
 		if _, slots := w.shown(t); slots != 3 {
-			t.Errorf("%s: forgotten at once", tc.name)
+			t.Errorf("%s: dropped at once", tc.name)
 		}
 		w.recheck(t.Context())
 		if _, slots := w.shown(t); slots != tc.slots {
@@ -125,7 +125,7 @@ func TestSequence(t *testing.T) {
 	}
 	w.synced = true
 	if !w.publish() || w.publish() {
-		t.Error("a report that says nothing new is not made")
+		t.Error("an unchanged report is not made")
 	}
 	for range 3 {
 		if w.NextSequence() != 2 {

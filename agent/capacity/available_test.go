@@ -16,70 +16,70 @@ func TestAvailability(t *testing.T) {
 	}))
 	for _, tc := range []struct {
 		name            string
-		asked           func(*Requirements)
-		given           []func(*Model)
+		requires        func(*Requirements)
+		changes         []func(*Model)
 		reason, message string
 	}{
-		{name: "plain", given: []func(*Model){plain}},
-		{name: "full is available", given: []func(*Model){plain, func(m *Model) { m.SetPod(pod("p", "a", room(4000, 32))) }}},
-		{name: "cordoned is available", given: []func(*Model){nodes(with(machine("a", 4000, 32), func(n *Node) {
+		{name: "plain", changes: []func(*Model){plain}},
+		{name: "full is available", changes: []func(*Model){plain, func(m *Model) { m.SetPod(pod("p", "a", resources(4000, 32))) }}},
+		{name: "cordoned is available", changes: []func(*Model){nodes(with(machine("a", 4000, 32), func(n *Node) {
 			n.Open = false
 			n.Taints = []corev1.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: corev1.TaintEffectNoSchedule}}
 		}))}},
-		{name: "a named storage class", asked: func(r *Requirements) { r.Home = true; r.StorageClass = "fast" },
-			given: []func(*Model){plain, func(m *Model) { m.SetStorageClasses(Classes{Names: map[string]bool{"fast": true}}) }}},
-		{name: "no such storage class", asked: func(r *Requirements) { r.Home = true; r.StorageClass = "fast" },
-			given:  []func(*Model){plain, func(m *Model) { m.SetStorageClasses(Classes{Default: true}) }},
-			reason: v1alpha1.UnavailableStorageClass, message: `the member has no storage class "fast"`},
-		{name: "a storage class without a home does not matter", asked: func(r *Requirements) { r.StorageClass = "fast" }, given: []func(*Model){plain}},
-		{name: "no default storage class", asked: func(r *Requirements) { r.Home = true },
-			given:  []func(*Model){plain, func(m *Model) { m.SetStorageClasses(Classes{Names: map[string]bool{"fast": true}}) }},
-			reason: v1alpha1.UnavailableStorageClass, message: "the member has no default storage class, and the template names none"},
-		{name: "no such ingress class", asked: func(r *Requirements) { r.IngressClass = "nginx" }, given: []func(*Model){plain},
+		{name: "a named storage class", requires: func(r *Requirements) { r.Home = true; r.StorageClass = "fast" },
+			changes: []func(*Model){plain, func(m *Model) { m.SetStorageClasses(Classes{Names: map[string]bool{"fast": true}}) }}},
+		{name: "no such storage class", requires: func(r *Requirements) { r.Home = true; r.StorageClass = "fast" },
+			changes: []func(*Model){plain, func(m *Model) { m.SetStorageClasses(Classes{Default: true}) }},
+			reason:  v1alpha1.UnavailableStorageClass, message: `the member has no storage class "fast"`},
+		{name: "a storage class without a home does not matter", requires: func(r *Requirements) { r.StorageClass = "fast" }, changes: []func(*Model){plain}},
+		{name: "no default storage class", requires: func(r *Requirements) { r.Home = true },
+			changes: []func(*Model){plain, func(m *Model) { m.SetStorageClasses(Classes{Names: map[string]bool{"fast": true}}) }},
+			reason:  v1alpha1.UnavailableStorageClass, message: "the member has no default storage class, and the template names none"},
+		{name: "no such ingress class", requires: func(r *Requirements) { r.IngressClass = "nginx" }, changes: []func(*Model){plain},
 			reason: v1alpha1.UnavailableIngressClass, message: `the member has no ingress class "nginx"`},
-		{name: "no default ingress class", given: []func(*Model){plain, func(m *Model) { m.SetIngressClasses(Classes{}) }},
+		{name: "no default ingress class", changes: []func(*Model){plain, func(m *Model) { m.SetIngressClasses(Classes{}) }},
 			reason: v1alpha1.UnavailableIngressClass, message: "the member has no default ingress class, and the template names none"},
-		{name: "no such runtime class", asked: func(r *Requirements) { r.RuntimeClass = "gvisor" }, given: []func(*Model){plain},
+		{name: "no such runtime class", requires: func(r *Requirements) { r.RuntimeClass = "gvisor" }, changes: []func(*Model){plain},
 			reason: v1alpha1.UnavailableRuntimeClass, message: `the member has no runtime class "gvisor"`},
 		{name: "no node at all", reason: v1alpha1.UnavailableNode, message: "the member has no node"},
-		{name: "no matching node", asked: func(r *Requirements) { r.NodeSelector = map[string]string{"gpu": "yes", "disk": "ssd"} },
-			given: []func(*Model){plain}, reason: v1alpha1.UnavailableNode, message: "no node has the labels disk=ssd, gpu=yes"},
-		{name: "only tainted nodes", given: []func(*Model){tainted}, reason: v1alpha1.UnavailableNode,
+		{name: "no matching node", requires: func(r *Requirements) { r.NodeSelector = map[string]string{"gpu": "yes", "disk": "ssd"} },
+			changes: []func(*Model){plain}, reason: v1alpha1.UnavailableNode, message: "no node has the labels disk=ssd, gpu=yes"},
+		{name: "only tainted nodes", changes: []func(*Model){tainted}, reason: v1alpha1.UnavailableNode,
 			message: "every node that matches has a taint that the template does not tolerate, such as dedicated=db:NoSchedule"},
-		{name: "no such device", asked: func(r *Requirements) { r.Resources[gpu] = 1 }, given: []func(*Model){plain},
+		{name: "no such device", requires: func(r *Requirements) { r.Resources[gpu] = 1 }, changes: []func(*Model){plain},
 			reason: v1alpha1.UnavailableResource, message: "no node has enough nvidia.com/gpu (asked 1, the largest node has 0)"},
-		{name: "no node large enough", asked: func(r *Requirements) { r.Resources = room(8000, 64) }, given: []func(*Model){plain},
+		{name: "no node large enough", requires: func(r *Requirements) { r.Resources = resources(8000, 64) }, changes: []func(*Model){plain},
 			reason:  v1alpha1.UnavailableResource,
 			message: "no node has enough cpu (asked 8, the largest node has 4) and memory (asked 64Gi, the largest node has 32Gi)"},
-		{name: "large enough in different nodes", asked: func(r *Requirements) { r.Resources = room(8000, 64) },
-			given:  []func(*Model){nodes(machine("a", 8000, 2), machine("b", 1000, 64))},
-			reason: v1alpha1.UnavailableResource, message: "no single node is large enough in everything that is asked for"},
-		{name: "not allowed", asked: func(r *Requirements) { r.RuntimeClass, r.NetworkMode = "kata", v1alpha1.NetworkOpen },
-			given: []func(*Model){plain, func(m *Model) {
+		{name: "large enough in different nodes", requires: func(r *Requirements) { r.Resources = resources(8000, 64) },
+			changes: []func(*Model){nodes(machine("a", 8000, 2), machine("b", 1000, 64))},
+			reason:  v1alpha1.UnavailableResource, message: "no single node is large enough in everything that is asked for"},
+		{name: "not allowed", requires: func(r *Requirements) { r.RuntimeClass, r.NetworkMode = "kata", v1alpha1.NetworkOpen },
+			changes: []func(*Model){plain, func(m *Model) {
 				m.restrictions = restriction.Settings{}
 				m.SetRuntimeClasses(map[string]RuntimeClass{"kata": {}})
 			}},
 			reason:  v1alpha1.UnavailableNotAllowed,
 			message: "network mode Open is not allowed in this member: use Isolated, or have the member's administrator allow it (--allow-open-network)"},
-		{name: "not allowed by default", asked: func(r *Requirements) { r.Tolerations = []corev1.Toleration{{Operator: "Exists"}} },
-			given: []func(*Model){plain}, reason: v1alpha1.UnavailableNotAllowed,
+		{name: "not allowed by default", requires: func(r *Requirements) { r.Tolerations = []corev1.Toleration{{Operator: "Exists"}} },
+			changes: []func(*Model){plain}, reason: v1alpha1.UnavailableNotAllowed,
 			message: "a toleration of every taint is not allowed in this member, for it is one of the control plane's: name the key of the taint that is meant, or have the member's administrator allow it (--allow-control-plane)"},
-		{name: "unreadable", asked: func(r *Requirements) { r.Problem = "bad" }, given: []func(*Model){plain},
+		{name: "unreadable", requires: func(r *Requirements) { r.Problem = "bad" }, changes: []func(*Model){plain},
 			reason: v1alpha1.UnavailableResource, message: "bad"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := desk()
-			if tc.asked != nil {
-				tc.asked(&r)
+			if tc.requires != nil {
+				tc.requires(&r)
 			}
-			m := scene(tc.given...)
+			m := scene(tc.changes...)
 			m.SetTemplates([]Requirements{r})
-			got := judged(t, m)
+			got := capacityOf(t, m)
 			if got.Reason != tc.reason || got.Message != tc.message || got.Available != (tc.reason == "") {
 				t.Errorf("got %v %s: %s\nwant %s: %s", got.Available, got.Reason, got.Message, tc.reason, tc.message)
 			}
 			if !got.Available && len(got.Buckets) != 0 {
-				t.Errorf("unavailable, and yet room: %v", got.Buckets)
+				t.Errorf("unavailable, and yet with capacity: %v", got.Buckets)
 			}
 		})
 	}

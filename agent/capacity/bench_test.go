@@ -16,14 +16,14 @@ func large() *Model {
 	m.SetIngressClasses(Classes{Default: true})
 	var templates []Requirements
 	for i := range int64(20) {
-		templates = append(templates, Requirements{Name: fmt.Sprint("t", i), Revision: "r", Resources: room(500*(1+i%8), 1+i%16)})
+		templates = append(templates, Requirements{Name: fmt.Sprint("t", i), Revision: "r", Resources: resources(500*(1+i%8), 1+i%16)})
 	}
 	m.SetTemplates(templates)
 	for i := range 5000 {
 		m.SetNode(machine(fmt.Sprint("node-", i), 64000, 256))
 	}
 	for i := range 50000 {
-		m.SetPod(pod(types.UID(fmt.Sprint("pod-", i)), fmt.Sprint("node-", i%5000), room(int64(100+i%7919), int64(i%17))))
+		m.SetPod(pod(types.UID(fmt.Sprint("pod-", i)), fmt.Sprint("node-", i%5000), resources(int64(100+i%7919), int64(i%17))))
 	}
 	return m
 }
@@ -33,7 +33,7 @@ func BenchmarkPodChange(b *testing.B) {
 	m := large()
 	b.ReportAllocs()
 	for b.Loop() {
-		m.SetPod(pod("other", "node-7", room(1000, 1)))
+		m.SetPod(pod("other", "node-7", resources(1000, 1)))
 		m.DeletePod("other")
 	}
 }
@@ -45,7 +45,7 @@ func BenchmarkReport(b *testing.B) {
 	var after runtime.MemStats
 	b.ReportAllocs()
 	for b.Loop() {
-		m.SetPod(pod("other", "node-7", room(1000, 1)))
+		m.SetPod(pod("other", "node-7", resources(1000, 1)))
 		m.DeletePod("other")
 		m.Report()
 	}
@@ -59,7 +59,7 @@ func BenchmarkReport(b *testing.B) {
 func BenchmarkReportOfABurst(b *testing.B) {
 	m := large()
 	for i := range 1000 {
-		m.SetAssignment(assigned(types.UID(fmt.Sprint("s", i)), room(1000, 2)))
+		m.SetAssignment(assigned(types.UID(fmt.Sprint("s", i)), resources(1000, 2)))
 	}
 	for b.Loop() {
 		m.Report()

@@ -12,8 +12,8 @@ func TestOnlyWhatCountsIsAChange(t *testing.T) {
 		n.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 		n.Images = imageSetOf(images("kiosk:1"))
 	})
-	p := pod("p", "a", room(1000, 1))
-	a := assigned("s", room(1000, 2))
+	p := pod("p", "a", resources(1000, 1))
+	a := assigned("s", resources(1000, 2))
 	m := scene(nodes(n))
 	m.SetPod(p)
 	m.SetAssignment(a)
@@ -22,21 +22,21 @@ func TestOnlyWhatCountsIsAChange(t *testing.T) {
 	again.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 	again.Labels = map[string]string{"name": "a"}
 	m.SetNode(again)
-	m.SetPod(pod("p", "a", room(1000, 1)))
-	m.SetAssignment(assigned("s", room(1000, 2)))
+	m.SetPod(pod("p", "a", resources(1000, 1)))
+	m.SetAssignment(assigned("s", resources(1000, 2)))
 	m.DeletePod("never seen")
 	if m.version != before {
-		t.Error("the same said again is a change")
+		t.Error("the same reported again is a change")
 	}
 	for name, change := range map[string]func(){
 		"a node is cordoned":         func() { m.SetNode(with(n, func(n *Node) { n.Open = false })) },
 		"a node has another image":   func() { m.SetNode(with(n, func(n *Node) { n.Images = "" })) },
 		"a node has other labels":    func() { m.SetNode(with(n, func(n *Node) { n.Labels = nil })) },
 		"a node has no taint":        func() { m.SetNode(with(n, func(n *Node) { n.Taints = nil })) },
-		"a node has other resources": func() { m.SetNode(with(n, func(n *Node) { n.Allocatable = room(1, 1) })) },
+		"a node has other resources": func() { m.SetNode(with(n, func(n *Node) { n.Allocatable = resources(1, 1) })) },
 		"a Pod is bound elsewhere":   func() { m.SetPod(with(p, func(p *Pod) { p.Node = "b" })) },
 		"a Pod is done":              func() { m.SetPod(with(p, func(p *Pod) { p.Done = true })) },
-		"a Pod asks for more":        func() { m.SetPod(with(p, func(p *Pod) { p.Resources = room(2000, 1) })) },
+		"a Pod requests more":        func() { m.SetPod(with(p, func(p *Pod) { p.Resources = resources(2000, 1) })) },
 		"a Pod is selective":         func() { m.SetPod(with(p, func(p *Pod) { p.NodeSelector = map[string]string{"a": "b"} })) },
 		"a Pod is tolerant":          func() { m.SetPod(with(p, func(p *Pod) { p.Tolerations = []corev1.Toleration{{Key: "k"}} })) },
 		"a Pod is a session's":       func() { m.SetPod(with(p, func(p *Pod) { p.Session = "s" })) },

@@ -17,13 +17,13 @@ const (
 )
 
 // cpu in milli-units and memory in GiB.
-func room(cpu, memory int64) Resources {
+func resources(cpu, memory int64) Resources {
 	return Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory * gi}
 }
 
 // machine is an open node.
 func machine(name string, cpu, memory int64) Node {
-	r := room(cpu, memory)
+	r := resources(cpu, memory)
 	r[corev1.ResourcePods] = 110
 	return Node{Name: name, Labels: map[string]string{"name": name}, Allocatable: r, Open: true}
 }
@@ -33,12 +33,12 @@ func with[T any](v T, change func(*T)) T {
 	return v
 }
 
-// desk asks for 1 cpu and 2 GiB.
+// desk requests 1 cpu and 2 GiB.
 func desk() Requirements {
-	return Requirements{Name: "desk", Revision: "r1", Resources: room(1000, 2)}
+	return Requirements{Name: "desk", Revision: "r1", Resources: resources(1000, 2)}
 }
 
-// scene is a member with a default ingress class that judges desk.
+// scene is a member with a default ingress class that evaluates desk.
 func scene(changes ...func(*Model)) *Model {
 	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
@@ -63,8 +63,8 @@ func assigned(uid types.UID, r Resources) Assignment {
 	return Assignment{UID: "a-" + uid, Session: uid, Resources: r}
 }
 
-// judged is what a model says of its only template.
-func judged(t *testing.T, m *Model) *fleetv1.TemplateCapacity {
+// capacityOf is what a model reports of its only template.
+func capacityOf(t *testing.T, m *Model) *fleetv1.TemplateCapacity {
 	t.Helper()
 	r := m.Report()
 	if len(r.Templates) != 1 {

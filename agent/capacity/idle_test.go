@@ -36,8 +36,8 @@ func TestWhichAssignmentsHoldASlot(t *testing.T) {
 		{"suspended, and nothing observed yet", func(a *v1alpha1.SessionAssignment) {
 			a.Spec.RunState, a.Status.ObservedGeneration = v1alpha1.ModeSuspended, 1
 		}, true},
-		{"given up", failed(0), true},
-		{"given up, of which the spec has changed", func(a *v1alpha1.SessionAssignment) {
+		{"failed permanently", failed(0), true},
+		{"failed permanently, with a changed spec", func(a *v1alpha1.SessionAssignment) {
 			failed(0)(a)
 			a.Status.ObservedGeneration = 1
 		}, true},
@@ -57,9 +57,9 @@ func TestWhichAssignmentsHoldASlot(t *testing.T) {
 
 func TestWhatRunsAgainCountsFromTheReportThatStoredNames(t *testing.T) {
 	for name, before := range map[string]*v1alpha1.SessionAssignment{
-		"suspended":   running(func(a *v1alpha1.SessionAssignment) { a.Spec.RunState = v1alpha1.ModeSuspended }),
-		"out of time": running(expired),
-		"given up":    running(failed(0)),
+		"suspended":          running(func(a *v1alpha1.SessionAssignment) { a.Spec.RunState = v1alpha1.ModeSuspended }),
+		"out of time":        running(expired),
+		"failed permanently": running(failed(0)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := watching(cacheHolding{})
@@ -94,7 +94,7 @@ func TestWhatRunsAgainCountsFromTheReportThatStoredNames(t *testing.T) {
 func TestNodeReady(t *testing.T) {
 	w := watching(cacheHolding{})
 	if w.Node("b").Known {
-		t.Error("a node that is not there is known")
+		t.Error("a node that does not exist is known")
 	}
 	for _, want := range []bool{true, false, true} {
 		// Cordoned, so that it is closed whether or not it is ready.

@@ -87,19 +87,19 @@ func TestNodesWithTheImageAreCountedAmongThoseThatTheTemplateMayUse(t *testing.T
 		r := desk()
 		r.Image = image
 		m.SetTemplates([]Requirements{r})
-		if got := judged(t, m).ImageNodes; got != want {
+		if got := capacityOf(t, m).ImageNodes; got != want {
 			t.Errorf("%q: %d nodes have it, want %d", image, got, want)
 		}
 	}
 	r := desk()
 	r.Image = "kiosk:1"
 	m.SetTemplates([]Requirements{r})
-	m.SetPod(pod("full", "tag", room(4000, 32)))
-	if got := judged(t, m).ImageNodes; got != 1 {
-		t.Errorf("a full node counts %d: it has the image all the same", got)
+	m.SetPod(pod("full", "tag", resources(4000, 32)))
+	if got := capacityOf(t, m).ImageNodes; got != 1 {
+		t.Errorf("a full node counts %d: it has the image nevertheless", got)
 	}
 	m.SetNode(machine("tag", 4000, 32))
-	if got := judged(t, m).ImageNodes; got != 0 {
+	if got := capacityOf(t, m).ImageNodes; got != 0 {
 		t.Errorf("%d after the node has dropped it", got)
 	}
 }

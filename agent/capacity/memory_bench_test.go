@@ -127,11 +127,11 @@ func inform(b *testing.B, kind apiruntime.Object, trim cache.TransformFunc, hand
 // withoutWatchList has the objects come as events, one by one.
 type withoutWatchList struct{}
 
-// IsWatchListSemanticsUnSupported is how a client says so.
+// IsWatchListSemanticsUnSupported is how a client reports that.
 func (withoutWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
 // realNode is a node as a cloud has it: labels, annotations, conditions, the 50
-// images that a kubelet lists, by tag and by digest, and who manages what.
+// images that a kubelet lists, by tag and by digest, and managed fields.
 func realNode(i int) *corev1.Node {
 	n := &corev1.Node{}
 	n.Name, n.UID, n.ResourceVersion = fmt.Sprint("node-", i), types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), "1234567"
@@ -142,7 +142,7 @@ func realNode(i int) *corev1.Node {
 		corev1.ResourceEphemeralStorage: resource.MustParse("900Gi"), corev1.ResourcePods: resource.MustParse("110"), gpu: resource.MustParse("4")}
 	n.Status.Capacity = n.Status.Allocatable.DeepCopy()
 	for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady} {
-		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue, Message: "the kubelet has something to say of it"})
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue, Message: "a message of the kubelet"})
 	}
 	for image := range 50 {
 		name := fmt.Sprintf("registry.example.com/team-%d/product/image-%d", image%7, image+i%3)

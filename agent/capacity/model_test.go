@@ -15,77 +15,77 @@ func TestSlots(t *testing.T) {
 	do := func(changes ...func(*Model)) []func(*Model) { return changes }
 	noSchedule := corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}
 	for _, tc := range []struct {
-		name  string
-		given []func(*Model)
-		slots int32
+		name    string
+		changes []func(*Model)
+		slots   int32
 	}{
 		{"an empty node", do(nodes(machine("a", 4000, 32))), 4},
 		{"the scarcest resource decides", do(nodes(machine("a", 8000, 7))), 3},
 		{"what is left on different nodes is not added up", do(nodes(machine("a", 900, 32), machine("b", 900, 32), machine("c", 1900, 32))), 1},
-		{"other people's Pods count", do(nodes(machine("a", 4000, 32)), func(m *Model) { m.SetPod(pod("p", "a", room(1500, 1))) }), 2},
+		{"other Pods count", do(nodes(machine("a", 4000, 32)), func(m *Model) { m.SetPod(pod("p", "a", resources(1500, 1))) }), 2},
 		{"a Pod that is done holds nothing", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			p := pod("p", "a", room(1500, 1))
+			p := pod("p", "a", resources(1500, 1))
 			m.SetPod(p)
 			p.Done = true
 			m.SetPod(p)
 		}), 4},
 		{"a Pod that is gone holds nothing", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetPod(pod("p", "a", room(1500, 1)))
+			m.SetPod(pod("p", "a", resources(1500, 1)))
 			m.DeletePod("p")
 		}), 4},
-		{"a Pod seen before its node", do(func(m *Model) { m.SetPod(pod("p", "a", room(1500, 1))) }, nodes(machine("a", 4000, 32))), 2},
+		{"a Pod seen before its node", do(func(m *Model) { m.SetPod(pod("p", "a", resources(1500, 1))) }, nodes(machine("a", 4000, 32))), 2},
 		{"Pods take Pods", do(nodes(with(machine("a", 8000, 32), func(n *Node) { n.Allocatable[corev1.ResourcePods] = 3 })),
 			func(m *Model) { m.SetPod(pod("p", "a", nil)) }), 2},
-		{"more used than there is", do(nodes(machine("a", 1000, 2)), func(m *Model) { m.SetPod(pod("p", "a", room(9000, 9))) }), 0},
-		{"an unbound Pod takes the roomiest node", do(nodes(machine("a", 1500, 32), machine("b", 4000, 32)),
-			func(m *Model) { m.SetPod(pod("p", "", room(1000, 1))) }), 4},
+		{"more used than there is", do(nodes(machine("a", 1000, 2)), func(m *Model) { m.SetPod(pod("p", "a", resources(9000, 9))) }), 0},
+		{"an unbound Pod takes the node with the most free capacity", do(nodes(machine("a", 1500, 32), machine("b", 4000, 32)),
+			func(m *Model) { m.SetPod(pod("p", "", resources(1000, 1))) }), 4},
 		{"an unbound Pod that fits nowhere takes nothing", do(nodes(machine("a", 4000, 32)),
-			func(m *Model) { m.SetPod(pod("p", "", room(64000, 1))) }), 4},
+			func(m *Model) { m.SetPod(pod("p", "", resources(64000, 1))) }), 4},
 		{"an unbound Pod lands where it may", do(nodes(machine("a", 2000, 32), machine("b", 8000, 32)), func(m *Model) {
-			m.SetPod(with(pod("p", "", room(2000, 1)), func(p *Pod) { p.NodeSelector = map[string]string{"name": "a"} }))
+			m.SetPod(with(pod("p", "", resources(2000, 1)), func(p *Pod) { p.NodeSelector = map[string]string{"name": "a"} }))
 		}), 8},
 
 		{"an assignment counts before its Pod", do(nodes(machine("a", 4000, 32)),
-			func(m *Model) { m.SetAssignment(assigned("s", room(1000, 2))) }), 3},
+			func(m *Model) { m.SetAssignment(assigned("s", resources(1000, 2))) }), 3},
 		{"an assignment and its Pod count once", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetAssignment(assigned("s", room(1000, 2)))
-			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: room(1000, 2)})
+			m.SetAssignment(assigned("s", resources(1000, 2)))
+			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: resources(1000, 2)})
 		}), 3},
 		{"in whichever order they come", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetPod(Pod{UID: "p", Session: "s", Resources: room(1000, 2)})
-			m.SetAssignment(assigned("s", room(1000, 2)))
-			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: room(1000, 2)})
+			m.SetPod(Pod{UID: "p", Session: "s", Resources: resources(1000, 2)})
+			m.SetAssignment(assigned("s", resources(1000, 2)))
+			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: resources(1000, 2)})
 		}), 3},
 		{"an assignment whose Pod failed needs another", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetAssignment(assigned("s", room(1000, 2)))
-			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: room(1000, 2), Done: true})
+			m.SetAssignment(assigned("s", resources(1000, 2)))
+			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: resources(1000, 2), Done: true})
 		}), 3},
 		{"an assignment whose Pod is gone needs another", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetAssignment(assigned("s", room(1000, 2)))
-			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: room(1000, 2)})
+			m.SetAssignment(assigned("s", resources(1000, 2)))
+			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: resources(1000, 2)})
 			m.DeletePod("p")
 		}), 3},
 		{"a suspended one holds nothing", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetAssignment(assigned("s", room(1000, 2)))
-			m.SetAssignment(with(assigned("s", room(1000, 2)), func(a *Assignment) { a.Idle = true }))
+			m.SetAssignment(assigned("s", resources(1000, 2)))
+			m.SetAssignment(with(assigned("s", resources(1000, 2)), func(a *Assignment) { a.Idle = true }))
 		}), 4},
 		{"but its Pod does until it is gone", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetAssignment(with(assigned("s", room(1000, 2)), func(a *Assignment) { a.Idle = true }))
-			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: room(1000, 2)})
+			m.SetAssignment(with(assigned("s", resources(1000, 2)), func(a *Assignment) { a.Idle = true }))
+			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: resources(1000, 2)})
 		}), 3},
 		{"a deleted assignment holds nothing, its Pod does", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetAssignment(assigned("s", room(1000, 2)))
-			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: room(1000, 2)})
+			m.SetAssignment(assigned("s", resources(1000, 2)))
+			m.SetPod(Pod{UID: "p", Session: "s", Node: "a", Resources: resources(1000, 2)})
 			m.DeleteAssignment("a-s")
 		}), 3},
 		{"two assignments of one session, as when it is recreated", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetAssignment(assigned("s", room(1000, 2)))
-			m.SetAssignment(Assignment{UID: "next", Session: "s", Resources: room(1000, 2)})
+			m.SetAssignment(assigned("s", resources(1000, 2)))
+			m.SetAssignment(Assignment{UID: "next", Session: "s", Resources: resources(1000, 2)})
 			m.DeleteAssignment("a-s")
 		}), 3},
 
 		{"cordoned or not Ready", do(nodes(machine("a", 4000, 32), with(machine("b", 4000, 32), func(n *Node) { n.Open = false }))), 4},
-		{"cordoned after its Pods were set", do(nodes(machine("a", 4000, 32)), func(m *Model) { m.SetPod(pod("p", "a", room(1000, 1))) },
+		{"cordoned after its Pods were set", do(nodes(machine("a", 4000, 32)), func(m *Model) { m.SetPod(pod("p", "a", resources(1000, 1))) },
 			nodes(with(machine("a", 4000, 32), func(n *Node) { n.Open = false })), nodes(machine("a", 4000, 32))), 3},
 		{"tainted", do(nodes(machine("a", 4000, 32), with(machine("b", 4000, 32), func(n *Node) { n.Taints = []corev1.Taint{noSchedule} }))), 4},
 		{"tolerated", do(nodes(with(machine("b", 4000, 32), func(n *Node) { n.Taints = []corev1.Taint{noSchedule} })), func(m *Model) {
@@ -105,12 +105,12 @@ func TestSlots(t *testing.T) {
 			m.SetPod(pod("p", "b", Resources{gpu: 1}))
 		}), 3},
 		{"a node that left and came back", do(nodes(machine("a", 4000, 32)), func(m *Model) {
-			m.SetPod(pod("p", "a", room(1000, 1)))
+			m.SetPod(pod("p", "a", resources(1000, 1)))
 			m.DeleteNode("a")
 		}, nodes(machine("a", 4000, 32))), 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := judged(t, scene(tc.given...))
+			got := capacityOf(t, scene(tc.changes...))
 			if !got.Available || got.Slots != tc.slots {
 				t.Errorf("available %v (%s), %d slots, want %d", got.Available, got.Message, got.Slots, tc.slots)
 			}
@@ -125,10 +125,10 @@ func TestReport(t *testing.T) {
 	m.restrictions.AgentNamespace = "agents"
 	m.SetTemplates([]Requirements{{Name: "unread", Problem: "no quantity"}, desk()})
 	m.SetAdmittedNamespaces(map[string]bool{"lab": false, "kube-system": true, "desks": true, "agents": false})
-	m.SetAssignment(assigned("s", room(1000, 2)))
-	m.SetPod(Pod{UID: "p", Session: "s", Node: "c", Resources: room(1000, 2)})
+	m.SetAssignment(assigned("s", resources(1000, 2)))
+	m.SetPod(Pod{UID: "p", Session: "s", Node: "c", Resources: resources(1000, 2)})
 	free := func(cpu, memory, pods int64) Resources {
-		r := room(cpu, memory)
+		r := resources(cpu, memory)
 		r[corev1.ResourcePods] = pods
 		if cpu == 0 {
 			delete(r, corev1.ResourceCPU)

@@ -11,23 +11,23 @@ func sandboxed(m *Model) {
 	m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.RuntimeClass = "gvisor" })})
 }
 
-func TestSlotsHaveRoomForTheOverheadOfTheRuntimeClass(t *testing.T) {
-	got := judged(t, scene(nodes(machine("a", 4000, 64)), sandboxed))
+func TestSlotsIncludeTheOverheadOfTheRuntimeClass(t *testing.T) {
+	got := capacityOf(t, scene(nodes(machine("a", 4000, 64)), sandboxed))
 	if got.Slots != 2 || got.Overhead["cpu"] != 500 {
 		t.Errorf("%d slots with overhead %v, want 2 of 1.5 cpu on 4", got.Slots, got.Overhead)
 	}
-	a := assigned("s", room(1000, 2))
+	a := assigned("s", resources(1000, 2))
 	a.RuntimeClass = "gvisor"
 	m := scene(nodes(machine("a", 4000, 64)), sandboxed)
 	m.SetAssignment(a)
-	if got := judged(t, m).Slots; got != 1 {
+	if got := capacityOf(t, m).Slots; got != 1 {
 		t.Errorf("%d slots beside an assignment that will take 1.5 cpu, want 1", got)
 	}
 }
 
-func TestRefusesWhatHasNoRoomForItsOverhead(t *testing.T) {
+func TestRefusesASessionWhoseOverheadDoesNotFit(t *testing.T) {
 	m := scene(nodes(machine("a", 1000, 64)), sandboxed)
-	a := assigned("s", room(1000, 2))
+	a := assigned("s", resources(1000, 2))
 	if why := m.Lacks(a); why != "" {
 		t.Errorf("without a runtime class: %s", why)
 	}

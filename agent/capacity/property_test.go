@@ -49,7 +49,7 @@ func (f *facts) rebuild(seed int64) *Model {
 	return m
 }
 
-func drawRoom(t *rapid.T, most int64) Resources {
+func drawResources(t *rapid.T, most int64) Resources {
 	r := Resources{
 		corev1.ResourceCPU:    rapid.Int64Range(0, most).Draw(t, "cpu") * 250,
 		corev1.ResourceMemory: rapid.Int64Range(0, most).Draw(t, "memory") * gi / 2,
@@ -61,7 +61,7 @@ func drawRoom(t *rapid.T, most int64) Resources {
 }
 
 func drawNode(t *rapid.T, name string) Node {
-	n := Node{Name: name, Allocatable: drawRoom(t, 20), Open: rapid.IntRange(0, 3).Draw(t, "open") > 0,
+	n := Node{Name: name, Allocatable: drawResources(t, 20), Open: rapid.IntRange(0, 3).Draw(t, "open") > 0,
 		Labels: map[string]string{"pool": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "pool")}}
 	n.Allocatable[corev1.ResourcePods] = rapid.Int64Range(0, 5).Draw(t, "pods")
 	if rapid.IntRange(0, 3).Draw(t, "tainted") == 0 {
@@ -71,7 +71,7 @@ func drawNode(t *rapid.T, name string) Node {
 }
 
 func drawTemplate(t *rapid.T, name string) Requirements {
-	r := Requirements{Name: name, Revision: "r", Resources: drawRoom(t, 4)}
+	r := Requirements{Name: name, Revision: "r", Resources: drawResources(t, 4)}
 	if rapid.Bool().Draw(t, "picky") {
 		r.NodeSelector = map[string]string{"pool": "a"}
 	}
@@ -101,11 +101,11 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 				m.DeleteNode(name)
 			},
 			"set pod": func(t *rapid.T) {
-				p := Pod{UID: uid.Draw(t, "pod"), Resources: drawRoom(t, 6), Done: rapid.IntRange(0, 4).Draw(t, "done") == 0}
+				p := Pod{UID: uid.Draw(t, "pod"), Resources: drawResources(t, 6), Done: rapid.IntRange(0, 4).Draw(t, "done") == 0}
 				if rapid.Bool().Draw(t, "bound") {
 					p.Node = node.Draw(t, "node")
 				}
-				if rapid.Bool().Draw(t, "ours") {
+				if rapid.Bool().Draw(t, "own") {
 					p.Session = session.Draw(t, "session")
 				}
 				f.pods[p.UID] = p
@@ -118,7 +118,7 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 			},
 			"set assignment": func(t *rapid.T) {
 				a := Assignment{UID: "a-" + uid.Draw(t, "assignment"), Session: session.Draw(t, "session"),
-					Resources: drawRoom(t, 6), Idle: rapid.IntRange(0, 2).Draw(t, "idle") == 0, PodSpec: PodSpec{Home: rapid.Bool().Draw(t, "home")}}
+					Resources: drawResources(t, 6), Idle: rapid.IntRange(0, 2).Draw(t, "idle") == 0, PodSpec: PodSpec{Home: rapid.Bool().Draw(t, "home")}}
 				f.assignments[a.UID] = a
 				m.SetAssignment(a)
 			},
@@ -175,12 +175,12 @@ func TestBucketsNeverOverstate(t *testing.T) {
 		random := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
 		total := rapid.Int32Range(0, 1500).Draw(t, "nodes")
 		for range total {
-			free := room(random.Int63n(64)*500, random.Int63n(128))
+			free := resources(random.Int63n(64)*500, random.Int63n(128))
 			free[corev1.ResourcePods] = random.Int63n(300)
 			groups = append(groups, counted{newVector(free), 1})
 		}
-		asked := room(rapid.Int64Range(0, 4).Draw(t, "cpu")*500, rapid.Int64Range(0, 4).Draw(t, "memory")).ofPod().demand()
-		buckets := bucketsOf(groups, asked)
+		demand := resources(rapid.Int64Range(0, 4).Draw(t, "cpu")*500, rapid.Int64Range(0, 4).Draw(t, "memory")).ofPod().demand()
+		buckets := bucketsOf(groups, demand)
 		if len(buckets) > maxBuckets {
 			t.Fatalf("%d buckets", len(buckets))
 		}
@@ -191,19 +191,19 @@ func TestBucketsNeverOverstate(t *testing.T) {
 		if nodes != total {
 			t.Fatalf("%d nodes of %d", nodes, total)
 		}
-		other := room(1500, 5).ofPod().demand()
+		other := resources(1500, 5).ofPod().demand()
 		if got, most := slotsOf(buckets, other), truth(groups, other); got > most {
 			t.Fatalf("%d slots shown of another size, %d there", got, most)
 		}
-		if levels := distinct(groups, asked); levels+2 <= maxBuckets {
+		if levels := distinct(groups, demand); levels+2 <= maxBuckets {
 			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 				if got, want := mostOf(buckets, name), mostThere(groups, name); got != want {
-					t.Fatalf("the most %s on a node is told as %d, and is %d", name, got, want)
+					t.Fatalf("the most %s on a node is reported as %d, and is %d", name, got, want)
 				}
 			}
 		}
-		got, want := slotsOf(buckets, asked), truth(groups, asked)
-		if levels := distinct(groups, asked); got > want || levels <= maxBuckets && got != want {
+		got, want := slotsOf(buckets, demand), truth(groups, demand)
+		if levels := distinct(groups, demand); got > want || levels <= maxBuckets && got != want {
 			t.Fatalf("%d slots of the default size shown, %d there, in %d levels", got, want, levels)
 		}
 	})

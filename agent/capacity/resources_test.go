@@ -11,11 +11,11 @@ import (
 )
 
 func TestPodResources(t *testing.T) {
-	asking := func(cpu string) corev1.Container {
+	requesting := func(cpu string) corev1.Container {
 		return corev1.Container{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}
 	}
 	sidecar := func(cpu string) corev1.Container {
-		c := asking(cpu)
+		c := requesting(cpu)
 		c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 		return c
 	}
@@ -25,13 +25,13 @@ func TestPodResources(t *testing.T) {
 		cpu  int64
 	}{
 		{"nothing", corev1.PodSpec{Containers: []corev1.Container{{}}}, 0},
-		{"the sum of the containers", corev1.PodSpec{Containers: []corev1.Container{asking("1"), asking("500m")}}, 1500},
-		{"a greedy init container", corev1.PodSpec{InitContainers: []corev1.Container{asking("3"), asking("2")}, Containers: []corev1.Container{asking("1")}}, 3000},
-		{"a sidecar runs beside the containers", corev1.PodSpec{InitContainers: []corev1.Container{sidecar("1")}, Containers: []corev1.Container{asking("1")}}, 2000},
-		{"and beside the init containers after it", corev1.PodSpec{InitContainers: []corev1.Container{sidecar("1"), asking("3")}, Containers: []corev1.Container{asking("1")}}, 4000},
-		{"but not beside those before it", corev1.PodSpec{InitContainers: []corev1.Container{asking("3"), sidecar("1")}, Containers: []corev1.Container{asking("1")}}, 3000},
-		{"overhead", corev1.PodSpec{Containers: []corev1.Container{asking("1")}, Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}}, 1250},
-		{"what is said of the whole Pod", corev1.PodSpec{Containers: []corev1.Container{asking("1")},
+		{"the sum of the containers", corev1.PodSpec{Containers: []corev1.Container{requesting("1"), requesting("500m")}}, 1500},
+		{"a greedy init container", corev1.PodSpec{InitContainers: []corev1.Container{requesting("3"), requesting("2")}, Containers: []corev1.Container{requesting("1")}}, 3000},
+		{"a sidecar runs beside the containers", corev1.PodSpec{InitContainers: []corev1.Container{sidecar("1")}, Containers: []corev1.Container{requesting("1")}}, 2000},
+		{"and beside the init containers after it", corev1.PodSpec{InitContainers: []corev1.Container{sidecar("1"), requesting("3")}, Containers: []corev1.Container{requesting("1")}}, 4000},
+		{"but not beside those before it", corev1.PodSpec{InitContainers: []corev1.Container{requesting("3"), sidecar("1")}, Containers: []corev1.Container{requesting("1")}}, 3000},
+		{"overhead", corev1.PodSpec{Containers: []corev1.Container{requesting("1")}, Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}}, 1250},
+		{"requests of the whole Pod", corev1.PodSpec{Containers: []corev1.Container{requesting("1")},
 			Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5")}}}, 5000},
 	} {
 		if got := PodResources(&tc.spec)[corev1.ResourceCPU]; got != tc.cpu {

@@ -40,39 +40,39 @@ func TestStorageTopology(t *testing.T) {
 	}
 	needsHome := func(uid string) func(*Model) {
 		return func(m *Model) {
-			a := assigned("s", room(1000, 2))
+			a := assigned("s", resources(1000, 2))
 			a.Home, a.StorageClass = true, "fast"
 			m.SetAssignment(a)
 			if uid != "" {
-				m.SetPod(Pod{UID: "p", Session: "s", Resources: room(1000, 2)})
+				m.SetPod(Pod{UID: "p", Session: "s", Resources: resources(1000, 2)})
 			}
 		}
 	}
 	for _, tc := range []struct {
-		name  string
-		given []func(*Model)
-		slots int32
+		name    string
+		changes []func(*Model)
+		slots   int32
 	}{
 		{"anywhere", []func(*Model){three, classes(nil), homes("fast")}, 9},
 		{"in one zone", []func(*Model){three, fastIn("b"), homes("fast")}, 3},
 		{"in one of two zones", []func(*Model){three, fastIn("a", "c"), homes("fast")}, 6},
 		{"in one of two terms", []func(*Model){three, classes(map[string][]corev1.TopologySelectorTerm{"fast": append(in("a"), in("b")...)}), homes("fast")}, 7},
-		{"a term that asks for nothing matches nothing", []func(*Model){three, classes(map[string][]corev1.TopologySelectorTerm{"fast": append(in("a"), corev1.TopologySelectorTerm{})}), homes("fast")}, 4},
+		{"a term without requirements matches nothing", []func(*Model){three, classes(map[string][]corev1.TopologySelectorTerm{"fast": append(in("a"), corev1.TopologySelectorTerm{})}), homes("fast")}, 4},
 		{"that of the default class", []func(*Model){three, classes(map[string][]corev1.TopologySelectorTerm{"": in("c"), "fast": in("a")}), homes("")}, 2},
 		{"none without a home", []func(*Model){three, fastIn("b")}, 9},
-		{"told before the template", []func(*Model){fastIn("b"), homes("fast"), three}, 3},
-		{"told after it", []func(*Model){three, homes("fast"), fastIn("b")}, 3},
+		{"set before the template", []func(*Model){fastIn("b"), homes("fast"), three}, 3},
+		{"set after it", []func(*Model){three, homes("fast"), fastIn("b")}, 3},
 		{"what is assigned lands where its home can be", []func(*Model){three, fastIn("b"), needsHome(""), homes("fast")}, 2},
 		{"and so does its Pod", []func(*Model){three, fastIn("b"), needsHome("p"), homes("fast")}, 2},
-		{"and not where there is more room", []func(*Model){three, fastIn("b"), needsHome("p")}, 8},
+		{"and not where there is more capacity", []func(*Model){three, fastIn("b"), needsHome("p")}, 8},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := judged(t, scene(tc.given...)); !got.Available || got.Slots != tc.slots {
+			if got := capacityOf(t, scene(tc.changes...)); !got.Available || got.Slots != tc.slots {
 				t.Errorf("available %v (%s), %d slots, want %d", got.Available, got.Message, got.Slots, tc.slots)
 			}
 		})
 	}
-	got := judged(t, scene(three, fastIn("d"), homes("fast")))
+	got := capacityOf(t, scene(three, fastIn("d"), homes("fast")))
 	if got.Reason != v1alpha1.UnavailableNode || got.Message != `no node that matches is where storage class "fast" makes volumes` {
 		t.Errorf("got %s: %s", got.Reason, got.Message)
 	}
@@ -84,7 +84,7 @@ func TestWhatIsAssignedLandsWhereItsRuntimeClassSends(t *testing.T) {
 	})))
 	m.SetRuntimeClasses(map[string]RuntimeClass{"gvisor": {NodeSelector: map[string]string{"name": "b"},
 		Tolerations: []corev1.Toleration{{Key: "sandbox", Operator: corev1.TolerationOpExists}}}})
-	a := assigned("s", room(3000, 2))
+	a := assigned("s", resources(3000, 2))
 	a.RuntimeClass = "gvisor"
 	m.SetAssignment(a)
 	m.SetTemplates([]Requirements{desk(), with(desk(), func(r *Requirements) { r.Name, r.RuntimeClass = "sandboxed", "gvisor" })})

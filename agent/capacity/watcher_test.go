@@ -33,8 +33,8 @@ type fixture struct {
 	*harness.ControlPlane
 	client  client.Client
 	watcher *capacity.Watcher
-	// told is the number of the report that OnChange was last called for.
-	told atomic.Uint64
+	// notified is the number of the report that OnChange was last called for.
+	notified atomic.Uint64
 }
 
 func start(t *testing.T) *fixture {
@@ -61,7 +61,7 @@ func start(t *testing.T) *fixture {
 	g.Expect(err).NotTo(HaveOccurred())
 	f.watcher = capacity.NewWatcher(capacity.Options{
 		Client: cp.Client, Assignments: assignments, Debounce: 20 * time.Millisecond,
-		OnChange: func() { f.told.Store(f.watcher.Report().GetSequence()) },
+		OnChange: func() { f.notified.Store(f.watcher.Report().GetSequence()) },
 	})
 	f.run(t, assignments.Start, f.watcher.Start)
 	return f
@@ -82,7 +82,7 @@ func (f *fixture) run(t *testing.T, all ...func(context.Context) error) {
 	})
 }
 
-// desk is what the watcher says of the template of 1 core and 1 GiB.
+// desk is what the watcher reports of the template of 1 core and 1 GiB.
 func (f *fixture) desk() *fleetv1.TemplateCapacity {
 	for _, t := range f.watcher.Report().GetTemplates() {
 		if t.GetName() == "desk" {
@@ -151,13 +151,13 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	// Its Pod counts in its stead, and other people's Pods besides.
 	_, err := f.Client.CoreV1().Pods("desktops").Create(ctx, desktop("desktops", "one", "1", a.Spec.Session.UID), metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = pods.Create(ctx, desktop("others", "foreign", "3", ""), metav1.CreateOptions{})
+	_, err = pods.Create(ctx, desktop("others", "other", "3", ""), metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(f.slots).Should(BeEquivalentTo(4), "8 less one and three")
 
 	// What is gone is free again.
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
-	g.Expect(pods.Delete(ctx, "foreign", now)).To(Succeed())
+	g.Expect(pods.Delete(ctx, "other", now)).To(Succeed())
 	g.Expect(f.client.Delete(ctx, a)).To(Succeed())
 	g.Eventually(func() int32 { return f.watcher.Report().GetAssignments() }).Should(BeZero())
 	g.Eventually(f.slots).Should(BeEquivalentTo(7), "the Pod is still there")
@@ -184,18 +184,18 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	g.Eventually(f.slots).Should(BeEquivalentTo(4))
 	g.Expect(f.watcher.Report().GetNodes()).To(BeEquivalentTo(1))
 	node := f.watcher.Node(nodes.Items[0].Name)
-	g.Expect(node.Ready && node.Known).To(BeTrue(), "a cordoned node is Ready all the same")
+	g.Expect(node.Ready && node.Known).To(BeTrue(), "a cordoned node is Ready nevertheless")
 
 	f.comesAndGoes(ctx, g)
 
 	// Quiet: the same is not reported twice.
 	sequence := f.watcher.Report().GetSequence()
-	g.Eventually(f.told.Load).Should(Equal(sequence))
+	g.Eventually(f.notified.Load).Should(Equal(sequence))
 	g.Consistently(func() uint64 { return f.watcher.Report().GetSequence() }).WithTimeout(500 * time.Millisecond).Should(Equal(sequence))
 }
 
 // comesAndGoes makes what the template "fast" lacks and takes it away again: what
-// can run in the member is told as soon as it changes.
+// can run in the member is reported as soon as it changes.
 func (f *fixture) comesAndGoes(ctx context.Context, g *WithT) {
 	f.watcher.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{
 		Name: "desk", Revision: "r1", Resources: map[string]string{"cpu": "1"},

@@ -36,8 +36,8 @@ func TestElapsedCountsAPauseOfTheMachine(t *testing.T) {
 	}
 }
 
-// A hypervisor stops the boot clock too. What the agent knows of its lease, what it
-// still takes from an answer, and what the next process finds, go by the wall's clock.
+// A hypervisor stops the boot clock too. What the agent counts of its lease, what it
+// still accepts from an answer, and what the next process finds, go by the wall clock.
 func TestALeaseIsOverAfterAPauseOfTheMachine(t *testing.T) {
 	paused := func(seconds int, pause time.Duration) Instant {
 		now := at(seconds)

@@ -136,7 +136,7 @@ func guardedOne(name string, change ...func(*v1alpha1.SessionAssignment)) *v1alp
 	return a
 }
 
-func TestNothingIsWrittenWhileNobodyIsFenced(t *testing.T) {
+func TestNothingIsWrittenWithoutFenceSessions(t *testing.T) {
 	m := newMember(t, guardedOne("web", func(a *v1alpha1.SessionAssignment) {
 		a.Spec.FailoverMode, a.Status.Guarded = v1alpha1.FailoverRestart, false
 	}))
@@ -148,15 +148,15 @@ func TestNothingIsWrittenWhileNobodyIsFenced(t *testing.T) {
 		t.Errorf("%d writes", n)
 	}
 	m.renew()
-	m.state(Unknown) // Nobody has asked before: it is not durable.
+	m.state(Unknown) // It was not required before: it is not durable.
 	m.steps()
 	m.state(Valid)
 	if n := m.writes.Load(); n != 1 {
-		t.Errorf("%d writes for the first that asks", n)
+		t.Errorf("%d writes for the first that requires it", n)
 	}
 }
 
-func TestALapseMarksThoseWhomItConcerns(t *testing.T) {
+func TestALapseMarksTheAffectedAssignments(t *testing.T) {
 	m := newMember(t,
 		guardedOne("one"), guardedOne("two", func(a *v1alpha1.SessionAssignment) { a.Spec.Lapse, a.Status.Lapse = 6, 6 }),
 		guardedOne("unguarded", func(a *v1alpha1.SessionAssignment) { a.Status.Guarded = false }),
@@ -171,7 +171,7 @@ func TestALapseMarksThoseWhomItConcerns(t *testing.T) {
 	m.wait(length)
 	m.state(Over)
 	m.steps()
-	m.lapse("one", 7) // No mark before the hub is reachable: it may be read for more than it says.
+	m.lapse("one", 7) // No mark before the hub is reachable: it may be taken for more than it is.
 	m.renew()
 	m.lapse("one", 8)
 	m.state(Valid)
@@ -229,7 +229,7 @@ func TestNoLeaseCountsBeforeTheCacheShowsWhatIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestALapseThatCannotBeWrittenIsNotForgotten(t *testing.T) {
+func TestALapseThatCannotBeWrittenIsRetried(t *testing.T) {
 	m := newMember(t, guardedOne("one"))
 	m.renew()
 	m.state(Valid)
@@ -252,7 +252,7 @@ func TestALapseThatCannotBeWrittenIsNotForgotten(t *testing.T) {
 func TestALostRecordIsALapseWithANumberOfItsOwn(t *testing.T) {
 	for name, spoil := range map[string]func(*corev1.ConfigMap){
 		"deleted": nil,
-		"edited":  func(m *corev1.ConfigMap) { m.Data[keyLength] = "long" },
+		"changed": func(m *corev1.ConfigMap) { m.Data[keyLength] = "long" },
 		"emptied": func(m *corev1.ConfigMap) { m.Data = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestAnAnswerThatIsLostIsNotAnothersRecord(t *testing.T) {
 	m.lapse("one", 2)
 }
 
-func TestAMachineThatBootsGoesOnByTheWallsClock(t *testing.T) {
+func TestALeaseOutlivesARebootByTheWallClock(t *testing.T) {
 	m := newMember(t, guardedOne("one"))
 	m.renew()
 	m.wait(time.Minute)

@@ -20,8 +20,8 @@ func at(seconds int) Instant {
 
 func grantedAt(seconds int) Grant { return Grant{Sent: at(seconds), Length: length} }
 
-// fresh is a lease of a process that began with nothing, once nobody was found
-// whom a lapse concerns.
+// fresh is a lease of a process that began with nothing, once no session was found
+// that a lapse concerns.
 func fresh(grants ...Grant) *lease {
 	l := restore(nil, "boot", at(0), skew)
 	l.handled = l.lapses
@@ -49,9 +49,9 @@ func TestALeaseCountsFromWhenItsRenewalWasSent(t *testing.T) {
 	}
 }
 
-func TestALeaseThatWasOverCountsAgainOnceTheLapseIsDealtWith(t *testing.T) {
+func TestALeaseThatLapsedCountsAgainOnceTheLapseIsHandled(t *testing.T) {
 	l := fresh(grantedAt(0))
-	l.granted(grantedAt(181), at(182)) // Nobody has looked at the clock meanwhile.
+	l.granted(grantedAt(181), at(182)) // The clock was not read meanwhile.
 	if !l.lapsed() || l.left(at(182)) != 0 || !l.renewed(at(182)) {
 		t.Fatal("a lapse went unnoticed")
 	}
@@ -96,7 +96,7 @@ func TestARestart(t *testing.T) {
 		lapsed bool
 	}{
 		"goes on with what is left":             {record(func(*Record) {}), "boot", at(150), 130 * time.Second, false},
-		"whatever the wall's clock says":        {record(func(*Record) {}), "boot", Instant{Boot: 150 * time.Second, Wall: noon.Add(-time.Hour)}, 130 * time.Second, false},
+		"whatever the wall clock shows":         {record(func(*Record) {}), "boot", Instant{Boot: 150 * time.Second, Wall: noon.Add(-time.Hour)}, 130 * time.Second, false},
 		"is a lapse once nothing is left":       {record(func(*Record) {}), "boot", at(280), 0, true},
 		"after another boot has less by a skew": {record(func(*Record) {}), "later", Instant{Boot: time.Second, Wall: noon.Add(150 * time.Second)}, 120 * time.Second, false},
 		"after another boot is over earlier":    {record(func(*Record) {}), "later", Instant{Boot: time.Second, Wall: noon.Add(270 * time.Second)}, 0, true},
@@ -169,7 +169,7 @@ func (w *world) instant() Instant {
 
 func (w *world) bootID() string { return fmt.Sprint(w.boot) }
 
-// wait lets time pass.
+// wait advances time.
 func (w *world) wait(d time.Duration) {
 	if w.now += d; w.now >= w.end && !w.over {
 		w.over = true
@@ -280,7 +280,7 @@ func newWorld() *world {
 }
 
 func TestNoLeaseIsLongerThanTheHubGranted(t *testing.T) {
-	t.Run("on one node, whoever sets its clock", rapid.MakeCheck(func(t *rapid.T) {
+	t.Run("on one node, whatever sets its clock", rapid.MakeCheck(func(t *rapid.T) {
 		t.Repeat(newWorld().actions(10000*time.Hour, false))
 	}))
 	t.Run("on nodes whose clocks differ", rapid.MakeCheck(func(t *rapid.T) {

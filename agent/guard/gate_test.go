@@ -17,7 +17,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// patience of the tests, which is no part of what they say.
+// patience of the tests, which is no part of what they show.
 const patience = 20 * time.Second
 
 func held(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
@@ -30,7 +30,7 @@ func lapses(spec, status int64) func(*api.SessionAssignment) {
 	return func(a *api.SessionAssignment) { a.Spec.Lapse, a.Status.Lapse = spec, status }
 }
 
-// knock asks once, as a gate does, and returns the answer's code.
+// knock sends one request, as a gate does, and returns the answer's code.
 func (a *agent) knock(q question) int {
 	a.t.Helper()
 	q.gate, q.nonce = true, newNonce()
@@ -53,7 +53,7 @@ func (a *agent) stored() *api.SessionAssignment {
 	return &s
 }
 
-// affirm is the hub's word, as agent/assignment stores it.
+// affirm stores the hub's affirmation, as agent/assignment does.
 func (a *agent) affirm(lapse int64) {
 	a.t.Helper()
 	s := a.stored()
@@ -67,24 +67,24 @@ func TestWhichDesktopMayStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*api.SessionAssignment)
 		ordered int64
-		ask     func(*question)
+		request func(*question)
 		want    int
-		// lapse that the hub is asked with; 0: it is not asked.
+		// lapse that is requested of the hub; 0: none is.
 		lapse int64
 	}{
 		"one that this process was ordered to run":      {ordered: 4, want: http.StatusOK},
 		"one of which it was ordered an earlier epoch":  {ordered: 3, want: http.StatusForbidden, lapse: 1},
 		"one that an earlier process was ordered":       {want: http.StatusForbidden, lapse: 1},
 		"one that was affirmed to an earlier process":   {change: lapses(6, 6), want: http.StatusForbidden, lapse: 7},
-		"one that an earlier process has asked about":   {change: lapses(2, 6), want: http.StatusForbidden, lapse: 7},
+		"one that an earlier process has requested":     {change: lapses(2, 6), want: http.StatusForbidden, lapse: 7},
 		"one that was rescheduled here since":           {change: lapses(6, 2), want: http.StatusForbidden, lapse: 7},
 		"one of mode Restart":                           {change: mode(api.FailoverRestart), want: http.StatusOK},
 		"one of a hub that names no mode":               {change: mode(""), want: http.StatusOK},
 		"one of mode Fence, whose Pod has a guard soon": {change: mode(api.FailoverFence), ordered: 4, want: http.StatusForbidden},
-		"one of an earlier assignment":                  {ordered: 4, ask: func(q *question) { q.uid = "earlier" }, want: http.StatusNotFound},
+		"one of an earlier assignment":                  {ordered: 4, request: func(q *question) { q.uid = "earlier" }, want: http.StatusNotFound},
 		"one that is withdrawn":                         {ordered: 4, change: withdrawn, want: http.StatusNotFound},
-		"nobody's":                                      {ordered: 4, ask: func(q *question) { q.name = "other" }, want: http.StatusNotFound},
-		"a question that names none":                    {ordered: 4, ask: func(q *question) { q.name = "" }, want: http.StatusBadRequest},
+		"of no assignment":                              {ordered: 4, request: func(q *question) { q.name = "other" }, want: http.StatusNotFound},
+		"a request that names none":                     {ordered: 4, request: func(q *question) { q.name = "" }, want: http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := func(*api.SessionAssignment) {}
@@ -95,14 +95,14 @@ func TestWhichDesktopMayStart(t *testing.T) {
 			a.ordered = map[types.UID]int64{"assignment": tc.ordered}
 			before := a.stored().Status.Lapse
 			q := mine
-			if tc.ask != nil {
-				tc.ask(&q)
+			if tc.request != nil {
+				tc.request(&q)
 			}
 			if code := a.knock(q); code != tc.want {
 				t.Errorf("answered with %d, want %d", code, tc.want)
 			}
 			if got := a.stored().Status.Lapse; got != max(before, tc.lapse) {
-				t.Errorf("the hub is asked with %d, and was with %d; want %d", got, before, tc.lapse)
+				t.Errorf("the hub is requested to affirm %d, and was to affirm %d; want %d", got, before, tc.lapse)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func mode(m api.FailoverMode) func(*api.SessionAssignment) {
 }
 
 // A gate is refused by an agent that has restarted, until the hub has affirmed the
-// placement by the very number that this agent has asked with.
+// placement by the very number that this agent has requested.
 func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 	a := newAgent(t, held(lapses(5, 5)))
 	expect := func(when string, code int, lapse int64, writes int32) {
@@ -122,22 +122,22 @@ func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 			t.Errorf("%s: answered with %d, want %d", when, got, code)
 		}
 		if s := a.stored(); s.Status.Lapse != lapse || a.writes.Load() != writes {
-			t.Errorf("%s: the hub is asked with %d, by %d writes; want %d, %d", when, s.Status.Lapse, a.writes.Load(), lapse, writes)
+			t.Errorf("%s: the hub is requested to affirm %d, by %d writes; want %d, %d", when, s.Status.Lapse, a.writes.Load(), lapse, writes)
 		}
 	}
 	a.refuse = func() error { return apierrors.NewServiceUnavailable("away") }
 	expect("the API server is away", http.StatusForbidden, 5, 0)
 	a.refuse = func() error { return nil }
 	early := a.stored()
-	expect("it is asked", http.StatusForbidden, 6, 1)
-	expect("it is asked again", http.StatusForbidden, 6, 1)
+	expect("the first request", http.StatusForbidden, 6, 1)
+	expect("the second request", http.StatusForbidden, 6, 1)
 	a.affirm(6)
 	expect("the hub has affirmed it", http.StatusOK, 6, 1)
 	a.stop()
 	a.serve("127.0.0.1:0") // another process
-	a.cached = early       // its cache is behind: 6 was asked with, and affirmed
+	a.cached = early       // its cache is behind: 6 was requested, and affirmed
 	if got := a.knock(mine); got != http.StatusForbidden {
-		t.Errorf("by what an earlier process was told it may start: %d", got)
+		t.Errorf("by what an earlier process was permitted it may start: %d", got)
 	}
 	a.cached = nil
 	expect("an agent that has restarted", http.StatusForbidden, 7, 2)
@@ -145,17 +145,17 @@ func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 	expect("the hub has rescheduled it here", http.StatusOK, 7, 2)
 }
 
-// What the member's API server has lost of a question is asked again.
-func TestAQuestionThatIsLostIsAskedAgain(t *testing.T) {
+// A request that the member's API server has lost is sent again.
+func TestALostRequestOfAGateIsSentAgain(t *testing.T) {
 	a := newAgent(t, held())
 	a.knock(mine)
 	s := a.stored()
-	s.Status.Lapse = 0 // etcd was put back to an earlier time
+	s.Status.Lapse = 0 // etcd was restored to an earlier time
 	if err := a.client.Status().Update(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	if code := a.knock(mine); code != http.StatusForbidden || a.stored().Status.Lapse != 1 {
-		t.Errorf("answered with %d, asked with %d", code, a.stored().Status.Lapse)
+		t.Errorf("answered with %d, requested %d", code, a.stored().Status.Lapse)
 	}
 }
 
@@ -180,9 +180,9 @@ func TestTheMemoryForGatesIsBounded(t *testing.T) {
 }
 
 // waiting is a gate that waits: what comes of it is sent once it ends.
-func waiting(t *testing.T, asking ClientOptions) (ended <-chan error, end func()) {
+func waiting(t *testing.T, options ClientOptions) (ended <-chan error, end func()) {
 	t.Helper()
-	g, err := NewGate(asking)
+	g, err := NewGate(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,15 +218,15 @@ func TestAGateOpensOnceTheHubHasAffirmedThePlacement(t *testing.T) {
 	a := newAgent(t, held())
 	address := a.address()
 	a.stop()
-	asking := a.asking()
-	ended, _ := waiting(t, asking)
-	other, _ := waiting(t, func() ClientOptions { other := asking; other.UID = "earlier"; return other }())
+	options := a.clientOptions()
+	ended, _ := waiting(t, options)
+	other, _ := waiting(t, func() ClientOptions { other := options; other.UID = "earlier"; return other }())
 
 	a.serve(address)
 	deadline := time.Now().Add(patience)
 	for a.stored().Status.Lapse != 1 {
 		if time.Now().After(deadline) {
-			t.Fatal("the hub is not asked")
+			t.Fatal("nothing is requested of the hub")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -242,17 +242,17 @@ func TestAGateOpensOnceTheHubHasAffirmedThePlacement(t *testing.T) {
 func TestAGateOpensAtOnceForWhatWasJustOrdered(t *testing.T) {
 	a := newAgent(t, held())
 	a.ordered = map[types.UID]int64{"assignment": 4}
-	ended, _ := waiting(t, a.asking())
+	ended, _ := waiting(t, a.clientOptions())
 	opens(t, ended)
 	if a.writes.Load() != 0 {
 		t.Error("it has cost a write")
 	}
 }
 
-// What ends a gate must not be read for leave: a kubelet starts the desktop after a
+// The end of a gate must not be taken for a permission: a kubelet starts the desktop after a
 // gate that ended well.
 func TestAGateThatIsEndedDoesNotOpen(t *testing.T) {
-	ended, end := waiting(t, newAgent(t, held()).asking())
+	ended, end := waiting(t, newAgent(t, held()).clientOptions())
 	end()
 	select {
 	case err := <-ended:
@@ -264,39 +264,39 @@ func TestAGateThatIsEndedDoesNotOpen(t *testing.T) {
 	}
 }
 
-func TestNobodyElseOpensAGate(t *testing.T) {
+func TestOnlyTheAgentOpensAGate(t *testing.T) {
 	a := newAgent(t, held(), assignment(func(a *api.SessionAssignment) { a.Name, a.UID = "mine", "mine" }))
 	a.lease(time.Hour)
-	heard := func(w http.ResponseWriter, q question) {
+	forward := func(w http.ResponseWriter, q question) {
 		response, err := http.Get(a.url + q.path() + "?" + q.query())
 		if err != nil {
 			return
 		}
 		defer response.Body.Close()
-		var said answer
-		_ = json.NewDecoder(response.Body).Decode(&said)
-		_ = json.NewEncoder(w).Encode(said)
+		var got answer
+		_ = json.NewDecoder(response.Body).Decode(&got)
+		_ = json.NewEncoder(w).Encode(got)
 	}
-	for name, lie := range map[string]func(w http.ResponseWriter, q question){
-		"with what a guard of it is told": func(w http.ResponseWriter, q question) { q.gate = false; heard(w, q) },
-		"with one for its own desktop":    func(w http.ResponseWriter, q question) { q.name, q.uid, q.gate = "mine", "mine", false; heard(w, q) },
-		"with a word of its own":          func(w http.ResponseWriter, _ question) { _, _ = w.Write([]byte(`{"left":1000000000}`)) },
+	for name, forge := range map[string]func(w http.ResponseWriter, q question){
+		"with the answer for its guard": func(w http.ResponseWriter, q question) { q.gate = false; forward(w, q) },
+		"with one for its own desktop":  func(w http.ResponseWriter, q question) { q.name, q.uid, q.gate = "mine", "mine", false; forward(w, q) },
+		"with an answer of its own":     func(w http.ResponseWriter, _ question) { _, _ = w.Write([]byte(`{"left":1000000000}`)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := make(chan struct{}, 100)
-			asking := a.asking()
-			asking.LeaseURL = liar(t, func(w http.ResponseWriter, r *http.Request) {
+			answered := make(chan struct{}, 100)
+			options := a.clientOptions()
+			options.LeaseURL = impostor(t, func(w http.ResponseWriter, r *http.Request) {
 				q, _ := questionOf(r.URL)
-				lie(w, q)
+				forge(w, q)
 				select {
-				case told <- struct{}{}:
+				case answered <- struct{}{}:
 				default:
 				}
 			})
-			ended, _ := waiting(t, asking)
+			ended, _ := waiting(t, options)
 			for range 2 * attempts {
 				select {
-				case <-told:
+				case <-answered:
 				case err := <-ended:
 					t.Fatalf("it ended with %v", err)
 				}
@@ -306,7 +306,7 @@ func TestNobodyElseOpensAGate(t *testing.T) {
 }
 
 func TestOptionsOfAGate(t *testing.T) {
-	good := newAgent(t).asking()
+	good := newAgent(t).clientOptions()
 	for want, change := range map[string]func(*ClientOptions){
 		"--lease-url":   func(o *ClientOptions) { o.LeaseURL = "a:1" },
 		"--key":         func(o *ClientOptions) { o.Key = "AAAA" },

@@ -98,10 +98,10 @@ func (a *agent) serve(address string) {
 
 func (a *agent) serveOn(listener net.Listener) {
 	a.t.Helper()
-	known := make(chan struct{})
+	ready := make(chan struct{})
 	a.endpoint = NewEndpoint(EndpointOptions{
 		Namespace: "agents", Live: a.client, Client: a.client, TimeFactor: factor,
-		KeyKnown: func() { close(known) }, Standing: a.standing,
+		KeyKnown: func() { close(ready) }, Standing: a.standing,
 		Ordered: func(of *api.SessionAssignment) bool { return a.ordered[of.UID] == of.Spec.Epoch && of.Spec.Epoch > 0 },
 	})
 	ctx, stop := context.WithCancel(context.Background())
@@ -115,11 +115,11 @@ func (a *agent) serveOn(listener net.Listener) {
 		}
 	})
 	a.t.Cleanup(a.stop)
-	<-known
+	<-ready
 }
 
-// asking is what a guard or a gate of the assignment is told.
-func (a *agent) asking() ClientOptions {
+// clientOptions are the options of a guard or a gate of the assignment.
+func (a *agent) clientOptions() ClientOptions {
 	return ClientOptions{
 		LeaseURL: a.url, Key: a.endpoint.PublicKey(), Namespace: "team", Name: "web", UID: "assignment", TimeFactor: factor,
 	}
@@ -151,7 +151,7 @@ func assignment(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
 	return a
 }
 
-// guarded is a guard that runs, and what the kubelet hears of it.
+// guarded is a guard that runs, and what the kubelet receives from it.
 type guarded struct {
 	t   *testing.T
 	url string
@@ -171,7 +171,7 @@ func (a *agent) guard(change ...func(*Options)) *guarded {
 	port := own.Addr().(*net.TCPAddr).Port
 	_ = own.Close()
 	o := Options{
-		ClientOptions: a.asking(), PodIP: "127.0.0.1", Port: int32(port),
+		ClientOptions: a.clientOptions(), PodIP: "127.0.0.1", Port: int32(port),
 		DesktopPort: int32(desktop.Addr().(*net.TCPAddr).Port), StartTimeout: time.Hour,
 	}
 	for _, c := range change {
@@ -193,8 +193,8 @@ func (a *agent) guard(change ...func(*Options)) *guarded {
 	return &guarded{t: a.t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 }
 
-// probe is what a kubelet hears.
-func (g *guarded) probe(path string) (code int, said string) {
+// probe is what a kubelet receives.
+func (g *guarded) probe(path string) (code int, body string) {
 	response, err := http.Get(g.url + path)
 	if err != nil {
 		return 0, err.Error()
@@ -204,51 +204,51 @@ func (g *guarded) probe(path string) (code int, said string) {
 	return response.StatusCode, string(text)
 }
 
-// until waits until the kubelet hears a code.
+// until waits until the kubelet receives a code.
 func (g *guarded) until(want int) string {
 	g.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		code, said := g.probe(render.PathLease)
+		code, body := g.probe(render.PathLease)
 		if code == want {
-			return said
+			return body
 		}
 		if time.Now().After(deadline) {
-			g.t.Fatalf("the kubelet hears %d: %s, and not %d", code, said, want)
+			g.t.Fatalf("the kubelet receives %d: %s, and not %d", code, body, want)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-func TestADesktopGoesOnWhileItsAgentSaysSo(t *testing.T) {
+func TestADesktopRunsWhileItsAgentGrantsTheLease(t *testing.T) {
 	a := newAgent(t, assignment())
 	g := a.guard()
 	g.until(http.StatusServiceUnavailable)
 	a.lease(time.Hour)
 	g.until(http.StatusOK)
-	if code, said := g.probe(render.PathDesktop); code != http.StatusOK {
-		t.Errorf("a desktop that starts is told %d: %s", code, said)
+	if code, body := g.probe(render.PathDesktop); code != http.StatusOK {
+		t.Errorf("a desktop that starts gets %d: %s", code, body)
 	}
 	if code, _ := g.probe("/else"); code != http.StatusNotFound {
 		t.Errorf("another path has %d", code)
 	}
 }
 
-func TestADesktopWhoseAgentDiedEndsWithTheLease(t *testing.T) {
+func TestADesktopWhoseAgentCrashedEndsWithTheLease(t *testing.T) {
 	a := newAgent(t, assignment())
 	g := a.guard()
 	a.lease(2 * time.Second)
 	g.until(http.StatusOK)
 	a.stop()
-	if said := g.until(http.StatusServiceUnavailable); !strings.Contains(said, "over") || strings.Contains(said, "nonce") {
-		t.Errorf("the kubelet is told %q", said)
+	if body := g.until(http.StatusServiceUnavailable); !strings.Contains(body, "over") || strings.Contains(body, "nonce") {
+		t.Errorf("the kubelet receives %q", body)
 	}
 	a.serve(a.address())
 	a.lease(time.Hour)
-	other := a.guard() // which has heard the agent once it is alive
+	other := a.guard() // which has received an answer once it is ready
 	other.until(http.StatusOK)
 	if code, _ := g.probe(render.PathDesktop); code != http.StatusServiceUnavailable {
-		t.Error("a desktop that is being ended lives again")
+		t.Error("a desktop that is being ended runs again")
 	}
 }
 
@@ -259,36 +259,36 @@ func TestADesktopOutlivesARestartOfItsAgent(t *testing.T) {
 	g.until(http.StatusOK)
 	key := a.endpoint.PublicKey()
 	a.stop()
-	if code, said := g.probe(render.PathLease); code != http.StatusOK {
-		t.Errorf("it ended with its agent: %d, %s", code, said)
+	if code, body := g.probe(render.PathLease); code != http.StatusOK {
+		t.Errorf("it ended with its agent: %d, %s", code, body)
 	}
 	a.serve(a.address())
 	if a.endpoint.PublicKey() != key {
 		t.Error("the next agent has another key, and all guards would be deaf to it")
 	}
-	if code, said := g.probe(render.PathDesktop); code != http.StatusOK {
-		t.Errorf("it ended with the next one: %d, %s", code, said)
+	if code, body := g.probe(render.PathDesktop); code != http.StatusOK {
+		t.Errorf("it ended with the next one: %d, %s", code, body)
 	}
 }
 
-func TestWhoMayRun(t *testing.T) {
+func TestDesktopsThatMayRun(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change func(*api.SessionAssignment)
-		ask    func(*question)
-		over   bool
-		want   int
+		change  func(*api.SessionAssignment)
+		request func(*question)
+		over    bool
+		want    int
 	}{
-		"a fenced desktop with a lease":      {want: http.StatusOK},
-		"one whose lease is over":            {over: true, want: http.StatusForbidden},
-		"one that the hub has not affirmed":  {change: func(a *api.SessionAssignment) { a.Status.Lapse, a.Spec.Lapse = 3, 2 }, want: http.StatusForbidden},
-		"one that the hub has affirmed":      {change: func(a *api.SessionAssignment) { a.Status.Lapse, a.Spec.Lapse = 3, 3 }, want: http.StatusOK},
-		"one that is not fenced any more":    {change: func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverRestart }, over: true, want: http.StatusOK},
-		"one of an earlier assignment":       {ask: func(q *question) { q.uid = "earlier" }, want: http.StatusNotFound},
-		"one that is withdrawn":              {change: withdrawn, want: http.StatusNotFound},
-		"nobody's":                           {ask: func(q *question) { q.name = "other" }, want: http.StatusNotFound},
-		"a question that names none":         {ask: func(q *question) { q.name = "" }, want: http.StatusBadRequest},
-		"a question that nobody could reuse": {ask: func(q *question) { q.nonce = "" }, want: http.StatusBadRequest},
-		"a question that is too long":        {ask: func(q *question) { q.nonce = strings.Repeat("a", 65) }, want: http.StatusBadRequest},
+		"a fenced desktop with a lease":     {want: http.StatusOK},
+		"one whose lease is over":           {over: true, want: http.StatusForbidden},
+		"one that the hub has not affirmed": {change: func(a *api.SessionAssignment) { a.Status.Lapse, a.Spec.Lapse = 3, 2 }, want: http.StatusForbidden},
+		"one that the hub has affirmed":     {change: func(a *api.SessionAssignment) { a.Status.Lapse, a.Spec.Lapse = 3, 3 }, want: http.StatusOK},
+		"one that is not fenced any more":   {change: func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverRestart }, over: true, want: http.StatusOK},
+		"one of an earlier assignment":      {request: func(q *question) { q.uid = "earlier" }, want: http.StatusNotFound},
+		"one that is withdrawn":             {change: withdrawn, want: http.StatusNotFound},
+		"of no assignment":                  {request: func(q *question) { q.name = "other" }, want: http.StatusNotFound},
+		"a request that names none":         {request: func(q *question) { q.name = "" }, want: http.StatusBadRequest},
+		"a request without a nonce":         {request: func(q *question) { q.nonce = "" }, want: http.StatusBadRequest},
+		"a request that is too long":        {request: func(q *question) { q.nonce = strings.Repeat("a", 65) }, want: http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored := assignment()
@@ -300,8 +300,8 @@ func TestWhoMayRun(t *testing.T) {
 				a.lease(time.Hour)
 			}
 			q := question{namespace: "team", name: "web", uid: "assignment", nonce: newNonce()}
-			if tc.ask != nil {
-				tc.ask(&q)
+			if tc.request != nil {
+				tc.request(&q)
 			}
 			response, err := http.Get(a.url + leasePath + "?" + q.query())
 			if err != nil {
@@ -320,18 +320,18 @@ func withdrawn(a *api.SessionAssignment) {
 	a.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 }
 
-// liar answers in the agent's stead, with what it has learned of it.
-func liar(t *testing.T, lie func(w http.ResponseWriter, r *http.Request)) string {
-	server := httptest.NewServer(http.HandlerFunc(lie))
+// impostor answers in place of the agent, with what it has received from it.
+func impostor(t *testing.T, forge func(w http.ResponseWriter, r *http.Request)) string {
+	server := httptest.NewServer(http.HandlerFunc(forge))
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-func TestNobodyElseCanAnswerForTheAgent(t *testing.T) {
+func TestOnlyTheAgentCanAnswerAGuard(t *testing.T) {
 	a := newAgent(t, assignment(), assignment(func(a *api.SessionAssignment) { a.Name, a.UID = "mine", "mine" }))
 	a.lease(time.Hour)
 	_, own, _ := ed25519.GenerateKey(nil)
-	heard := func(q question) []byte {
+	forward := func(q question) []byte {
 		response, err := http.Get(a.url + leasePath + "?" + q.query())
 		if err != nil {
 			t.Error(err)
@@ -341,18 +341,18 @@ func TestNobodyElseCanAnswerForTheAgent(t *testing.T) {
 		text, _ := io.ReadAll(response.Body)
 		return text
 	}
-	replay := heard(question{namespace: "team", name: "web", uid: "assignment", nonce: newNonce()})
-	for name, lie := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"with an answer that it has heard": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(replay) },
+	replay := forward(question{namespace: "team", name: "web", uid: "assignment", nonce: newNonce()})
+	for name, forge := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"with an answer that it has recorded": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(replay) },
 		"with one for its own desktop": func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write(heard(question{namespace: "team", name: "mine", uid: "mine", nonce: r.URL.Query().Get("nonce")}))
+			_, _ = w.Write(forward(question{namespace: "team", name: "mine", uid: "mine", nonce: r.URL.Query().Get("nonce")}))
 		},
-		"with more than the agent says": func(w http.ResponseWriter, r *http.Request) {
+		"with more than the agent grants": func(w http.ResponseWriter, r *http.Request) {
 			q, _ := questionOf(r.URL)
-			var said answer
-			_ = json.Unmarshal(heard(q), &said)
-			said.Left *= 2
-			_ = json.NewEncoder(w).Encode(said)
+			var got answer
+			_ = json.Unmarshal(forward(q), &got)
+			got.Left *= 2
+			_ = json.NewEncoder(w).Encode(got)
 		},
 		"with a key of its own": func(w http.ResponseWriter, r *http.Request) {
 			q, _ := questionOf(r.URL)
@@ -362,26 +362,26 @@ func TestNobodyElseCanAnswerForTheAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			key, _ := parsePublic(a.endpoint.PublicKey())
-			asks := &agentClient{
-				url: liar(t, lie), key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
+			client := &agentClient{
+				url: impostor(t, forge), key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
 				timeout: patience, client: http.DefaultClient, clock: boottime.Now,
 			}
-			if left, err := asks.once(t.Context()); err == nil {
-				t.Errorf("the guard believes that %s are left", left)
+			if left, err := client.once(t.Context()); err == nil {
+				t.Errorf("the guard accepts that %s are left", left)
 			}
-			asks.url = a.url
-			if _, left, err := asks.ask(t.Context()); err != nil || left <= 0 {
+			client.url = a.url
+			if _, left, err := client.ask(t.Context()); err != nil || left <= 0 {
 				t.Errorf("and not the agent: %s, %v", left, err)
 			}
 		})
 	}
 }
 
-func TestAGuardAsksAnotherReplica(t *testing.T) {
+func TestAGuardQueriesAnotherReplica(t *testing.T) {
 	a := newAgent(t, assignment())
 	a.lease(time.Hour)
 	var calls int
-	follower := liar(t, func(w http.ResponseWriter, r *http.Request) {
+	follower := impostor(t, func(w http.ResponseWriter, r *http.Request) {
 		if calls++; calls < attempts {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
 			return
@@ -389,11 +389,11 @@ func TestAGuardAsksAnotherReplica(t *testing.T) {
 		a.endpoint.ServeHTTP(w, r)
 	})
 	key, _ := parsePublic(a.endpoint.PublicKey())
-	asks := &agentClient{
+	client := &agentClient{
 		url: follower, key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
 		timeout: patience, client: http.DefaultClient, clock: boottime.Now,
 	}
-	if _, left, err := asks.ask(t.Context()); err != nil || left <= 0 {
+	if _, left, err := client.ask(t.Context()); err != nil || left <= 0 {
 		t.Errorf("after %d calls: %s, %v", calls, left, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestTheAgentsKeyIsMadeOnceAndWhatCannotBeReadIsSaid(t *testing.T) {
+func TestTheAgentsKeyIsCreatedOnceAndAnUnreadableOneIsReported(t *testing.T) {
 	a := newAgent(t, assignment())
 	var secret corev1.Secret
 	if err := a.client.Get(t.Context(), types.NamespacedName{Namespace: "agents", Name: SecretName}, &secret); err != nil {

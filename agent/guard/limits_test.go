@@ -99,13 +99,13 @@ func TestFloodOfOneAddressLeavesOtherGuardsTheirAnswers(t *testing.T) {
 	a.lease(time.Hour)
 	limited := a.limitedTo(200)
 	flood(t, "127.0.0.2", a.address(), 300)
-	asks, err := newClient(a.asking(), false, boottime.Now)
+	client, err := newClient(a.clientOptions(), false, boottime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	asks.timeout = 2 * time.Second // less than the flood's connections may last
+	client.timeout = 2 * time.Second // less than the flood's connections may last
 	for range 20 {
-		if _, left, err := asks.ask(t.Context()); err != nil || left <= 0 {
+		if _, left, err := client.ask(t.Context()); err != nil || left <= 0 {
 			t.Fatalf("the guard of another Pod gets no answer: %v", err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestFloodOfManyAddressesIsBounded(t *testing.T) {
 	closed(open("127.0.0.2")) // beyond its own
 	closed(open("127.0.0.4")) // beyond all
 	_ = held[3].Close()
-	_ = held[3].Close() // gives its place back once
+	_ = held[3].Close() // releases its place once
 	open("127.0.0.4")
 	<-accepted
 	closed(open("127.0.0.5"))
@@ -209,7 +209,7 @@ func TestGuardHoldsFewConnectionsOfItsDesktop(t *testing.T) {
 	if open > maxProbesPerAddress {
 		t.Errorf("the guard holds %d connections of one address", open)
 	}
-	if code, said := g.probe(render.PathLease); code != http.StatusOK {
-		t.Errorf("the kubelet hears %d: %s", code, said)
+	if code, body := g.probe(render.PathLease); code != http.StatusOK {
+		t.Errorf("the kubelet receives %d: %s", code, body)
 	}
 }

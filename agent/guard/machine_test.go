@@ -14,7 +14,7 @@ const second = time.Second
 func TestADesktopWaitsForItsLeaseAndEndsWithIt(t *testing.T) {
 	m := NewMachine(limits)
 	if m.MayRun(0) == nil || m.Alive(0) == nil {
-		t.Error("it may run before anybody said so")
+		t.Error("it may run before any answer")
 	}
 	m.Granted(0, 100*second, 40*second) // The answer was long in coming.
 	if m.MayRun(99*second) != nil || m.Left(99*second) != second {
@@ -22,7 +22,7 @@ func TestADesktopWaitsForItsLeaseAndEndsWithIt(t *testing.T) {
 	}
 	m.Granted(50*second, 20*second, 60*second)
 	if m.Left(99*second) != second {
-		t.Error("a shorter answer took away what an earlier one gave")
+		t.Error("a shorter answer ended what an earlier one granted")
 	}
 	if m.MayRun(100*second) == nil {
 		t.Error("it outlives its lease")
@@ -33,7 +33,7 @@ func TestADesktopWaitsForItsLeaseAndEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsOverWhenItComesIsNone(t *testing.T) {
+func TestAnAnswerThatArrivesAfterItsLeaseDoesNotCount(t *testing.T) {
 	m := NewMachine(limits)
 	m.Granted(0, 10*second, 10*second)
 	m.Granted(50*second, 100*second, 40*second) // Of the future.
@@ -75,8 +75,8 @@ func TestADesktopThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Whatever is answered when: nobody runs beyond what was granted from the time
-// that it was asked for, and what was over stays so.
+// Whatever is answered when: no desktop runs beyond what was granted from the time
+// of the request, and what was over stays so.
 func TestNoDesktopOutlivesItsLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewMachine(limits)
@@ -86,11 +86,11 @@ func TestNoDesktopOutlivesItsLease(t *testing.T) {
 			now += time.Duration(rapid.Int64Range(0, int64(100*second)).Draw(t, "wait"))
 			over = over || held && now >= end
 			if rapid.Bool().Draw(t, "granted") {
-				asked := now - time.Duration(rapid.Int64Range(-int64(second), int64(60*second)).Draw(t, "asked"))
+				requested := now - time.Duration(rapid.Int64Range(-int64(second), int64(60*second)).Draw(t, "requested"))
 				left := time.Duration(rapid.Int64Range(-int64(second), int64(180*second)).Draw(t, "left"))
-				m.Granted(asked, left, now)
-				if !over && asked <= now && asked+left > now && left > 0 {
-					held, end = true, max(end, asked+left)
+				m.Granted(requested, left, now)
+				if !over && requested <= now && requested+left > now && left > 0 {
+					held, end = true, max(end, requested+left)
 				}
 			}
 			if may := m.MayRun(now) == nil; may != (held && !over) {

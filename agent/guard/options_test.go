@@ -8,11 +8,11 @@ import (
 )
 
 func TestOptionsOfAGuard(t *testing.T) {
-	asking := ClientOptions{
+	client := ClientOptions{
 		LeaseURL: "http://a:1", Key: publicText(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 		Namespace: "n", Name: "a", UID: "u", TimeFactor: 1,
 	}
-	good := Options{ClientOptions: asking, PodIP: "::1", Port: 1, DesktopPort: 2, StartTimeout: time.Second}
+	good := Options{ClientOptions: client, PodIP: "::1", Port: 1, DesktopPort: 2, StartTimeout: time.Second}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func dyingAt(m *member, n int) (died func() bool) {
 	m.hub.set(func() {
 		m.hub.fault = func(string, bool) error {
 			if step() != nil {
-				return status.Error(codes.Unavailable, "nobody is there")
+				return status.Error(codes.Unavailable, "the hub is away")
 			}
 			return nil
 		}
@@ -62,7 +62,7 @@ func alive(m *member) {
 	m.hub.set(func() { m.hub.fault = func(string, bool) error { return nil } })
 }
 
-func TestAProcessMayDieAtEachStep(t *testing.T) {
+func TestAProcessMayCrashAtEachStep(t *testing.T) {
 	n := 1
 	for ; ; n++ {
 		g := NewWithT(t)
@@ -86,6 +86,6 @@ func TestAProcessMayDieAtEachStep(t *testing.T) {
 		g.Expect(m.secret(SecretName)).NotTo(HaveKey("pending.key"), "died at step %d", n)
 	}
 	if n < 20 {
-		t.Errorf("only %d steps were looked at", n)
+		t.Errorf("only %d steps were checked", n)
 	}
 }

@@ -84,7 +84,7 @@ type testHub struct {
 	ca      *authority
 
 	mu sync.Mutex
-	// fault is asked before and after each call, and may fail it.
+	// fault is called before and after each call, and may fail it.
 	fault func(call string, done bool) error
 	// usedBy is the key that each token was used for; empty for one unused.
 	usedBy map[string]string
@@ -94,7 +94,7 @@ type testHub struct {
 	last         int64
 	revoked      bool
 	// rotate is what every renewal is answered with, bundles the hashes that
-	// renewals brought, connections how many streams were let in and refused.
+	// renewals brought, connections how many streams were admitted and refused.
 	rotate            bool
 	bundles           map[string]bool
 	letIn, turnedAway int
@@ -169,8 +169,8 @@ func (h *testHub) Enroll(_ context.Context, request *fleetv1.EnrollRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	by, known := h.usedBy[request.GetToken()]
-	if !known || by != "" && by != hash {
+	by, ok := h.usedBy[request.GetToken()]
+	if !ok || by != "" && by != hash {
 		return nil, status.Error(codes.PermissionDenied, "the token is not valid")
 	}
 	h.usedBy[request.GetToken()] = hash
@@ -219,8 +219,8 @@ func (h *testHub) RotateCertificate(ctx context.Context, request *fleetv1.Rotate
 	return &fleetv1.RotateCertificateResponse{Certificate: issued}, h.fault("Rotate", true)
 }
 
-// RenewLease stands for a connection where there is no link: the hub lets the
-// caller in.
+// RenewLease stands for a connection where there is no link: the hub admits the
+// caller.
 func (h *testHub) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequest) (*fleetv1.RenewLeaseResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -231,7 +231,7 @@ func (h *testHub) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseReq
 	return &fleetv1.RenewLeaseResponse{HubTerm: 1, RotateCertificate: h.rotate}, errors.Join(h.use(ctx), h.fault("Connect", true))
 }
 
-// use lets the caller in, which makes the certificate before invalid; the hub's
+// use admits the caller, which makes the certificate before invalid; the hub's
 // lock is held.
 func (h *testHub) use(ctx context.Context) error {
 	serial, err := h.serialOf(ctx)
@@ -241,7 +241,7 @@ func (h *testHub) use(ctx context.Context) error {
 	return err
 }
 
-// Connect welcomes the agent and says nothing more.
+// Connect welcomes the agent and sends nothing more.
 func (h *testHub) Connect(stream grpc.BidiStreamingServer[fleetv1.ConnectRequest, fleetv1.ConnectResponse]) error {
 	if _, err := stream.Recv(); err != nil {
 		return err

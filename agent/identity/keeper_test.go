@@ -33,7 +33,7 @@ type member struct {
 	events  *events.FakeRecorder
 	now     reading
 	options Options
-	// write is asked before every write to the API server.
+	// write is called before every write to the API server.
 	write func() error
 }
 
@@ -57,12 +57,12 @@ func newMember(t *testing.T, h *testHub) *member {
 			return c.Update(ctx, o, opts...)
 		},
 	}).Build()
-	m.give(goodToken, h.ca.hash())
+	m.join(goodToken, h.ca.hash())
 	return m
 }
 
-// give is what install-agent does.
-func (m *member) give(token string, pins ...string) {
+// join stores a token as install-agent does.
+func (m *member) join(token string, pins ...string) {
 	m.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "vdi-system", Name: v1alpha1.AgentBootstrap}}
 	if err := client.IgnoreNotFound(m.api.Delete(m.t.Context(), secret)); err != nil {
@@ -159,18 +159,18 @@ func TestATokenIsNotSentToAHubOfAnotherCA(t *testing.T) {
 	for name, pins := range map[string][]string{
 		"another CA": {newAuthority(t).hash()}, "no hash": nil, "a hash without its kind": {strings.TrimPrefix(h.ca.hash(), "sha256:")},
 	} {
-		m.give(goodToken, pins...)
+		m.join(goodToken, pins...)
 		err := connect(m.start())
 		g.Expect(err).To(MatchError(ContainSubstring("kubectl vdi join eu")), name)
 		g.Expect(err).NotTo(MatchError(ContainSubstring("was called")), name)
 	}
-	m.give(goodToken, h.ca.hash())
+	m.join(goodToken, h.ca.hash())
 	m.options.HubServerName = "elsewhere.example.com"
 	g.Expect(connect(m.start())).To(MatchError(ContainSubstring("elsewhere.example.com")), "the name counts too")
 
 	h.set(func() { h.fault = func(string, bool) error { return nil } })
 	m.options.HubServerName = "localhost"
-	m.give(goodToken, newAuthority(t).hash(), h.ca.hash())
+	m.join(goodToken, newAuthority(t).hash(), h.ca.hash())
 	g.Expect(connect(m.start())).To(Succeed(), "one hash of several is enough")
 }
 
@@ -188,7 +188,7 @@ func TestAPinnedCAMustHaveSignedTheHubsCertificate(t *testing.T) {
 		"the leaf is no CA")
 }
 
-func TestALostAnswerIsAskedForAgainWithTheSameKey(t *testing.T) {
+func TestALostAnswerIsRequestedAgainWithTheSameKey(t *testing.T) {
 	for _, call := range []string{"Enroll", "Rotate"} {
 		t.Run(call, func(t *testing.T) {
 			g := NewWithT(t)
@@ -234,11 +234,11 @@ func TestTheOldCertificateIsKeptUntilTheNewOneWasUsed(t *testing.T) {
 	m.pass(lifetime / 100)
 	k.RotateNow()
 	k.tend(t.Context())
-	g.Expect(replaced).To(BeClosed(), "the link is asked to connect again")
+	g.Expect(replaced).To(BeClosed(), "the link is signaled to connect again")
 	g.Expect(k.state.current).To(Equal(first))
 	g.Expect(k.state.next).NotTo(BeNil())
 
-	// The hub forgets the new one, restored from a snapshot.
+	// The hub loses the new one, restored from a snapshot.
 	m.hub.set(func() { m.hub.next = "" })
 	k = m.start()
 	g.Expect(connect(k)).NotTo(Succeed(), "the new one is tried first")
@@ -249,14 +249,14 @@ func TestTheOldCertificateIsKeptUntilTheNewOneWasUsed(t *testing.T) {
 	g.Expect(k.state.current.serial()).To(Equal(first.serial()))
 	m.pass(lifetime / 100)
 	k.tend(t.Context())
-	g.Expect(k.state.next).NotTo(BeNil(), "and another new one is asked for, after a pause")
+	g.Expect(k.state.next).NotTo(BeNil(), "and another new one is requested, after a pause")
 	g.Expect(connect(k)).To(Succeed())
 	k.tend(t.Context())
 	g.Expect(k.state.current.serial()).NotTo(Equal(first.serial()))
 	g.Expect(k.state.next).To(BeNil())
 }
 
-func TestARefusedAgentSaysWhatToDoAndTakesUpANewToken(t *testing.T) {
+func TestARefusedAgentReportsTheRemedyAndUsesANewToken(t *testing.T) {
 	g := NewWithT(t)
 	m := newMember(t, startHub(t))
 	k := m.start()
@@ -267,21 +267,21 @@ func TestARefusedAgentSaysWhatToDoAndTakesUpANewToken(t *testing.T) {
 	for range 5 {
 		g.Expect(connect(k)).NotTo(Succeed(), "it keeps trying")
 	}
-	g.Expect(m.events.Events).To(HaveLen(1), "and says so once")
+	g.Expect(m.events.Events).To(HaveLen(1), "and reports it once")
 	g.Expect(<-m.events.Events).To(ContainSubstring("kubectl vdi join eu"))
 
 	m.hub.set(func() { m.hub.revoked, m.hub.serial, m.hub.next = false, "", "" })
 	g.Expect(connect(k)).NotTo(Succeed(), "allowed again, a token is needed")
-	m.give("tokenbad.abcdefghijklmnopqrstuvwxyz234567abcdefgh", m.hub.ca.hash())
+	m.join("tokenbad.abcdefghijklmnopqrstuvwxyz234567abcdefgh", m.hub.ca.hash())
 	g.Expect(connect(k)).NotTo(Succeed())
-	m.give(nextToken, m.hub.ca.hash())
+	m.join(nextToken, m.hub.ca.hash())
 	g.Expect(connect(k)).To(Succeed(), "the running agent takes it up")
 }
 
 func TestATokenFromFilesIsUsedOnce(t *testing.T) {
 	g := NewWithT(t)
 	m := newMember(t, startHub(t))
-	m.give("")
+	m.join("")
 	m.options.TokenFile, m.options.CAHashes = t.TempDir()+"/token", []string{m.hub.ca.hash()}
 	g.Expect(connect(m.start())).To(MatchError(errNotJoined), "the file is not there yet")
 	writeFile(t, m.options.TokenFile, goodToken)

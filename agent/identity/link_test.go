@@ -27,7 +27,7 @@ func (bare) Begin(context.Context) (agent int64, hub link.HubTerm, err error) {
 func (bare) Sending() func(time.Duration)                { return func(time.Duration) {} }
 func (bare) Observe(context.Context, link.HubTerm) error { return nil }
 
-func TestTheLinkConnectsAnewWithTheNextCertificateWhenTheHubAsksForIt(t *testing.T) {
+func TestTheLinkReconnectsWithTheNextCertificateWhenTheHubRequestsIt(t *testing.T) {
 	g := NewWithT(t)
 	m := newMember(t, startHub(t))
 	k := m.start()

@@ -26,7 +26,7 @@ func TestWhenACertificateIsDue(t *testing.T) {
 		{"expired", now.Add(-25 * h), 24 * h, 0.5, 0},
 		{"the clock was set back a day", now.Add(23 * h), 24 * h, 0.5, 0},
 		{"the clock was set ahead a year", now.Add(-365 * 24 * h), 24 * h, 0.5, 0},
-		{"nobody knows when", time.Time{}, 24 * h, 0.5, 0},
+		{"an unknown time", time.Time{}, 24 * h, 0.5, 0},
 		{"a demonstration's", now.Add(-4 * time.Minute), 10 * time.Minute, 0, time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestPausesGrowAndStayFractionsOfTheLifetime(t *testing.T) {
 	g.Expect(pause(30, 24*time.Second, 0)).To(BeNumerically("~", 240*time.Millisecond, time.Millisecond))
 }
 
-func TestARotationIsDueByElapsedTimeWhateverTheWallClockSays(t *testing.T) {
+func TestARotationIsDueByElapsedTimeWhateverTheWallClockShows(t *testing.T) {
 	g := NewWithT(t)
 	m := newMember(t, startHub(t))
 	k := m.start()
@@ -62,14 +62,14 @@ func TestARotationIsDueByElapsedTimeWhateverTheWallClockSays(t *testing.T) {
 		g.Expect(k.state.next).To(BeNil(), "the clock jumped by %s", jump)
 	}
 	m.now.boot += 15 * h
-	g.Expect(k.tend(t.Context())).To(BeNumerically("<=", 15*time.Minute), "it looks again soon, for a timer may stand still")
+	g.Expect(k.tend(t.Context())).To(BeNumerically("<=", 15*time.Minute), "it checks again soon, for a timer may stand still")
 	g.Expect(k.state.next).To(BeNil(), "not due before 15.6 hours")
 	m.now.boot += h
 	k.tend(t.Context())
 	g.Expect(k.state.next).NotTo(BeNil())
 }
 
-func TestANewProcessThatCannotBelieveItsClockRotatesAtOnce(t *testing.T) {
+func TestANewProcessRotatesACertificateFromTheFutureAtOnce(t *testing.T) {
 	g := NewWithT(t)
 	m := newMember(t, startHub(t))
 	k := m.start()

@@ -20,7 +20,7 @@ func report(sequence uint64, templates ...*fleetv1.TemplateCapacity) *fleetv1.Ca
 	return &fleetv1.CapacityReport{Sequence: sequence, Nodes: 3, AdmittedNamespaces: []string{"desks"}, Templates: templates}
 }
 
-func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
+func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	newest := report(1, slots("a", 1), slots("b", 1))
 	r := capacityReports{changes: true}
@@ -33,7 +33,7 @@ func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
 	changed := func(to *fleetv1.CapacityReport) { newest, r.due = to, true }
 	sends(nil) // the inventory is not in yet
 	if r.wait(now) != 0 {
-		t.Error("it would tell by itself before it has told anything")
+		t.Error("it would report by itself before it has reported anything")
 	}
 	changed(newest)
 	sends(newest)
@@ -72,7 +72,7 @@ func TestRoomIsToldInChangesAndNowAndThenWhole(t *testing.T) {
 	sends(newest) // an older hub takes whole ones alone
 }
 
-func TestAQuietStreamTellsItsRoomByItself(t *testing.T) {
+func TestAnIdleStreamStillReportsItsCapacity(t *testing.T) {
 	m := preparing(greeted())
 	m.Begin(nil, 1)
 	m.Next(time.Time{}, sources(1))
@@ -80,29 +80,29 @@ func TestAQuietStreamTellsItsRoomByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Unix(1_700_000_000, 0)
-	var told []string
+	var reported []string
 	for range 200 {
 		message, wait := m.Next(now, sources(1))
 		switch {
 		case message.GetCapacity() != nil:
-			told = append(told, fmt.Sprint(now.Unix()-1_700_000_000))
+			reported = append(reported, fmt.Sprint(now.Unix()-1_700_000_000))
 		case message == nil && wait == 0:
-			t.Fatal("it will say nothing any more")
+			t.Fatal("it will send nothing any more")
 		}
 		if message == nil {
 			now = now.Add(wait)
 		}
-		if len(told) == 3 {
+		if len(reported) == 3 {
 			break
 		}
 	}
-	if diff := cmp.Diff([]string{"0", "30", "60"}, told); diff != "" {
+	if diff := cmp.Diff([]string{"0", "30", "60"}, reported); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // Whatever changes between two reports, the hub ends up with the second.
-func TestChangesLaidOverTheReportBeforeAreTheReport(t *testing.T) {
+func TestChangesAppliedToTheEarlierReportGiveTheNewReport(t *testing.T) {
 	before := report(7, slots("a", 1), slots("b", 2), slots("c", 3))
 	for _, now := range []*fleetv1.CapacityReport{
 		report(8, slots("a", 1), slots("b", 2), slots("c", 3)),

@@ -12,19 +12,19 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// FuzzMachine has a hub say anything in any order: a script is a sequence of
+// FuzzMachine has a hub send anything in any order: a script is a sequence of
 // messages, each preceded by its length.
 func FuzzMachine(f *testing.F) {
 	ack := &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_ReportAck{ReportAck: &fleetv1.ReportAck{Sequence: 1}}}
 	templates := &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Templates{Templates: &fleetv1.TemplateSet{
 		Templates: []*fleetv1.TemplateRequirements{{Name: "t"}}}}}
-	asks := func(buckets convert.BucketSet) *fleetv1.ConnectResponse {
+	requests := func(buckets convert.BucketSet) *fleetv1.ConnectResponse {
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{InventoryRequest: convert.BucketsToWire(buckets)}}
 	}
 	for _, messages := range [][]*fleetv1.ConnectResponse{
-		{welcome(1, 5), asks(convert.BucketSet{}), orders(1), ack, templates, orders(2)},
-		{welcome(1, 5), asks(convert.AllBuckets()), orders(1), ack, asks(convert.AllBuckets()), orders(2)},
-		{welcome(1, 9), asks(convert.BucketSet{}), orders(1), welcome(1, 9)},
+		{welcome(1, 5), requests(convert.BucketSet{}), orders(1), ack, templates, orders(2)},
+		{welcome(1, 5), requests(convert.AllBuckets()), orders(1), ack, requests(convert.AllBuckets()), orders(2)},
+		{welcome(1, 9), requests(convert.BucketSet{}), orders(1), welcome(1, 9)},
 		{welcome(1, 4)}, {welcome(2, 5)}, {orders(1)},
 	} {
 		var data []byte
@@ -110,7 +110,7 @@ func (w *fuzzed) receive(message *fleetv1.ConnectResponse) bool {
 	return true
 }
 
-// drain checks what is said: nothing but Hello before the welcome, nothing but
+// drain checks what is sent: nothing but Hello before the welcome, nothing but
 // the inventory before its end, and batches in order.
 func (w *fuzzed) drain() {
 	for range 50 {
@@ -123,13 +123,13 @@ func (w *fuzzed) drain() {
 			return
 		}
 		if !w.welcomed && message.GetHello() == nil {
-			w.t.Fatalf("before the welcome it says %v", message)
+			w.t.Fatalf("before the welcome it sends %v", message)
 		}
 		if w.welcomed && message.GetHello() != nil {
-			w.t.Fatal("it says hello again")
+			w.t.Fatal("it sends a hello again")
 		}
 		if w.m.State() != Serving && (message.GetReports() != nil || message.GetResults() != nil || message.GetCapacity() != nil) {
-			w.t.Fatalf("in state %s it says %v", w.m.State(), message)
+			w.t.Fatalf("in state %s it sends %v", w.m.State(), message)
 		}
 		if batch := message.GetReports(); batch != nil {
 			if batch.GetSequence() <= w.lastReport {
@@ -141,5 +141,5 @@ func (w *fuzzed) drain() {
 			w.t.Fatalf("it acknowledges batch %d of orders after %d", sequence, w.orders)
 		}
 	}
-	w.t.Fatal("it never stops to talk")
+	w.t.Fatal("it never stops sending")
 }

@@ -37,7 +37,7 @@ func (s *stored) all() []HubTerm {
 	return append([]HubTerm(nil), s.terms...)
 }
 
-func TestATermThatARenewalBringsIsSaidAtOnceAndStored(t *testing.T) {
+func TestATermInARenewalIsReportedAtOnceAndStored(t *testing.T) {
 	g := NewWithT(t)
 	kept := &stored{away: true}
 	s := &stream{
@@ -51,7 +51,7 @@ func TestATermThatARenewalBringsIsSaidAtOnceAndStored(t *testing.T) {
 		s.note(term) // and does not wait for the member's API server
 	}
 	g.Expect(s.highest()).To(Equal(HubTerm{7, "seven"}))
-	g.Expect(s.hello.GetHighestHubTerm()).To(Equal(int64(7)), "the next connection says so")
+	g.Expect(s.hello.GetHighestHubTerm()).To(Equal(int64(7)), "the next connection reports it")
 	kept.mu.Lock()
 	kept.away = false
 	kept.mu.Unlock()

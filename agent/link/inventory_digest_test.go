@@ -40,25 +40,25 @@ func TestWhatIsReportedDuringAListingIsInItsPages(t *testing.T) {
 		t.Fatalf("%+v, %v", effect, err)
 	}
 	if m.SyncState(0, 0) != nil {
-		t.Error("a digest is said while a resync is under way")
+		t.Error("a digest is sent while a resync is under way")
 	}
 	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
 	if message, _ := m.Next(time.Time{}, s); len(message.GetReports().GetItems()) != 1 {
-		t.Fatalf("said %v", message)
+		t.Fatalf("sent %v", message)
 	}
 	m.Listed([]Ref{{UID: "b"}})
 	m.reporter.Mark(Ref{UID: "c"}, time.Time{})
 	message, _ := m.Next(time.Time{}, s)
 	page := message.GetInventory()
 	if len(page.GetItems()) != 2 || !page.GetLast() || page.GetReportSequence() != 1 {
-		t.Fatalf("said %v, want a and b as of batch 1", message)
+		t.Fatalf("sent %v, want a and b as of batch 1", message)
 	}
 	if m.SyncState(0, 0).GetReportSequence() != 1 {
-		t.Errorf("said %v after the resync", m.SyncState(0, 0))
+		t.Errorf("sent %v after the resync", m.SyncState(0, 0))
 	}
 }
 
-func TestAnEndIsToldOfWhatTheHubWasTold(t *testing.T) {
+func TestTheEndOfAReportedAssignmentIsReported(t *testing.T) {
 	held := map[Ref]bool{{UID: "a"}: true}
 	s := sources(1)
 	render := s.Render
@@ -73,10 +73,10 @@ func TestAnEndIsToldOfWhatTheHubWasTold(t *testing.T) {
 	m.Next(time.Time{}, s)
 	delete(held, Ref{UID: "a"})
 	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
-	m.reporter.Mark(Ref{UID: "never told"}, time.Time{})
+	m.reporter.Mark(Ref{UID: "never reported"}, time.Time{})
 	message, _ := m.Next(time.Time{}, s)
 	if items := message.GetReports().GetItems(); len(items) != 1 || !items[0].GetGone() || items[0].GetSessionUid() != "a" {
-		t.Fatalf("said %v", message)
+		t.Fatalf("sent %v", message)
 	}
 	if sum := m.SyncState(0, 0).GetReported(); sum != 0 {
 		t.Errorf("digest of nothing: %x", sum)
@@ -103,7 +103,7 @@ func TestRequestsForTheInventoryThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatAHubRequiresMustBeKnown(t *testing.T) {
+func TestRequiredCapabilitiesOfAHubMustBeSupported(t *testing.T) {
 	requiring := func(hello *fleetv1.Hello, w *fleetv1.Welcome) error {
 		w.Protocol = 1
 		m := NewMachine(hello, NewReporter(0), NewResults())
@@ -116,9 +116,9 @@ func TestWhatAHubRequiresMustBeKnown(t *testing.T) {
 		t.Errorf("the hub requires what is unknown: %v", err)
 	}
 	if err := requiring(&fleetv1.Hello{RequiredCapabilities: x}, &fleetv1.Welcome{}); !errors.Is(err, ErrCapability) {
-		t.Errorf("the hub does not know what is required: %v", err)
+		t.Errorf("the hub does not support what is required: %v", err)
 	}
 	if err := requiring(&fleetv1.Hello{Capabilities: x, RequiredCapabilities: x}, &fleetv1.Welcome{Capabilities: x, RequiredCapabilities: x}); err != nil {
-		t.Errorf("both know it: %v", err)
+		t.Errorf("both support it: %v", err)
 	}
 }

@@ -13,39 +13,39 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// renewer is a hub that answers renewals as a test says, and a lease that notes
-// in which order it hears of them.
+// renewer is a hub that answers renewals as a test sets, and a lease that records
+// the order of the calls.
 type renewer struct {
 	fleetv1.FleetServiceClient
 	response *fleetv1.RenewLeaseResponse
 	err      error
-	heard    []string
+	calls    []string
 	granted  time.Duration
 }
 
 func (r *renewer) RenewLease(context.Context, *fleetv1.RenewLeaseRequest, ...grpc.CallOption) (*fleetv1.RenewLeaseResponse, error) {
-	r.heard = append(r.heard, "asked")
+	r.calls = append(r.calls, "requested")
 	return r.response, r.err
 }
 
 func (r *renewer) Sending() func(time.Duration) {
-	r.heard = append(r.heard, "sending")
+	r.calls = append(r.calls, "sending")
 	return func(length time.Duration) { r.granted = length }
 }
 
-func TestALeaseIsToldOfRenewalsThatWereAccepted(t *testing.T) {
+func TestALeaseIsExtendedByAcceptedRenewalsOnly(t *testing.T) {
 	lease := durationpb.New(3 * time.Minute)
 	for name, tc := range map[string]struct {
 		response *fleetv1.RenewLeaseResponse
 		err      error
 		want     time.Duration
 	}{
-		"granted":                         {&fleetv1.RenewLeaseResponse{HubTerm: 7, Lease: lease}, nil, 3 * time.Minute},
-		"by a newer hub":                  {&fleetv1.RenewLeaseResponse{HubTerm: 8, Lease: lease}, nil, 3 * time.Minute},
-		"by a hub that does not lead":     {&fleetv1.RenewLeaseResponse{HubTerm: 6, Lease: lease}, nil, 0},
-		"refused":                         {nil, status.Error(codes.PermissionDenied, "revoked"), 0},
-		"answered too late":               {&fleetv1.RenewLeaseResponse{HubTerm: 7, Lease: lease}, context.DeadlineExceeded, 0},
-		"by a hub that knows of no lease": {&fleetv1.RenewLeaseResponse{HubTerm: 7}, nil, 0},
+		"granted":                     {&fleetv1.RenewLeaseResponse{HubTerm: 7, Lease: lease}, nil, 3 * time.Minute},
+		"by a newer hub":              {&fleetv1.RenewLeaseResponse{HubTerm: 8, Lease: lease}, nil, 3 * time.Minute},
+		"by a hub that does not lead": {&fleetv1.RenewLeaseResponse{HubTerm: 6, Lease: lease}, nil, 0},
+		"refused":                     {nil, status.Error(codes.PermissionDenied, "revoked"), 0},
+		"answered too late":           {&fleetv1.RenewLeaseResponse{HubTerm: 7, Lease: lease}, context.DeadlineExceeded, 0},
+		"by a hub without leases":     {&fleetv1.RenewLeaseResponse{HubTerm: 7}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &renewer{response: tc.response, err: tc.err}
@@ -58,8 +58,8 @@ func TestALeaseIsToldOfRenewalsThatWereAccepted(t *testing.T) {
 			if r.granted != tc.want || (err == nil) != (tc.err == nil && tc.response.GetHubTerm() >= 7) {
 				t.Errorf("granted %s, error %v", r.granted, err)
 			}
-			if len(r.heard) != 2 || r.heard[0] != "sending" {
-				t.Errorf("in the order %v: a lease counts from before it is asked for", r.heard)
+			if len(r.calls) != 2 || r.calls[0] != "sending" {
+				t.Errorf("in the order %v: a lease counts from before it is requested", r.calls)
 			}
 		})
 	}

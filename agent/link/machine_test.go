@@ -96,14 +96,14 @@ func TestCapacityWaitsForAReportThatCountsTheInventory(t *testing.T) {
 		t.Fatalf("then the inventory, not %v", message)
 	}
 	if message, _ := m.Next(time.Time{}, sources(6)); message != nil {
-		t.Fatalf("said %v", message)
+		t.Fatalf("sent %v", message)
 	}
 	m.CapacityChanged()
 	if message, _ := m.Next(time.Time{}, sources(7)); message.GetCapacity().GetSequence() != 7 {
-		t.Fatalf("said %v", message)
+		t.Fatalf("sent %v", message)
 	}
 	if message, _ := m.Next(time.Time{}, sources(7)); message != nil {
-		t.Fatalf("said %v again", message)
+		t.Fatalf("sent %v again", message)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestReporterWaitsForABurstToEnd(t *testing.T) {
 	}
 }
 
-func TestReporterLeavesOutWhatIsGone(t *testing.T) {
+func TestReporterOmitsWhatIsGone(t *testing.T) {
 	r := NewReporter(0)
 	r.Mark(Ref{UID: "a"}, time.Time{})
 	batch, wait := r.Next(time.Time{}, func(Ref) *fleetv1.AssignmentReport { return nil })
@@ -155,16 +155,16 @@ func TestResultsKeepTheNewestOfEach(t *testing.T) {
 	r.Add(stored(2, "h3"))
 	batch := r.Next()
 	if len(batch.GetItems()) != 2 || batch.Items[0] != stopped || batch.Items[1].GetEpoch() != 2 {
-		t.Errorf("told %v", batch)
+		t.Errorf("reported %v", batch)
 	}
 	if r.Next() != nil || r.Len() != 0 {
-		t.Error("told again")
+		t.Error("reported again")
 	}
 	r.Add(stored(2, "h3"))
 	r.Add(stopped)
 	r.Begin()
 	if batch := r.Next(); len(batch.GetItems()) != 1 || batch.Items[0] != stopped {
-		t.Errorf("told on a new stream: %v", batch)
+		t.Errorf("reported on a new stream: %v", batch)
 	}
 }
 

@@ -22,7 +22,7 @@ func reportFor(ref Ref, hash string) *fleetv1.AssignmentReport {
 	return &fleetv1.AssignmentReport{SessionUid: string(ref.UID), Namespace: ref.Namespace, Name: ref.Name, Epoch: 1, SpecHash: hash}
 }
 
-func TestASummaryIsThatOfWhatIsHeldNow(t *testing.T) {
+func TestADigestIsOfTheCurrentInventory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Summary
 		held := map[string]int{}
@@ -72,9 +72,9 @@ func without(listed []Held, name string) (rest []Held) {
 	return rest
 }
 
-// A status that no batch holds is told to be so, and its batch is one that may
+// A status that fits no batch is reported as such, and its batch is one that may
 // be sent.
-func TestAReportThatNoBatchHoldsIsLeftOutWithAReason(t *testing.T) {
+func TestAReportThatFitsNoBatchIsOmittedWithAReason(t *testing.T) {
 	huge := strings.Repeat("x", maxBatchBytes)
 	r := NewReporter(0)
 	for _, name := range []string{"a", "b"} {
@@ -92,10 +92,10 @@ func TestAReportThatNoBatchHoldsIsLeftOutWithAReason(t *testing.T) {
 		t.Fatalf("%d items, %d bytes", len(batch.GetItems()), proto.Size(batch))
 	}
 	if s := batch.Items[0].GetStatus(); s.GetReason() != ReasonReportTooLarge || s.GetState() != "Active" || s.GetObservedGeneration() != 3 {
-		t.Errorf("told %v", s)
+		t.Errorf("reported %v", s)
 	}
 	if s := batch.Items[1].GetStatus(); s.GetReason() != "" {
-		t.Errorf("told %v", s)
+		t.Errorf("reported %v", s)
 	}
 }
 

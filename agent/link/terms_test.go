@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-func TestTermsOutliveTheProcess(t *testing.T) {
+func TestTermsSurviveARestart(t *testing.T) {
 	writes := 0
 	var fail error
 	write := func(err *error) error { writes++; return *err }

@@ -21,7 +21,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// The informer runs with the roles that the agent is shipped with: were it to ask for
+// The informer runs with the roles that the agent is shipped with: were it to request
 // Secrets of the whole cluster, it would see none.
 func TestSecretsAreSeenWhereSessionsAreAdmitted(t *testing.T) {
 	g := NewWithT(t)

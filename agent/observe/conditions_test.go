@@ -17,15 +17,15 @@ func TestHome(t *testing.T) {
 		f    Found
 		want metav1.Condition
 	}{
-		"none":     {assignment(homeless), Found{}, yes(api.ReasonNoHome, "The desktop has no home.")},
-		"not made": {assignment(), Found{}, no(api.ReasonBinding, "The claim home-x of the home is not made yet.")},
-		"bound":    {assignment(), Found{Home: pvc()}, yes(api.ReasonBound, "The claim home-x is bound.")},
-		"unbound":  {assignment(), Found{Home: pvc(pendingClaim, fastClaim)}, no(api.ReasonBinding, "The claim home-x waits for a volume of storage class fast.")},
-		"no class": {assignment(), Found{Home: pvc(pendingClaim)}, no(api.ReasonBinding, "The claim home-x waits for a volume of the default storage class: if this lasts, the cluster may have none.")},
-		"lost":     {assignment(), Found{Home: pvc(lostClaim)}, no(api.ReasonClaimLost, "The volume pv-7 of the home's claim home-x is gone: restore it, or delete the claim to begin with an empty home.")},
-		"leaving":  {assignment(), Found{Home: pvc(deletedClaim)}, yes(api.ReasonBound, "The claim home-x is being deleted: the home is lost when the desktop stops.")},
-		"going":    {assignment(), Found{Home: pvc(pendingClaim, deletedClaim)}, no(api.ReasonBinding, "The claim home-x is being deleted, a new one is made when it is gone.")},
-		"taken":    {assignment(), Found{Home: pvc(), HomeProblem: &Problem{Reason: api.ReasonConflict, Message: "m"}}, no(api.ReasonConflict, "m")},
+		"none":        {assignment(homeless), Found{}, yes(api.ReasonNoHome, "The desktop has no home.")},
+		"not made":    {assignment(), Found{}, no(api.ReasonBinding, "The claim home-x of the home is not made yet.")},
+		"bound":       {assignment(), Found{Home: pvc()}, yes(api.ReasonBound, "The claim home-x is bound.")},
+		"unbound":     {assignment(), Found{Home: pvc(pendingClaim, fastClaim)}, no(api.ReasonBinding, "The claim home-x waits for a volume of storage class fast.")},
+		"no class":    {assignment(), Found{Home: pvc(pendingClaim)}, no(api.ReasonBinding, "The claim home-x waits for a volume of the default storage class: if this lasts, the cluster may have none.")},
+		"lost":        {assignment(), Found{Home: pvc(lostClaim)}, no(api.ReasonClaimLost, "The volume pv-7 of the home's claim home-x is gone: restore it, or delete the claim to begin with an empty home.")},
+		"terminating": {assignment(), Found{Home: pvc(deletedClaim)}, yes(api.ReasonBound, "The claim home-x is being deleted: the home is lost when the desktop stops.")},
+		"going":       {assignment(), Found{Home: pvc(pendingClaim, deletedClaim)}, no(api.ReasonBinding, "The claim home-x is being deleted, a new one is made when it is gone.")},
+		"conflict":    {assignment(), Found{Home: pvc(), HomeProblem: &Problem{Reason: api.ReasonConflict, Message: "m"}}, no(api.ReasonConflict, "m")},
 		"in use": {assignment(), Found{Home: pvc(), OtherUser: "web-2"}, no(api.ReasonHomeInUse,
 			"The home is in use by web-2, whose Pod mounts the claim home-x: it is waited for until that is gone.")},
 		"in use, and lost": {assignment(), Found{Home: pvc(lostClaim), OtherUser: "web-2"}, no(api.ReasonClaimLost, "The volume pv-7 of the home's claim home-x is gone: restore it, or delete the claim to begin with an empty home.")},
@@ -40,7 +40,7 @@ func TestHome(t *testing.T) {
 
 func TestEndpoint(t *testing.T) {
 	svc, ing := &corev1.Service{}, &networkingv1.Ingress{}
-	leaving := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
+	terminating := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
 	problem := &Problem{Reason: api.ReasonApplyFailed, Message: "services is forbidden"}
 	accepted := metav1.Condition{Type: "Accepted", Status: metav1.ConditionTrue}
 	refused := metav1.Condition{Type: "Accepted", Status: metav1.ConditionFalse, Reason: "NotAllowedByListeners", Message: "No listener allows the namespace."}
@@ -54,7 +54,7 @@ func TestEndpoint(t *testing.T) {
 		"nothing":      {Found{}, no(api.ReasonEndpointPending, "The Service is not made yet.")},
 		"no way in":    {Found{Service: svc}, no(api.ReasonEndpointPending, "The Ingress or HTTPRoute is not made yet.")},
 		"both":         {Found{Service: svc, Ingress: ing}, yes(api.ReasonEndpointReady, "Service and Ingress of web.example.com are in place.")},
-		"leaving":      {Found{Service: svc, Ingress: leaving}, no(api.ReasonEndpointPending, "Service, Ingress or HTTPRoute is being deleted, a new one is made when it is gone.")},
+		"terminating":  {Found{Service: svc, Ingress: terminating}, no(api.ReasonEndpointPending, "Service, Ingress or HTTPRoute is being deleted, a new one is made when it is gone.")},
 		"bad service":  {Found{Ingress: ing, ServiceProblem: problem}, no(api.ReasonApplyFailed, "services is forbidden")},
 		"bad ingress":  {Found{Service: svc, IngressProblem: problem}, no(api.ReasonApplyFailed, "services is forbidden")},
 		"bad route":    {Found{Service: svc, RouteProblem: problem}, no(api.ReasonApplyFailed, "services is forbidden")},
@@ -71,7 +71,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// route of which the Gateway "public" says so.
+// route with that status of the Gateway "public".
 func route(conditions ...metav1.Condition) *gatewayv1.HTTPRoute {
 	r := &gatewayv1.HTTPRoute{}
 	if len(conditions) > 0 {

@@ -51,7 +51,7 @@ func silent(d time.Duration) func(*corev1.Pod) {
 	}
 }
 
-func TestGivesUp(t *testing.T) {
+func TestFailsPermanently(t *testing.T) {
 	const long, short = 5 * time.Minute, 5*time.Minute - time.Second
 	exit3 := corev1.ContainerStateTerminated{ExitCode: 3}
 	oomed := corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
@@ -63,23 +63,23 @@ func TestGivesUp(t *testing.T) {
 		f       Found
 		endings int
 		ran     bool
-		reason  string // empty: not given up
-		look    time.Duration
+		reason  string // empty: not failed
+		wait    time.Duration
 	}{
 		"an image's name":            {f: Found{Pod: pod(made(0), wait("InvalidImageName", ""))}, reason: api.ReasonImagePull},
 		"an image that may not":      {f: Found{Pod: pod(made(0), wait("ErrImageNeverPull", ""))}, reason: api.ReasonImagePull},
-		"an image, at first":         {f: Found{Pod: pod(made(0), wait("ErrImagePull", ""))}, look: long},
-		"an image, nearly":           {f: Found{Pod: pod(made(short), wait("ErrImagePull", ""))}, look: time.Second},
+		"an image, at first":         {f: Found{Pod: pod(made(0), wait("ErrImagePull", ""))}, wait: long},
+		"an image, nearly":           {f: Found{Pod: pod(made(short), wait("ErrImagePull", ""))}, wait: time.Second},
 		"an image, long":             {f: Found{Pod: pod(made(long), wait("ErrImagePull", ""))}, reason: api.ReasonImagePull},
-		"a container, at first":      {f: Found{Pod: pod(made(0), wait("CreateContainerConfigError", ""))}, look: long},
+		"a container, at first":      {f: Found{Pod: pod(made(0), wait("CreateContainerConfigError", ""))}, wait: long},
 		"a container, long":          {f: Found{Pod: pod(made(long), wait("CreateContainerConfigError", ""))}, reason: api.ReasonContainerError},
-		"a crash loop, at first":     {f: Found{Pod: pod(made(0), backOff(&exit3, 9))}, look: long},
+		"a crash loop, at first":     {f: Found{Pod: pod(made(0), backOff(&exit3, 9))}, wait: long},
 		"a crash loop, seldom":       {f: Found{Pod: pod(made(time.Hour), backOff(&exit3, 4))}},
 		"a crash loop, long":         {f: Found{Pod: pod(made(long), backOff(&exit3, 5))}, reason: api.ReasonCrashLoop},
-		"memory, at first":           {f: Found{Pod: pod(made(0), backOff(&oomed, 9))}, look: long},
+		"memory, at first":           {f: Found{Pod: pod(made(0), backOff(&oomed, 9))}, wait: long},
 		"memory, long":               {f: Found{Pod: pod(made(long), backOff(&oomed, 5))}, reason: api.ReasonOutOfMemory},
 		"memory, and starts again":   {f: Found{Pod: pod(made(time.Hour), restarted(9, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}))}},
-		"silence, in its time":       {f: Found{Pod: pod(made(time.Hour), silent(9*time.Minute))}, look: time.Minute},
+		"silence, in its time":       {f: Found{Pod: pod(made(time.Hour), silent(9*time.Minute))}, wait: time.Minute},
 		"silence, long":              {f: Found{Pod: pod(made(time.Hour), silent(10*time.Minute))}, reason: api.ReasonPodNotReady},
 		"silence after it had run":   {f: Found{Pod: pod(made(time.Hour), silent(time.Hour))}, ran: true},
 		"evicted, at times":          {f: Found{Pod: pod(made(0), evicted)}, endings: 4},
@@ -93,7 +93,7 @@ func TestGivesUp(t *testing.T) {
 		"an invalid route":           {f: Found{Pod: pod(made(0)), RouteProblem: invalid}, reason: api.ReasonApplyFailed},
 		"an invalid one that runs":   {f: Found{Pod: pod(readyPod), RouteProblem: invalid}},
 		"a webhook's no":             {f: Found{PodProblem: &Problem{Reason: api.ReasonApplyFailed, Message: "denied"}}},
-		"a name that is taken":       {f: Found{PodProblem: &Problem{Reason: api.ReasonConflict}}},
+		"a name conflict":            {f: Found{PodProblem: &Problem{Reason: api.ReasonConflict}}},
 		"a quota":                    {f: Found{PodProblem: &Problem{Reason: api.ReasonQuotaExceeded}}},
 		"no node fits":               {f: Found{Pod: pod(unbind, made(time.Hour), scheduling)}},
 		"a volume is not bound":      {f: Found{Home: pvc(pendingClaim), Pod: pod(unbind, made(time.Hour))}},
@@ -114,9 +114,9 @@ func TestGivesUp(t *testing.T) {
 				a.Status.RunningSince = ptr.To(ago(2 * time.Hour))
 			}
 			s := Status(a, c.f, noon.Add(-time.Hour))
-			got, look := FailureOf(a, c.f, s, c.endings, tried, noon)
-			if (got == nil) != (c.reason == "") || look != c.look {
-				t.Fatalf("%+v, looks again after %s; want %q and %s", got, look, c.reason, c.look)
+			got, wait := FailureOf(a, c.f, s, c.endings, tried, noon)
+			if (got == nil) != (c.reason == "") || wait != c.wait {
+				t.Fatalf("%+v, checks again after %s; want %q and %s", got, wait, c.reason, c.wait)
 			}
 			if got != nil && (got.Reason != c.reason || got.Attempt != 7 || !strings.HasSuffix(got.Message, ", then raise spec.attempt.")) {
 				t.Errorf("%+v", got)
@@ -125,7 +125,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-func TestWhatPassedBeforeTheTroubleDoesNotCount(t *testing.T) {
+func TestTimeBeforeTheFailureDoesNotCount(t *testing.T) {
 	pulls := wait("ErrImagePull", "")
 	sandboxed := with(corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Minute)})
 	late := pod(func(p *corev1.Pod) { p.CreationTimestamp = ago(time.Hour) }, bound(time.Minute), pulls)
@@ -139,8 +139,8 @@ func TestWhatPassedBeforeTheTroubleDoesNotCount(t *testing.T) {
 	} {
 		f := Found{Pod: c.pod}
 		s := Status(assignment(), f, noon.Add(-c.readyUntil))
-		if failure, look := FailureOf(assignment(), f, s, 0, tried, noon); failure != nil || look.Round(time.Second) != 4*time.Minute {
-			t.Errorf("%s: %+v, looks again after %s", name, failure, look)
+		if failure, wait := FailureOf(assignment(), f, s, 0, tried, noon); failure != nil || wait.Round(time.Second) != 4*time.Minute {
+			t.Errorf("%s: %+v, checks again after %s", name, failure, wait)
 		}
 	}
 }
@@ -148,12 +148,12 @@ func TestWhatPassedBeforeTheTroubleDoesNotCount(t *testing.T) {
 func TestASlowDesktopHasItsTime(t *testing.T) {
 	a := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.StartTimeout = "1h" })
 	f := Found{Pod: pod(made(time.Hour), silent(time.Hour))}
-	if failure, look := FailureOf(a, f, Status(a, f, noon.Add(-time.Hour)), 0, tried, noon); failure != nil || look != tried.FailAfter {
-		t.Errorf("%+v, looks again after %s", failure, look)
+	if failure, wait := FailureOf(a, f, Status(a, f, noon.Add(-time.Hour)), 0, tried, noon); failure != nil || wait != tried.FailAfter {
+		t.Errorf("%+v, checks again after %s", failure, wait)
 	}
 }
 
-func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
+func TestAFailureNamesTheRemedyHoweverLongTheMessageIs(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
 	for name, f := range map[string]Found{
 		"image":     {Pod: pod(made(time.Hour), wait("ErrImagePull", long))},
@@ -165,7 +165,7 @@ func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
 		s := Status(a, f, noon.Add(-time.Hour))
 		failure, _ := FailureOf(a, f, s, 0, tried, noon)
 		if failure == nil {
-			t.Fatalf("%s: not given up", name)
+			t.Fatalf("%s: not failed", name)
 		}
 		Fail(&s, a, failure, noon)
 		if !strings.HasSuffix(s.Failure.Message, ", then raise spec.attempt.") {
@@ -179,22 +179,22 @@ func TestAFailureNamesWhatToDoHoweverMuchIsSaid(t *testing.T) {
 	}
 }
 
-func TestAFailureIsSaidUntilTheAttemptIsRaised(t *testing.T) {
+func TestAFailureIsReportedUntilTheAttemptIsRaised(t *testing.T) {
 	a, f := assignment(), Found{Home: pvc(), Pod: pod(made(time.Hour), wait("InvalidImageName", ""))}
 	a.Status = Status(a, f, noon)
 	failure, _ := FailureOf(a, f, a.Status, 0, tried, noon)
 	Fail(&a.Status, a, failure, noon)
 	if c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady); c.Status != metav1.ConditionFalse || c.Reason != api.ReasonPodTerminating {
-		t.Errorf("while the Pod is there, PodReady says %+v", c)
+		t.Errorf("while the Pod is there, PodReady is %+v", c)
 	}
 	if a.Status.Reason != api.ReasonImagePull || a.Status.Message != failure.Message {
-		t.Errorf("the status says %s: %s", a.Status.Reason, a.Status.Message)
+		t.Errorf("the status is %s: %s", a.Status.Reason, a.Status.Message)
 	}
 
 	gone := Status(a, Found{Home: pvc()}, noon.Add(time.Minute))
 	for _, kind := range []string{api.ConditionPodReady, api.ConditionProgressing} {
 		if c := meta.FindStatusCondition(gone.Conditions, kind); c == nil || c.Status != metav1.ConditionFalse || c.Reason != api.ReasonImagePull || c.Message != failure.Message {
-			t.Errorf("once the Pod is gone, %s says %+v", kind, c)
+			t.Errorf("once the Pod is gone, %s is %+v", kind, c)
 		}
 	}
 	a.Status = gone
@@ -209,7 +209,7 @@ func TestAFailureIsSaidUntilTheAttemptIsRaised(t *testing.T) {
 	}
 }
 
-func TestEveryRuleHasARemedyAndIsTrouble(t *testing.T) {
+func TestEveryFailureRuleHasARemedyAndAReason(t *testing.T) {
 	for reason, r := range rules {
 		if r.remedy == "" || strings.HasSuffix(r.remedy, ".") || len(r.remedy) > maxMessage-maxCause {
 			t.Errorf("%s: remedy %q", reason, r.remedy)

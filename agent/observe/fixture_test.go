@@ -38,7 +38,7 @@ func pvc(change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolume
 	return p
 }
 
-// pod is bound to node n1; status says the rest.
+// pod is bound to node n1; its status is as passed.
 func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		Spec: corev1.PodSpec{
@@ -82,14 +82,14 @@ func phase(phase corev1.PodPhase, reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason, p.Status.Message = phase, reason, message }
 }
 
-func givenUp(a *api.SessionAssignment) {
+func hasFailed(a *api.SessionAssignment) {
 	a.Spec.Attempt = 2
 	a.Status.Failure = &api.Failure{Attempt: 2, Reason: api.ReasonImagePull, Message: "The image is gone."}
 }
 
-// triedAgain was given up, and somebody has asked for another try.
-func triedAgain(a *api.SessionAssignment) {
-	givenUp(a)
+// retried failed permanently, and has a higher attempt.
+func retried(a *api.SessionAssignment) {
+	hasFailed(a)
 	a.Spec.Attempt = 3
 }
 

@@ -11,23 +11,23 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func TestADesktopBehindAGateSaysWhatItWaitsFor(t *testing.T) {
+func TestADesktopBehindAGateReportsWhatItWaitsFor(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	passed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 	killed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}
 	for name, tc := range map[string]struct {
-		gate         corev1.ContainerState
-		spec, status int64
-		mode         api.FailoverMode
-		reason, says string
+		gate            corev1.ContainerState
+		spec, status    int64
+		mode            api.FailoverMode
+		reason, message string
 	}{
-		"for the agent, once it asks":          {running, 0, 0, api.FailoverHold, api.ReasonStarting, "agent permits"},
-		"for the hub, once that is asked":      {running, 1, 2, api.FailoverHold, api.ReasonAwaitingHub, "hub has affirmed"},
-		"for the agent, once the hub has said": {running, 2, 2, api.FailoverHold, api.ReasonStarting, "agent permits"},
-		"for the gate to be made":              {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
-		"for the gate to be made again":        {killed, 1, 2, api.FailoverHold, api.ReasonStarting, "started again"},
-		"for nobody, once it has leave":        {passed, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
-		"for its gate in another mode":         {running, 1, 2, api.FailoverRestart, api.ReasonStarting, "agent permits"},
+		"for the agent, once it has requested":      {running, 0, 0, api.FailoverHold, api.ReasonStarting, "agent permits"},
+		"for the hub, once the agent has requested": {running, 1, 2, api.FailoverHold, api.ReasonAwaitingHub, "hub has affirmed"},
+		"for the agent, once the hub has affirmed":  {running, 2, 2, api.FailoverHold, api.ReasonStarting, "agent permits"},
+		"for the gate to be made":                   {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
+		"for the gate to be made again":             {killed, 1, 2, api.FailoverHold, api.ReasonStarting, "started again"},
+		"for nothing, once it has passed":           {passed, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
+		"for its gate in another mode":              {running, 1, 2, api.FailoverRestart, api.ReasonStarting, "agent permits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := assignment(func(a *api.SessionAssignment) {
@@ -42,20 +42,20 @@ func TestADesktopBehindAGateSaysWhatItWaitsFor(t *testing.T) {
 			})
 			f := Found{Pod: p}
 			c := Pod(a, f)
-			if c.Status != metav1.ConditionFalse || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) {
-				t.Errorf("PodReady is %s (%s: %s), want %s that says %q", c.Status, c.Reason, c.Message, tc.reason, tc.says)
+			if c.Status != metav1.ConditionFalse || c.Reason != tc.reason || !strings.Contains(c.Message, tc.message) {
+				t.Errorf("PodReady is %s (%s: %s), want %s with %q", c.Status, c.Reason, c.Message, tc.reason, tc.message)
 			}
 			if failed, _ := FailureOf(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
-				t.Errorf("it is given up: %+v", failed)
+				t.Errorf("it has failed: %+v", failed)
 			}
 		})
 	}
 }
 
-// What is wrong with a guard or a gate is said of it, and ends no session: neither
+// An error of a guard or a gate is reported as such, and fails no session: neither
 // its user nor its template can help.
 func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
-	for name, tc := range map[string]struct{ waiting, says, remedy string }{
+	for name, tc := range map[string]struct{ waiting, message, remedy string }{
 		"no such image": {"ErrImagePull", "The image agent:nowhere of the ", "can pull"},
 		"never pulled":  {"ErrImageNeverPull", "The image agent:nowhere of the ", "can pull"},
 		"not made":      {"CreateContainerError", "does not start (CreateContainerError)", "its logs"},
@@ -75,11 +75,11 @@ func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
 				})
 				f := Found{Pod: p}
 				c := Pod(a, f)
-				if c.Reason != api.ReasonGuardUnavailable || !strings.Contains(c.Message, tc.says) || !strings.Contains(c.Message, "--guard-image") || !strings.Contains(c.Message, tc.remedy) || !IsTrouble(c) {
-					t.Errorf("PodReady is %s (%s), want %s that says %q", c.Reason, c.Message, api.ReasonGuardUnavailable, tc.says)
+				if c.Reason != api.ReasonGuardUnavailable || !strings.Contains(c.Message, tc.message) || !strings.Contains(c.Message, "--guard-image") || !strings.Contains(c.Message, tc.remedy) || !IsTrouble(c) {
+					t.Errorf("PodReady is %s (%s), want %s with %q", c.Reason, c.Message, api.ReasonGuardUnavailable, tc.message)
 				}
 				if failed, _ := FailureOf(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
-					t.Errorf("it is given up: %+v", failed)
+					t.Errorf("it has failed: %+v", failed)
 				}
 			})
 		}

@@ -11,7 +11,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// A desktop that has a guard has no startup probe, and is said to have started as
+// A desktop that has a guard has no startup probe, and counts as started as
 // soon as it runs.
 func TestADesktopBesideAGuardStarts(t *testing.T) {
 	ran := metav1.NewTime(noon.Truncate(time.Second))

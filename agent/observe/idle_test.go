@@ -12,7 +12,7 @@ import (
 
 func TestSinceWhenADesktopIsIdle(t *testing.T) {
 	noon := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
-	told, later := metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Minute))
+	first, later := metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Minute))
 	for _, c := range []struct {
 		name    string
 		stored  *metav1.Time
@@ -20,13 +20,13 @@ func TestSinceWhenADesktopIsIdle(t *testing.T) {
 		stopped bool
 		want    *metav1.Time
 	}{
-		{"nobody has told yet", nil, observe.Use{}, false, nil},
-		{"nobody has told this process yet", &told, observe.Use{}, false, &told},
-		{"in use", &told, observe.Use{Known: true}, false, nil},
-		{"idle", nil, observe.Use{Known: true, Since: noon.Add(300 * time.Millisecond)}, false, &told},
-		{"idle still, reckoned again", &told, observe.Use{Known: true, Since: noon.Add(time.Second)}, false, &told},
-		{"idle again", &told, observe.Use{Known: true, Since: noon.Add(time.Minute)}, false, &later},
-		{"stopped", &told, observe.Use{Known: true, Since: noon}, true, nil},
+		{"nothing is reported yet", nil, observe.Use{}, false, nil},
+		{"nothing is reported to this process yet", &first, observe.Use{}, false, &first},
+		{"in use", &first, observe.Use{Known: true}, false, nil},
+		{"idle", nil, observe.Use{Known: true, Since: noon.Add(300 * time.Millisecond)}, false, &first},
+		{"idle still, computed again", &first, observe.Use{Known: true, Since: noon.Add(time.Second)}, false, &first},
+		{"idle again", &first, observe.Use{Known: true, Since: noon.Add(time.Minute)}, false, &later},
+		{"stopped", &first, observe.Use{Known: true, Since: noon}, true, nil},
 	} {
 		s := api.SessionAssignmentStatus{IdleSince: c.stored}
 		observe.ShowIdle(&s, c.use, !c.stopped)

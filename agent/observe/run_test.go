@@ -45,7 +45,7 @@ func TestTimeIsThatOfAllRuns(t *testing.T) {
 	check("in the second run", 25*time.Hour, 3*time.Hour)
 }
 
-func TestTheHubsReckoningCountsBetweenRunsOnly(t *testing.T) {
+func TestTheHubsAccountCountsBetweenRunsOnly(t *testing.T) {
 	a := timed("8h", "")
 	u := observe.Recall(a, after(0)).Begin(a, 0, after(0))
 	a.Spec.TimeUsed = "2h"
@@ -105,7 +105,7 @@ func TestWhatExpiredStaysSoUntilItsTimeoutIsRaised(t *testing.T) {
 	}
 }
 
-func TestAnExpiryThatNobodySawCountsInFull(t *testing.T) {
+func TestAnUnobservedExpiryCountsInFull(t *testing.T) {
 	a := timed("1h", "")
 	u := observe.Recall(a, after(0)).Begin(a, 0, after(0)).End(a, after(3*time.Hour))
 	if got := u.Elapsed(a, after(3*time.Hour)); got != 3*time.Hour {
@@ -140,7 +140,7 @@ func TestWhatIsStoredStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestTheSameTimeInOtherWordsIsNotWritten(t *testing.T) {
+func TestTheSameTimeInAnotherNotationIsNotWritten(t *testing.T) {
 	a := timed("8h", "")
 	a.Status.TimeUsed = "90m"
 	s := *a.Status.DeepCopy()
@@ -176,7 +176,7 @@ func TestABeginningInTheFutureIsNow(t *testing.T) {
 	}
 }
 
-func TestARunThatNobodySawBeginCountsFromThere(t *testing.T) {
+func TestAnUnobservedStartCountsFromItsObservation(t *testing.T) {
 	a := timed("8h", "")
 	u := observe.Recall(a, after(0)).Begin(a, time.Hour, after(0))
 	if got := u.Run(after(time.Minute)); got != 61*time.Minute {
@@ -197,7 +197,7 @@ type world struct {
 	usage   observe.Usage
 
 	stored    bool          // the last pass was, and nothing was set since
-	known     time.Duration // how far the clock was off when something was last stored
+	offset    time.Duration // how far the clock was off when something was last stored
 	runs      bool
 	truth     time.Duration
 	roundings int
@@ -227,7 +227,7 @@ func (w *world) pass(written bool) {
 	}
 	if written {
 		w.usage.Store(&w.a.Status, w.at())
-		w.known = w.set
+		w.offset = w.set
 	}
 	w.stored = written
 }
@@ -266,8 +266,8 @@ func TestTimeIsNeverMoreThanRealAndHardlyLess(t *testing.T) {
 				way := time.Duration(rapid.SampledFrom([]int{-1, 1}).Draw(t, "way"))
 				w.set += way * (while.Draw(t, "set") + time.Minute)
 				// Set to and fro, it may be off by next to nothing in the end,
-				// and that is not to be told from rounding.
-				for (w.set - w.known).Abs() < time.Minute {
+				// and that can't be distinguished from rounding.
+				for (w.set - w.offset).Abs() < time.Minute {
 					w.set += way * time.Minute
 				}
 				w.roundings++
@@ -275,7 +275,7 @@ func TestTimeIsNeverMoreThanRealAndHardlyLess(t *testing.T) {
 			},
 			"the agent is away": func(t *rapid.T) {
 				if !w.stored {
-					t.Skip("what is not stored is not known to the next")
+					t.Skip("what is not stored is lost to the next")
 				}
 				w.wait(while.Draw(t, "away"))
 				w.restart()

@@ -41,7 +41,7 @@ func TestReadyStatus(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if len(a.Status.Conditions) != 0 {
-		t.Error("the given status was changed")
+		t.Error("the status that was passed is changed")
 	}
 }
 
@@ -62,7 +62,7 @@ func TestStartTimeIsTheFirst(t *testing.T) {
 	}
 }
 
-func TestMessageTellsTheTroubleFirst(t *testing.T) {
+func TestMessageBeginsWithTheFailure(t *testing.T) {
 	cases := map[string]struct {
 		f    Found
 		want string
@@ -97,7 +97,7 @@ func TestStopping(t *testing.T) {
 	}
 }
 
-func TestStoppingSaysWhatIsLeft(t *testing.T) {
+func TestStoppingReportsWhatIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		f       Found
 		left    []string
@@ -127,15 +127,15 @@ func TestConfigIsTheMembers(t *testing.T) {
 	f := Found{Config: render.ConfigMap(a)}
 	want := Status(a, f, noon).Config
 	if want == nil || want.Name != a.Name || len(want.Hash) != configHashLength {
-		t.Fatalf("the ConfigMap is told as %+v", want)
+		t.Fatalf("the ConfigMap is reported as %+v", want)
 	}
 	f.Config.Data["f"] = "y"
 	if got := Status(a, f, noon).Config; got.Hash == want.Hash {
-		t.Error("edited by hand, it has the same hash")
+		t.Error("with drift it has the same hash")
 	}
 	f.ConfigProblem = &Problem{Reason: api.ReasonConflict}
 	if got := Status(a, f, noon).Config; got != nil {
-		t.Errorf("another's ConfigMap is told as ours: %+v", got)
+		t.Errorf("another's ConfigMap is reported as the agent's: %+v", got)
 	}
 	a.Status.Config = want
 	if got := Status(a, Found{}, noon).Config; got != nil {
@@ -162,13 +162,13 @@ func TestTextIsCutBetweenCharacters(t *testing.T) {
 		if len(got) > most && got != text || !utf8.ValidString(got) || len(text) <= most && got != text {
 			t.Errorf("%q cut to %d is %q", text, most, got)
 		}
-		if rest, short := strings.CutSuffix(got, "…"); got != text && (!short || !strings.HasPrefix(text, rest)) {
+		if head, short := strings.CutSuffix(got, "…"); got != text && (!short || !strings.HasPrefix(text, head)) {
 			t.Errorf("%q cut to %d is %q", text, most, got)
 		}
 	})
 }
 
-// Whatever is found, saying it twice changes nothing, and every condition has
+// Whatever is found, reporting it twice changes nothing, and every condition has
 // a reason and a message.
 func TestStatusSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -178,14 +178,14 @@ func TestStatusSettles(t *testing.T) {
 		}
 		f.Home = rapid.SampledFrom([]*corev1.PersistentVolumeClaim{nil, pvc(), pvc(pendingClaim), pvc(lostClaim), pvc(deletedClaim)}).Draw(t, "home")
 		f.Pod = rapid.SampledFrom([]*corev1.Pod{nil, pod(), pod(readyPod), pod(deletedPod), pod(unbind), pod(wait("ErrImagePull", ""))}).Draw(t, "pod")
-		if rapid.Bool().Draw(t, "given up") {
-			givenUp(a)
+		if rapid.Bool().Draw(t, "failed") {
+			hasFailed(a)
 		}
 		f.NodeLost = rapid.Bool().Draw(t, "node lost")
 		f.Secrets = rapid.SampledFrom([][]string{nil, {"a"}}).Draw(t, "secrets")
 		f.Config = rapid.SampledFrom([]*corev1.ConfigMap{nil, {Data: map[string]string{"a": "b"}}}).Draw(t, "config")
 		f.Route = rapid.SampledFrom([]*gatewayv1.HTTPRoute{nil, route()}).Draw(t, "route")
-		f.PodProblem = rapid.SampledFrom([]*Problem{nil, {Reason: api.ReasonConflict, Message: "taken"}}).Draw(t, "problem")
+		f.PodProblem = rapid.SampledFrom([]*Problem{nil, {Reason: api.ReasonConflict, Message: "conflict"}}).Draw(t, "problem")
 		a.Status = Status(a, f, noon)
 		later := Status(a, f, noon.Add(time.Hour))
 		if !equality.Semantic.DeepEqual(a.Status, later) {

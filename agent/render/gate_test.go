@@ -19,7 +19,7 @@ func TestAGateChangesNothingOfItsDesktop(t *testing.T) {
 			plain, gated := Pod(a), GatedPod(a, testGuard)
 			gate := Gate(gated)
 			if gate == nil || Gate(plain) != nil || Gate(GuardedPod(a, testGuard)) != nil || Guarded(gated) {
-				t.Fatal("which Pod has a gate is not told")
+				t.Fatal("a Pod with a gate is not recognized")
 			}
 			gated.Spec.InitContainers = nil
 			if d := cmp.Diff(plain, gated); d != "" {
@@ -32,8 +32,8 @@ func TestAGateChangesNothingOfItsDesktop(t *testing.T) {
 	}
 }
 
-// A namespace that has a quota asks for requests and limits of each container.
-func TestAGateHasWhatAQuotaAsksFor(t *testing.T) {
+// A namespace that has a quota requires requests and limits of each container.
+func TestAGateHasTheResourcesThatAQuotaRequires(t *testing.T) {
 	a := assignment(gpu, held)
 	r := Gate(GatedPod(a, testGuard)).Resources
 	if d := cmp.Diff(r.Requests, r.Limits); d != "" {
@@ -50,7 +50,7 @@ func TestAGateHasWhatAQuotaAsksFor(t *testing.T) {
 	}
 }
 
-func TestAGateAsksAboutItsAssignmentAlone(t *testing.T) {
+func TestAGateRequestsItsOwnAssignmentOnly(t *testing.T) {
 	a := assignment(held)
 	got := Gate(GatedPod(a, testGuard)).Args
 	want := []string{"gate", "--lease-url=" + testGuard.LeaseURL, "--key=AAAA", "--namespace=team", "--name=web-0123456789", "--uid=assignment-uid", "--time-factor=1"}

@@ -21,7 +21,7 @@ func fenced(a *api.SessionAssignment) {
 	a.Spec.Desktop.Home = api.AssignedHome{}
 }
 
-func TestAGuardTakesNoMoreThanWasPlaced(t *testing.T) {
+func TestAGuardRequestsNoMoreThanWasPlaced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := assignment(fenced, func(a *api.SessionAssignment) {
 			r := corev1.ResourceList{}
@@ -37,14 +37,14 @@ func TestAGuardTakesNoMoreThanWasPlaced(t *testing.T) {
 		before := a.DeepCopy()
 		pod := GuardedPod(a, testGuard)
 		desktop, guard := pod.Spec.Containers[0].Resources, pod.Spec.InitContainers[0].Resources
-		for name, asked := range before.Spec.Desktop.Resources {
+		for name, requested := range before.Spec.Desktop.Resources {
 			for what, lists := range map[string][2]corev1.ResourceList{
 				"requests": {desktop.Requests, guard.Requests}, "limits": {desktop.Limits, guard.Limits},
 			} {
 				sum, share := lists[0][name].DeepCopy(), lists[1][name]
 				sum.Add(share)
-				if sum.Cmp(asked) != 0 || lists[0].Name(name, resource.DecimalSI).Cmp(share) < 0 {
-					t.Errorf("%s of %s: the desktop has %v, its guard %v, placed were %v", what, name, lists[0][name], share, asked)
+				if sum.Cmp(requested) != 0 || lists[0].Name(name, resource.DecimalSI).Cmp(share) < 0 {
+					t.Errorf("%s of %s: the desktop has %v, its guard %v, placed were %v", what, name, lists[0][name], share, requested)
 				}
 			}
 		}
@@ -54,11 +54,11 @@ func TestAGuardTakesNoMoreThanWasPlaced(t *testing.T) {
 	})
 }
 
-func TestTheKubeletAsksTheGuardAlone(t *testing.T) {
+func TestTheKubeletProbesTheGuardOnly(t *testing.T) {
 	pod := GuardedPod(assignment(fenced), testGuard)
 	desktop := pod.Spec.Containers[0]
 	if desktop.StartupProbe != nil {
-		t.Error("while a startup probe goes on, nobody asks for the lease")
+		t.Error("while a startup probe runs, the lease is not probed")
 	}
 	if desktop.LivenessProbe.HTTPGet == nil || desktop.LivenessProbe.TerminationGracePeriodSeconds != nil {
 		t.Errorf("the desktop's life hangs on %+v", desktop.LivenessProbe)
@@ -67,11 +67,11 @@ func TestTheKubeletAsksTheGuardAlone(t *testing.T) {
 		t.Error("a desktop whose lease is over would be started again")
 	}
 	if !Guarded(pod) || Guarded(Pod(assignment(fenced))) {
-		t.Error("which Pod has a guard is not told")
+		t.Error("a Pod with a guard is not recognized")
 	}
 }
 
-func TestAGuardReachesItsAgentForAsLongAsItLives(t *testing.T) {
+func TestAGuardReachesItsAgentAsLongAsItRuns(t *testing.T) {
 	n := Network{AgentNamespace: "agents", LeasePort: 8082}
 	rules := func(change ...func(*api.SessionAssignment)) int {
 		return len(NetworkPolicy(assignment(change...), n).Spec.Egress)
@@ -85,26 +85,26 @@ func TestAGuardReachesItsAgentForAsLongAsItLives(t *testing.T) {
 		t.Errorf("a gate has %d rules to reach its agent by, and none of them", held)
 	}
 	if n.LeasePort = 0; rules(fenced) != plain {
-		t.Error("where nobody makes guards the agent can be reached")
+		t.Error("without guards the agent can be reached")
 	}
 }
 
-func TestAGuardLeavesTheDesktopItsPort(t *testing.T) {
+func TestAGuardDoesNotTakeTheDesktopsPort(t *testing.T) {
 	for _, port := range []int32{testGuard.Port, 65535} {
 		g := testGuard
 		g.Port = port
 		pod := GuardedPod(assignment(fenced, func(a *api.SessionAssignment) { a.Spec.Desktop.Port = port }), g)
-		asked := pod.Spec.Containers[0].LivenessProbe.HTTPGet.Port.IntVal
-		if asked == port || asked < 1 || pod.Spec.InitContainers[0].StartupProbe.HTTPGet.Port.IntVal != asked {
-			t.Errorf("beside a desktop on port %d the guard has port %d", port, asked)
+		probed := pod.Spec.Containers[0].LivenessProbe.HTTPGet.Port.IntVal
+		if probed == port || probed < 1 || pod.Spec.InitContainers[0].StartupProbe.HTTPGet.Port.IntVal != probed {
+			t.Errorf("beside a desktop on port %d the guard has port %d", port, probed)
 		}
 		if !slices.ContainsFunc(pod.Spec.InitContainers[0].Args, func(arg string) bool { return strings.HasPrefix(arg, "--port=") && arg != "--port=8079" }) && port == 8079 {
-			t.Errorf("the guard is told %v", pod.Spec.InitContainers[0].Args)
+			t.Errorf("the guard gets %v", pod.Spec.InitContainers[0].Args)
 		}
 	}
 }
 
-func TestTheFactorScalesWhatTheLeaseReckonsWith(t *testing.T) {
+func TestTheFactorScalesTheTimingsOfTheLease(t *testing.T) {
 	for factor, want := range map[float64][2]int64{1: {5, 30}, 0.1: {1, 3}, 0.01: {1, 1}, 3: {15, 30}} {
 		g := testGuard
 		g.TimeFactor = factor

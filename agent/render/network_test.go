@@ -15,7 +15,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// reaches reports whether a policy lets a desktop out to an address, on a port
+// reaches reports whether a policy allows a desktop to reach an address, on a port
 // that is not DNS.
 func reaches(t *testing.T, p *networkingv1.NetworkPolicy, address string) bool {
 	t.Helper()
@@ -34,7 +34,7 @@ func reaches(t *testing.T, p *networkingv1.NetworkPolicy, address string) bool {
 	return false
 }
 
-func TestADesktopReachesTheWorldAndNothingElse(t *testing.T) {
+func TestADesktopReachesTheInternetAndNothingElse(t *testing.T) {
 	policy := NetworkPolicy(assignment(), Network{})
 	for _, address := range []string{"1.1.1.1", "8.8.8.8", "93.184.215.14", "11.0.0.1", "172.32.0.1", "223.255.255.254", "2606:4700::1111", "2a00:1450:4001::1", "2400::1"} {
 		if !reaches(t, policy, address) {
@@ -55,7 +55,7 @@ func TestADesktopReachesTheWorldAndNothingElse(t *testing.T) {
 	}
 }
 
-// What an API server demands, and that nobody reads an entry as another.
+// What an API server requires, and that no entry is read as another.
 func TestExceptionsAreWellFormed(t *testing.T) {
 	for world, exceptions := range map[string][]string{"0.0.0.0/0": nonPublic4, "::/0": nonPublic6} {
 		for _, e := range exceptions {
@@ -88,18 +88,18 @@ func TestADesktopIsReachedFromTheGatewayAlone(t *testing.T) {
 	gateways := map[string]string{api.LabelGateway: "true"}
 	agent := map[string]string{corev1.LabelMetadataName: "vdi-system"}
 	chosen := map[string]string{"role": "edge"}
-	asked := func(a *api.SessionAssignment) { a.Spec.Desktop.Activity.Path = "/activity" }
+	probed := func(a *api.SessionAssignment) { a.Spec.Desktop.Activity.Path = "/activity" }
 	silent := func(*api.SessionAssignment) {}
 	cases := map[string]struct {
 		a    func(*api.SessionAssignment)
 		n    Network
 		want []map[string]string
 	}{
-		"by default":          {silent, Network{}, []map[string]string{gateways}},
-		"chosen":              {silent, Network{GatewayNamespaces: metav1.LabelSelector{MatchLabels: chosen}}, []map[string]string{chosen}},
-		"the agent need not":  {silent, Network{AgentNamespace: "vdi-system"}, []map[string]string{gateways}},
-		"the agent asks":      {asked, Network{AgentNamespace: "vdi-system"}, []map[string]string{gateways, agent}},
-		"the agent is nobody": {asked, Network{}, []map[string]string{gateways}},
+		"by default":         {silent, Network{}, []map[string]string{gateways}},
+		"chosen":             {silent, Network{GatewayNamespaces: metav1.LabelSelector{MatchLabels: chosen}}, []map[string]string{chosen}},
+		"the agent need not": {silent, Network{AgentNamespace: "vdi-system"}, []map[string]string{gateways}},
+		"the agent probes":   {probed, Network{AgentNamespace: "vdi-system"}, []map[string]string{gateways, agent}},
+		"there is no agent":  {probed, Network{}, []map[string]string{gateways}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestADesktopIsReachedFromTheGatewayAlone(t *testing.T) {
 	}
 }
 
-// A controller is told in its own words or not at all.
+// A controller gets its own annotations or none.
 func TestAControllerGetsNoneOfAnothersAnnotations(t *testing.T) {
 	prefixes := map[string]string{
 		"k8s.io/ingress-nginx": "nginx.ingress.kubernetes.io/", "nginx.org/ingress-controller": "nginx.org/",
@@ -125,18 +125,18 @@ func TestAControllerGetsNoneOfAnothersAnnotations(t *testing.T) {
 	}
 	plain := Ingress(assignment(gpu), Network{}).Annotations
 	if len(profiles) != len(prefixes) {
-		t.Errorf("%d profiles, %d known to the test", len(profiles), len(prefixes))
+		t.Errorf("%d profiles, %d in the test", len(profiles), len(prefixes))
 	}
 	for controller := range profiles {
 		for key := range Ingress(assignment(gpu), Network{Controller: controller}).Annotations {
 			if _, always := plain[key]; !always && !strings.HasPrefix(key, prefixes[controller]) {
-				t.Errorf("%s is told %s", controller, key)
+				t.Errorf("%s gets %s", controller, key)
 			}
 		}
 	}
-	for _, unknown := range []string{"", "example.com/controller", "k8s.io/ingress-nginx-of-ours", "haproxy.org/ingress"} {
+	for _, unknown := range []string{"", "example.com/controller", "k8s.io/ingress-nginx-custom", "haproxy.org/ingress"} {
 		if got := Ingress(assignment(gpu), Network{Controller: unknown}).Annotations; !maps.Equal(got, plain) {
-			t.Errorf("controller %q is told %v", unknown, got)
+			t.Errorf("controller %q gets %v", unknown, got)
 		}
 	}
 }

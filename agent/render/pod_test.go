@@ -11,7 +11,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// The hash is to say whether the Pod would be another: it changes with all that
+// The hash shows whether the Pod would be another: it changes with all that
 // the Pod is made of, and with nothing else of the desktop.
 func TestDesktopHashChangesWithThePod(t *testing.T) {
 	large := resource.MustParse("1Ti")
@@ -67,22 +67,22 @@ func TestDesktopHashChangesWithThePod(t *testing.T) {
 	}
 }
 
-// What a desktop may write on its node's disk is limited, whoever made its
+// What a desktop may write on its node's disk is limited, whatever made its
 // assignment, and where that names no disk space, none is counted.
 func TestDiskSpaceIsLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
-		asked          corev1.ResourceList
+		requested      corev1.ResourceList
 		request, limit string
 	}{
 		"of an older hub": {corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, "0", "4Gi"},
 		"of nothing":      {nil, "0", "4Gi"},
-		"as asked":        {corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("9Gi")}, "9Gi", "9Gi"},
+		"as requested":    {corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("9Gi")}, "9Gi", "9Gi"},
 	} {
-		pod := Pod(assignment(everything, func(a *api.SessionAssignment) { a.Spec.Desktop.Resources = tc.asked }))
+		pod := Pod(assignment(everything, func(a *api.SessionAssignment) { a.Spec.Desktop.Resources = tc.requested }))
 		got := pod.Spec.Containers[0].Resources
-		request, asks := got.Requests[corev1.ResourceEphemeralStorage]
-		if limit := got.Limits.StorageEphemeral(); !asks || request.String() != tc.request || limit.String() != tc.limit {
-			t.Errorf("%s: requests %s (%t), limit %s", name, request.String(), asks, limit)
+		request, set := got.Requests[corev1.ResourceEphemeralStorage]
+		if limit := got.Limits.StorageEphemeral(); !set || request.String() != tc.request || limit.String() != tc.limit {
+			t.Errorf("%s: requests %s (%t), limit %s", name, request.String(), set, limit)
 		}
 		for _, v := range pod.Spec.Volumes {
 			if v.EmptyDir == nil {
@@ -122,7 +122,7 @@ func TestNoSecretIsInClear(t *testing.T) {
 	for name, change := range map[string]func(*api.SessionAssignment){"browser": func(*api.SessionAssignment) {}, "everything": everything} {
 		for _, e := range Pod(assignment(change)).Spec.Containers[0].Env {
 			if e.Value != "" && e.Name != "HOME" {
-				t.Errorf("%s: %s is in the Pod for all to see who may look at it", name, e.Name)
+				t.Errorf("%s: %s is in the Pod in clear text", name, e.Name)
 			}
 		}
 	}
@@ -137,17 +137,17 @@ func TestADesktopHasItsTimeToStart(t *testing.T) {
 	}
 }
 
-func TestAHomeIsKeptAsLongAsItsTemplateSays(t *testing.T) {
+func TestAHomeIsKeptForTheRetentionTimeOfItsTemplate(t *testing.T) {
 	cases := map[string]struct {
 		home api.AssignedHome
 		want string
 	}{
-		"a session's, deleted with it": {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionDelete, RetentionTime: "1h"}, ""},
-		"a session's, by default":      {api.AssignedHome{Mode: api.HomePerSession}, ""},
-		"a session's, for a time":      {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionRetain, RetentionTime: "1h"}, "1h"},
-		"a session's, for good":        {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionRetain}, ""},
-		"a user's, for a time":         {api.AssignedHome{Mode: api.HomePerUser, Retention: api.RetentionRetain, RetentionTime: "720h"}, "720h"},
-		"a user's, for good":           {api.AssignedHome{Mode: api.HomePerUser}, ""},
+		"a session's, deleted with it":      {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionDelete, RetentionTime: "1h"}, ""},
+		"a session's, by default":           {api.AssignedHome{Mode: api.HomePerSession}, ""},
+		"a session's, for a time":           {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionRetain, RetentionTime: "1h"}, "1h"},
+		"a session's, without a time limit": {api.AssignedHome{Mode: api.HomePerSession, Retention: api.RetentionRetain}, ""},
+		"a user's, for a time":              {api.AssignedHome{Mode: api.HomePerUser, Retention: api.RetentionRetain, RetentionTime: "720h"}, "720h"},
+		"a user's, without a time limit":    {api.AssignedHome{Mode: api.HomePerUser}, ""},
 	}
 	for name, c := range cases {
 		c.home.ClaimName = "claim"

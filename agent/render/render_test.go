@@ -104,7 +104,7 @@ func TestChildren(t *testing.T) {
 	})
 }
 
-// everything is a desktop that is given all there is.
+// everything is a desktop with all fields set.
 func everything(a *api.SessionAssignment) {
 	d := &a.Spec.Desktop
 	a.Spec.Attempt = 2
@@ -113,7 +113,7 @@ func everything(a *api.SessionAssignment) {
 	d.ConfigMountPath = "/etc/opt/chrome"
 	d.Access = api.AssignedAccess{SecretName: a.Name + "-access", PasswordEnv: "VNC_PW"}
 	d.Secrets = []api.SecretUse{
-		{Name: "licence", MountPath: "/etc/licence"},
+		{Name: "license", MountPath: "/etc/license"},
 		{Name: "proxy", Env: []api.SecretEnvVar{{Name: "PROXY_USER", Key: "user"}, {Name: "PROXY_PASSWORD", Key: "password"}}},
 	}
 	shared := resource.MustParse("1500Mi")
@@ -264,11 +264,11 @@ func TestDesktopHashFollowsTheDesktopAlone(t *testing.T) {
 		"one file more": func(a *api.SessionAssignment) {
 			a.Spec.Desktop.Files = append(a.Spec.Desktop.Files, api.ConfigFile{Name: "x"})
 		},
-		"the size of its home": func(a *api.SessionAssignment) { a.Spec.Desktop.Home.Size = nil },
-		"a certificate":        func(a *api.SessionAssignment) { a.Spec.Desktop.TLSSecretName = "other" },
-		"whom it may talk to":  func(a *api.SessionAssignment) { a.Spec.Desktop.NetworkPolicy.Mode = api.NetworkOpen },
+		"the size of its home":   func(a *api.SessionAssignment) { a.Spec.Desktop.Home.Size = nil },
+		"a certificate":          func(a *api.SessionAssignment) { a.Spec.Desktop.TLSSecretName = "other" },
+		"what it may connect to": func(a *api.SessionAssignment) { a.Spec.Desktop.NetworkPolicy.Mode = api.NetworkOpen },
 		"the version of a secret": func(a *api.SessionAssignment) {
-			a.Spec.Secrets = []api.SecretReference{{Name: "licence", Version: "2"}}
+			a.Spec.Secrets = []api.SecretReference{{Name: "license", Version: "2"}}
 		},
 	} {
 		if DesktopHash(assignment(everything, change)) != full {
@@ -341,9 +341,9 @@ func TestSharedMemoryStaysWithinTheLimit(t *testing.T) {
 		if size := shmSize(d); size.Cmp(*memory) >= 0 || size.Sign() <= 0 {
 			t.Errorf("of %s memory %s are shared memory", memory, size)
 		}
-		d.SharedMemory = resource.NewQuantity(rapid.Int64Range(1, 1<<45).Draw(t, "asked"), resource.BinarySI)
+		d.SharedMemory = resource.NewQuantity(rapid.Int64Range(1, 1<<45).Draw(t, "requested"), resource.BinarySI)
 		if size := shmSize(d); size.Cmp(*memory) > 0 || size.Cmp(*d.SharedMemory) > 0 {
-			t.Errorf("of %s memory %s are shared memory, asked for %s", memory, size, d.SharedMemory)
+			t.Errorf("of %s memory %s are shared memory, requested %s", memory, size, d.SharedMemory)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// judged is what settings say of an assignment.
-func judged(s Settings, change func(*v1alpha1.SessionAssignmentSpec)) string {
+// violations is what settings report of an assignment.
+func violations(s Settings, change func(*v1alpha1.SessionAssignmentSpec)) string {
 	spec := &v1alpha1.SessionAssignmentSpec{Host: "a.eu.example.com", Desktop: v1alpha1.Desktop{Image: "kasmweb/chrome:1"}}
 	if change != nil {
 		change(spec)
@@ -42,7 +42,7 @@ func TestHosts(t *testing.T) {
 		{"a.example.com.evil.org", []string{"example.com"}, false},
 		{"", []string{"example.com"}, false},
 	} {
-		got := judged(defaults(func(s *Settings) { s.HostSuffixes = tc.suffixes }), func(a *v1alpha1.SessionAssignmentSpec) { a.Host = tc.host })
+		got := violations(defaults(func(s *Settings) { s.HostSuffixes = tc.suffixes }), func(a *v1alpha1.SessionAssignmentSpec) { a.Host = tc.host })
 		if (got == "") != tc.allowed {
 			t.Errorf("%q under %v: %q", tc.host, tc.suffixes, got)
 		}
@@ -73,7 +73,7 @@ func TestImages(t *testing.T) {
 		{"localhost/x", "localhost/", true},
 		{"", "kasmweb/", false},
 	} {
-		got := judged(defaults(func(s *Settings) { s.ImagePrefixes = []string{"nobody/", tc.prefix} }),
+		got := violations(defaults(func(s *Settings) { s.ImagePrefixes = []string{"other/", tc.prefix} }),
 			func(a *v1alpha1.SessionAssignmentSpec) { a.Desktop.Image = tc.image })
 		if (got == "") != tc.allowed {
 			t.Errorf("%q of %q: %q", tc.image, tc.prefix, got)
@@ -121,11 +121,11 @@ func TestTolerationsOfTheControlPlane(t *testing.T) {
 		{corev1.Toleration{Operator: corev1.TolerationOpExists}, true},
 		{corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}, true},
 	} {
-		ask := func(a *v1alpha1.SessionAssignmentSpec) { a.Desktop.Tolerations = []corev1.Toleration{tc.toleration} }
-		if got := judged(Defaults(), ask); (got != "") != tc.denied {
+		request := func(a *v1alpha1.SessionAssignmentSpec) { a.Desktop.Tolerations = []corev1.Toleration{tc.toleration} }
+		if got := violations(Defaults(), request); (got != "") != tc.denied {
 			t.Errorf("%v by default: %q", tc.toleration, got)
 		}
-		if got := judged(defaults(func(s *Settings) { s.ControlPlane = true }), ask); got != "" {
+		if got := violations(defaults(func(s *Settings) { s.ControlPlane = true }), request); got != "" {
 			t.Errorf("%v where it is allowed: %q", tc.toleration, got)
 		}
 	}
@@ -145,7 +145,7 @@ func TestNetworks(t *testing.T) {
 		{"fd00:ec2::254/128", linkLocal}, {"169.254.20.10/31", linkLocal}, {"169.254.20.11/32", linkLocal},
 		{"everywhere", byDefault}, {"10.0.0.1", byDefault},
 	} {
-		ask := func(a *v1alpha1.SessionAssignmentSpec) {
+		request := func(a *v1alpha1.SessionAssignmentSpec) {
 			a.Desktop.NetworkPolicy.EgressCIDRs = []string{"1.0.0.1/32", tc.cidr}
 		}
 		isolated := defaults(func(s *Settings) { s.OpenNetwork, s.PrivateEgress, s.LinkLocalEgress = false, false, true })
@@ -158,27 +158,27 @@ func TestNetworks(t *testing.T) {
 			"without private ones":  {isolated, tc.denied != never},
 			"where all are allowed": {all, tc.denied == byDefault},
 		} {
-			if got := judged(c.settings, ask); (got != "") != c.denied {
+			if got := violations(c.settings, request); (got != "") != c.denied {
 				t.Errorf("%s %s: %q", tc.cidr, name, got)
 			}
 		}
 	}
 	open := func(a *v1alpha1.SessionAssignmentSpec) { a.Desktop.NetworkPolicy.Mode = v1alpha1.NetworkOpen }
-	if got := judged(Defaults(), open); got != "" {
+	if got := violations(Defaults(), open); got != "" {
 		t.Errorf("mode Open by default: %s", got)
 	}
-	if got := judged(Settings{}, open); !strings.Contains(got, "--allow-open-network") {
+	if got := violations(Settings{}, open); !strings.Contains(got, "--allow-open-network") {
 		t.Errorf("mode Open where it is not allowed: %q", got)
 	}
 }
 
 func TestViolationsAreAllNamed(t *testing.T) {
-	got := judged(Settings{HostSuffixes: []string{"a.org", "b.org", "c.org", "d.org", "e.org", "f.org"}}, func(a *v1alpha1.SessionAssignmentSpec) {
+	got := violations(Settings{HostSuffixes: []string{"a.org", "b.org", "c.org", "d.org", "e.org", "f.org"}}, func(a *v1alpha1.SessionAssignmentSpec) {
 		a.Desktop.NetworkPolicy.Mode = v1alpha1.NetworkOpen
 	})
 	for _, want := range []string{"Open", "a.eu.example.com", "e.org and 1 more", "spec.ingressDomain", "--allowed-host-suffixes"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("%q does not say %q", got, want)
+			t.Errorf("%q does not contain %q", got, want)
 		}
 	}
 }

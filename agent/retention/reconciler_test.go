@@ -28,7 +28,7 @@ import (
 
 const namespace = "desktops"
 
-// memberClock is a clock that somebody may set: its time of day and the time
+// memberClock is a clock that may be set: its time of day and the time
 // that its process has run are two things.
 type memberClock struct {
 	wall    time.Time
@@ -108,24 +108,24 @@ func assignmentWith(claim string) *api.SessionAssignment {
 type keeper struct {
 	*retention.Reconciler
 	*WithT
-	t     *testing.T
-	clock *memberClock
-	admin client.Client
-	claim *corev1.PersistentVolumeClaim
-	told  *events.FakeRecorder
+	t      *testing.T
+	clock  *memberClock
+	admin  client.Client
+	claim  *corev1.PersistentVolumeClaim
+	events *events.FakeRecorder
 }
 
 func keep(t *testing.T, admin client.Client, c *corev1.PersistentVolumeClaim) *keeper {
 	t.Helper()
-	k := &keeper{WithT: NewWithT(t), t: t, admin: admin, claim: c, told: events.NewFakeRecorder(10),
+	k := &keeper{WithT: NewWithT(t), t: t, admin: admin, claim: c, events: events.NewFakeRecorder(10),
 		clock: &memberClock{wall: time.Now(), read: map[time.Time]time.Duration{}}}
-	k.Reconciler = &retention.Reconciler{Client: admin, Live: admin, Recorder: k.told, Clock: k.clock, OverdueFor: time.Minute}
+	k.Reconciler = &retention.Reconciler{Client: admin, Live: admin, Recorder: k.events, Clock: k.clock, OverdueFor: time.Minute}
 	k.Expect(admin.Create(t.Context(), c)).To(Succeed())
 	return k
 }
 
-// look at the claim, and return after how long it wants to be looked at again.
-func (k *keeper) look() time.Duration {
+// reconcile reconciles the claim, and returns after how long it is due again.
+func (k *keeper) reconcile() time.Duration {
 	k.t.Helper()
 	result, err := k.Reconcile(k.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(k.claim)})
 	k.Expect(err).NotTo(HaveOccurred())
@@ -134,7 +134,7 @@ func (k *keeper) look() time.Duration {
 
 func (k *keeper) kept() bool { return there(k.t.Context(), k.WithT, k.admin, k.claim.Name) }
 
-// there reports whether a claim is, and nobody has deleted it: its protection
+// there reports whether a claim exists, and is not deleted: its protection
 // may keep it for a while.
 func there(ctx context.Context, g *WithT, admin client.Client, name string) bool {
 	have := &corev1.PersistentVolumeClaim{}
@@ -146,37 +146,37 @@ func there(ctx context.Context, g *WithT, admin client.Client, name string) bool
 func TestRetention(t *testing.T) {
 	member, admin := startMember(t)
 
-	t.Run("deletes a home once it was kept long enough, at the second look", func(t *testing.T) {
+	t.Run("deletes a home once it was kept long enough, at the second pass", func(t *testing.T) {
 		k := keep(t, admin, claim("overdue"))
-		k.Expect(k.look()).To(BeNumerically("~", time.Hour, time.Minute))
+		k.Expect(k.reconcile()).To(BeNumerically("~", time.Hour, time.Minute))
 		k.clock.pass(time.Hour + time.Minute)
-		k.Expect(k.look()).To(Equal(time.Minute))
-		k.Expect(k.kept()).To(BeTrue(), "at the first look")
+		k.Expect(k.reconcile()).To(Equal(time.Minute))
+		k.Expect(k.kept()).To(BeTrue(), "at the first pass")
 		k.clock.pass(30 * time.Second)
-		k.Expect(k.look()).To(Equal(30 * time.Second))
+		k.Expect(k.reconcile()).To(Equal(30 * time.Second))
 		k.Expect(k.kept()).To(BeTrue(), "too soon")
 		k.clock.pass(30 * time.Second)
-		k.Expect(k.look()).To(BeZero())
+		k.Expect(k.reconcile()).To(BeZero())
 		k.Expect(k.kept()).To(BeFalse())
-		k.Expect(k.told.Events).To(Receive(ContainSubstring(api.EventHomeDeleted)))
+		k.Expect(k.events.Events).To(Receive(ContainSubstring(api.EventHomeDeleted)))
 	})
 
-	t.Run("looks once an hour at one that is kept for long", func(t *testing.T) {
+	t.Run("reconciles once an hour one that is kept for long", func(t *testing.T) {
 		k := keep(t, admin, claim("long", annotated(api.AnnotationRetention, "9000h")))
-		k.Expect(k.look()).To(Equal(time.Hour))
+		k.Expect(k.reconcile()).To(Equal(time.Hour))
 	})
 
 	t.Run("keeps a home over a clock that jumps", func(t *testing.T) {
 		k := keep(t, admin, claim("jump"))
 		k.clock.wall = k.clock.wall.AddDate(5, 0, 0)
-		k.Expect(k.look()).To(Equal(time.Minute))
+		k.Expect(k.reconcile()).To(Equal(time.Minute))
 		k.clock.wall = k.clock.wall.AddDate(5, 0, 0)
-		k.Expect(k.look()).To(Equal(time.Minute), "no time has passed")
+		k.Expect(k.reconcile()).To(Equal(time.Minute), "no time has passed")
 		k.clock.wall = time.Now()
 		k.clock.pass(time.Minute)
-		k.Expect(k.look()).To(BeNumerically(">", 50*time.Minute), "it is right again")
+		k.Expect(k.reconcile()).To(BeNumerically(">", 50*time.Minute), "it is right again")
 		k.clock.pass(2 * time.Hour)
-		k.Expect(k.look()).To(Equal(time.Minute), "what was seen before counts")
+		k.Expect(k.reconcile()).To(Equal(time.Minute), "what was observed before counts")
 		k.Expect(k.kept()).To(BeTrue())
 	})
 
@@ -190,57 +190,57 @@ func TestRetention(t *testing.T) {
 			annotated(api.AnnotationRetention, "soon"),
 			annotated(api.AnnotationRetention, "-1h"),
 			annotated(api.AnnotationRetention, "1d"),
-			func(c *corev1.PersistentVolumeClaim) { c.Labels[api.LabelManagedBy] = "somebody" },
+			func(c *corev1.PersistentVolumeClaim) { c.Labels[api.LabelManagedBy] = "another" },
 			func(c *corev1.PersistentVolumeClaim) { c.Labels = nil },
 		} {
 			k := keep(t, admin, claim(fmt.Sprintf("kept-%d", i), annotated(api.AnnotationLastUse, yesterday), change))
 			for range 3 {
 				k.clock.pass(100 * time.Hour)
-				k.Expect(k.look()).To(BeZero(), k.claim.Name)
+				k.Expect(k.reconcile()).To(BeZero(), k.claim.Name)
 			}
 			k.Expect(k.kept()).To(BeTrue(), k.claim.Name)
 		}
 	})
 
-	t.Run("does not believe that a home was last used before it was made", func(t *testing.T) {
+	t.Run("does not accept that a home was last used before it was created", func(t *testing.T) {
 		k := keep(t, admin, claim("unset", annotated(api.AnnotationLastUse, "1970-01-01T00:00:07Z")))
-		k.Expect(k.look()).To(BeNumerically("~", time.Hour, time.Minute))
+		k.Expect(k.reconcile()).To(BeNumerically("~", time.Hour, time.Minute))
 	})
 
 	t.Run("keeps a home that an assignment names, though its mark is left", func(t *testing.T) {
 		k := keep(t, admin, claim("used"))
 		user := assignmentWith("used")
 		k.clock.pass(2 * time.Hour)
-		k.Expect(k.look()).To(Equal(time.Minute))
+		k.Expect(k.reconcile()).To(Equal(time.Minute))
 		k.Expect(admin.Create(t.Context(), user)).To(Succeed())
 		k.clock.pass(time.Minute)
-		k.look()
+		k.reconcile()
 		k.Expect(k.kept()).To(BeTrue())
 		k.Expect(admin.Delete(t.Context(), user)).To(Succeed())
 		k.clock.pass(time.Hour)
-		k.Expect(k.look()).To(Equal(time.Minute), "unused for a minute, again")
+		k.Expect(k.reconcile()).To(Equal(time.Minute), "unused for a minute, again")
 		k.Expect(k.kept()).To(BeTrue())
 	})
 
-	t.Run("asks the API server who uses it before it deletes", func(t *testing.T) {
+	t.Run("reads from the API server what uses it before it deletes", func(t *testing.T) {
 		k := keep(t, admin, claim("lag"))
 		k.Client = withoutAssignments{admin}
 		k.Expect(admin.Create(t.Context(), assignmentWith("lag"))).To(Succeed())
 		k.clock.pass(2 * time.Hour)
-		k.look()
+		k.reconcile()
 		k.clock.pass(time.Minute)
-		k.look()
+		k.reconcile()
 		k.Expect(k.kept()).To(BeTrue())
 	})
 
 	t.Run("restarts with a home that was used meanwhile, or is another of that name", func(t *testing.T) {
 		k := keep(t, admin, claim("again"))
 		k.clock.pass(2 * time.Hour)
-		k.look()
+		k.reconcile()
 		k.claim.Annotations[api.AnnotationRetention] = "90m"
 		k.Expect(admin.Update(t.Context(), k.claim)).To(Succeed())
 		k.clock.pass(time.Minute)
-		k.Expect(k.look()).To(Equal(time.Minute))
+		k.Expect(k.reconcile()).To(Equal(time.Minute))
 		k.Expect(k.kept()).To(BeTrue())
 	})
 

@@ -22,14 +22,14 @@ var _ = Describe("Pod Security", func() {
 		home(api.HomePerSession)(a)
 		a.Spec.Desktop.Protocol, a.Spec.Desktop.Path = api.ProtocolHTTPS, "/vnc.html"
 		a.Spec.Desktop.SharedMemory = ptr.To(resource.MustParse("64Mi"))
-		a.Spec.Desktop.Secrets = []api.SecretUse{{Name: "licence", MountPath: "/etc/licence"}}
+		a.Spec.Desktop.Secrets = []api.SecretUse{{Name: "license", MountPath: "/etc/license"}}
 		a.Spec.Desktop.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
 	}
 
-	// stored is what an API server would say of it.
+	// stored is how an API server would store it.
 	stored := func(a *api.SessionAssignment) { a.UID = "stored" }
 
-	It("restricted lets the desktops in", func(ctx SpecContext) {
+	It("restricted admits the desktops", func(ctx SpecContext) {
 		for _, change := range []func(*api.SessionAssignment){func(*api.SessionAssignment) {}, full} {
 			a, guard := assignment(change, stored), render.Guard{Image: "agent:1", LeaseURL: "http://agent:8082", Key: "key", Port: 8079, TimeFactor: 1}
 			for _, pod := range []*corev1.Pod{render.Pod(a), render.GuardedPod(a, guard), render.GatedPod(a, guard)} {
@@ -38,7 +38,7 @@ var _ = Describe("Pod Security", func() {
 		}
 	}, SpecTimeout(3*time.Minute))
 
-	DescribeTable("restricted refuses, in the same namespace, a Pod that is less than that",
+	DescribeTable("restricted refuses, in the same namespace, a Pod with fewer restrictions",
 		func(ctx SpecContext, spoil func(*corev1.PodSpec)) {
 			pod := render.Pod(assignment(stored))
 			spoil(&pod.Spec)

@@ -17,7 +17,7 @@ import (
 const burst = 60
 
 var _ = Describe("A burst of sessions", Serial, func() {
-	It("costs each no more writes than one alone, and leaves nothing", func(ctx SpecContext) {
+	It("costs each no more writes than one alone, and leaves nothing behind", func(ctx SpecContext) {
 		var all []*api.SessionAssignment
 		for range burst {
 			all = append(all, assignment(home(api.HomePerSession)))

@@ -79,7 +79,7 @@ func TestAPodThatStartsThisMomentIsNotReplaced(t *testing.T) {
 	s.refuse = func(write string) error {
 		if write == "delete Pod" {
 			s.refuse = nil
-			s.setPod(func(p *corev1.Pod) { runs(p); makeReady(p) }) // after the agent has looked
+			s.setPod(func(p *corev1.Pod) { runs(p); makeReady(p) }) // after the agent has read it
 		}
 		return nil
 	}

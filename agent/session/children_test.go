@@ -21,42 +21,42 @@ import (
 // child is a kind of children, and what a person might do to one.
 type child struct {
 	of func(*api.SessionAssignment) client.Object
-	// spoil changes what was rendered; spoilt reports whether it is so.
-	spoil  func(client.Object)
-	spoilt func(client.Object) bool
-	// condition that says who has taken its name.
+	// spoil changes what was rendered; drifted reports whether it did.
+	spoil   func(client.Object)
+	drifted func(client.Object) bool
+	// condition that shows the owner of its name.
 	condition string
 }
 
-// children by kind. A claim is told by its marks and has no owner: see the tests
+// children by kind. A claim is identified by its labels and has no owner: see the tests
 // of homes and of trouble.
 var children = map[string]child{
 	"Pod": {
 		of:    func(a *api.SessionAssignment) client.Object { return podOf(a) },
 		spoil: func(o client.Object) { o.(*corev1.Pod).Spec.Containers[0].Image = "registry.example.com/evil:1" },
-		spoilt: func(o client.Object) bool {
+		drifted: func(o client.Object) bool {
 			return o.(*corev1.Pod).Spec.Containers[0].Image == "registry.example.com/evil:1"
 		},
 		condition: api.ConditionPodReady,
 	},
 	"Service": {
-		of:     func(a *api.SessionAssignment) client.Object { return serviceOf(a) },
-		spoil:  func(o client.Object) { o.(*corev1.Service).Spec.Selector = map[string]string{"app": "evil"} },
-		spoilt: func(o client.Object) bool { return o.(*corev1.Service).Spec.Selector["app"] == "evil" },
+		of:      func(a *api.SessionAssignment) client.Object { return serviceOf(a) },
+		spoil:   func(o client.Object) { o.(*corev1.Service).Spec.Selector = map[string]string{"app": "evil"} },
+		drifted: func(o client.Object) bool { return o.(*corev1.Service).Spec.Selector["app"] == "evil" },
 
 		condition: api.ConditionEndpointReady,
 	},
 	"Ingress": {
-		of:     func(a *api.SessionAssignment) client.Object { return ingressOf(a) },
-		spoil:  func(o client.Object) { o.(*networkingv1.Ingress).Spec.Rules[0].Host = "evil.example.com" },
-		spoilt: func(o client.Object) bool { return o.(*networkingv1.Ingress).Spec.Rules[0].Host == "evil.example.com" },
+		of:      func(a *api.SessionAssignment) client.Object { return ingressOf(a) },
+		spoil:   func(o client.Object) { o.(*networkingv1.Ingress).Spec.Rules[0].Host = "evil.example.com" },
+		drifted: func(o client.Object) bool { return o.(*networkingv1.Ingress).Spec.Rules[0].Host == "evil.example.com" },
 
 		condition: api.ConditionEndpointReady,
 	},
 	"ConfigMap": {
-		of:     func(a *api.SessionAssignment) client.Object { return configOf(a) },
-		spoil:  func(o client.Object) { o.(*corev1.ConfigMap).Data["policy.json"] = "evil" },
-		spoilt: func(o client.Object) bool { return o.(*corev1.ConfigMap).Data["policy.json"] == "evil" },
+		of:      func(a *api.SessionAssignment) client.Object { return configOf(a) },
+		spoil:   func(o client.Object) { o.(*corev1.ConfigMap).Data["policy.json"] = "evil" },
+		drifted: func(o client.Object) bool { return o.(*corev1.ConfigMap).Data["policy.json"] == "evil" },
 
 		condition: api.ConditionPodReady,
 	},
@@ -65,7 +65,7 @@ var children = map[string]child{
 		spoil: func(o client.Object) {
 			o.(*networkingv1.NetworkPolicy).Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}
 		},
-		spoilt: func(o client.Object) bool {
+		drifted: func(o client.Object) bool {
 			rules := o.(*networkingv1.NetworkPolicy).Spec.Ingress
 			return len(rules) == 1 && len(rules[0].From) == 0
 		},
@@ -76,7 +76,7 @@ var children = map[string]child{
 		spoil: func(o client.Object) {
 			o.(*policyv1.PodDisruptionBudget).Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "evil"}}
 		},
-		spoilt: func(o client.Object) bool {
+		drifted: func(o client.Object) bool {
 			return o.(*policyv1.PodDisruptionBudget).Spec.Selector.MatchLabels["app"] == "evil"
 		},
 		condition: api.ConditionPodReady,
@@ -86,7 +86,7 @@ var children = map[string]child{
 var _ = Describe("A child", func() {
 	for _, kind := range slices.Sorted(maps.Keys(children)) {
 		c := children[kind]
-		It("of kind "+kind+" is put back, recreated, and refused where another has taken it", func(ctx SpecContext) {
+		It("of kind "+kind+" is repaired, recreated, and refused where its name is taken", func(ctx SpecContext) {
 			expectRepaired(ctx, running(ctx, configured), c)
 		}, SpecTimeout(3*time.Minute))
 	}
@@ -103,7 +103,7 @@ var _ = Describe("A child", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("goes when it is not wanted any more", func(ctx SpecContext) {
+	It("is removed when it is not wanted any more", func(ctx SpecContext) {
 		a := running(ctx, configured)
 		get(ctx, configOf(a))
 		get(ctx, policyOf(a))
@@ -119,7 +119,7 @@ var _ = Describe("A child", func() {
 		Eventually(ctx, func() error { return admin.Get(ctx, client.ObjectKeyFromObject(a), configOf(a)) }).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("follows the assignment, and the status says what the desktop has", func(ctx SpecContext) {
+	It("follows the assignment, and the status shows what the desktop has", func(ctx SpecContext) {
 		a := running(ctx, configured)
 		Expect(a.Status.Config).NotTo(BeNil())
 		Expect(a.Status.Config.Name).To(Equal(a.Name))
@@ -133,7 +133,7 @@ var _ = Describe("A child", func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// expectRepaired walks a child through all that a person may do to it.
+// expectRepaired makes every change to a child that a person may make.
 func expectRepaired(ctx context.Context, a *api.SessionAssignment, c child) {
 	GinkgoHelper()
 	By("editing it")
@@ -141,7 +141,7 @@ func expectRepaired(ctx context.Context, a *api.SessionAssignment, c child) {
 	edit(ctx, c.of(a), c.spoil)
 	Eventually(ctx, func(g Gomega) {
 		o := get(ctx, c.of(a))
-		g.Expect(c.spoilt(o)).To(BeFalse())
+		g.Expect(c.drifted(o)).To(BeFalse())
 		g.Expect(o.GetUID()).To(Equal(uid))
 	}).Should(Succeed())
 
@@ -163,11 +163,11 @@ func expectRepaired(ctx context.Context, a *api.SessionAssignment, c child) {
 			APIVersion: "v1", Kind: "ConfigMap", Name: taker.Name, UID: taker.UID, Controller: ptr.To(true)}})
 	})
 	expectCondition(ctx, a, c.condition, metav1.ConditionFalse, api.ReasonConflict, "belongs to ConfigMap "+taker.Name)
-	Consistently(ctx, func() bool { return c.spoilt(get(ctx, c.of(a))) }).WithTimeout(time.Second).Should(BeTrue())
+	Consistently(ctx, func() bool { return c.drifted(get(ctx, c.of(a))) }).WithTimeout(time.Second).Should(BeTrue())
 
-	By("giving it back")
+	By("releasing it")
 	Expect(admin.Delete(ctx, c.of(a))).To(Succeed())
 	Expect(admin.Delete(ctx, taker)).To(Succeed())
 	expectReady(ctx, a)
-	Expect(c.spoilt(get(ctx, c.of(a)))).To(BeFalse())
+	Expect(c.drifted(get(ctx, c.of(a)))).To(BeFalse())
 }

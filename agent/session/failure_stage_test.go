@@ -20,7 +20,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// waits is a kubelet's word on a container that it can't start.
+// waits is a kubelet's status of a container that it can't start.
 func waits(reason string, restarts int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
@@ -36,7 +36,7 @@ func outOfMemory(p *corev1.Pod) {
 	p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
 }
 
-func answersNobody(p *corev1.Pod) {
+func neverReady(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 	started := true
@@ -106,7 +106,7 @@ func (tr trouble) persist(s *stage, d time.Duration) {
 
 var podKind = schema.GroupKind{Kind: "Pod"}
 
-func TestGivesUpWhereGoingOnWouldNotHelp(t *testing.T) {
+func TestFailsPermanentlyWhereARetryCannotHelp(t *testing.T) {
 	cases := map[string]struct {
 		trouble
 		reason string
@@ -121,7 +121,7 @@ func TestGivesUpWhereGoingOnWouldNotHelp(t *testing.T) {
 		"a desktop that ends at each start": {trouble{pod: waits("CrashLoopBackOff", 7)}, api.ReasonCrashLoop, false},
 		"a desktop that needs more memory":  {trouble{pod: outOfMemory}, api.ReasonOutOfMemory, false},
 		"a container that can't be made":    {trouble{pod: waits("CreateContainerConfigError", 0)}, api.ReasonContainerError, false},
-		"a desktop that never answers":      {trouble{pod: answersNobody}, api.ReasonPodNotReady, false},
+		"a desktop that never answers":      {trouble{pod: neverReady}, api.ReasonPodNotReady, false},
 		"a Pod that is evicted every time":  {trouble{pod: evicted}, api.ReasonEvicted, false},
 	}
 	for name, c := range cases {
@@ -130,7 +130,7 @@ func TestGivesUpWhereGoingOnWouldNotHelp(t *testing.T) {
 			c.on(s)
 			s.pass()
 			if failed := s.assignment().Status.Failure != nil; failed != c.soon {
-				t.Fatalf("given up at once: %t, want %t", failed, c.soon)
+				t.Fatalf("failed permanently at once: %t, want %t", failed, c.soon)
 			}
 			c.persist(s, 20*time.Minute)
 			expectFailure(s, c.reason)
@@ -156,7 +156,7 @@ func expectFailure(s *stage, reason string) {
 	}
 	last := slices.Index(s.writes, "delete Pod")
 	if status := slices.Index(s.writes, "status SessionAssignment"); last >= 0 && (status < 0 || status > last) {
-		s.t.Errorf("the Pod went before anyone was told why: %v", s.writes)
+		s.t.Errorf("the Pod was removed before the cause was reported: %v", s.writes)
 	}
 	s.wrote()
 	for range 12 {
@@ -167,7 +167,7 @@ func expectFailure(s *stage, reason string) {
 	}
 }
 
-// expectRetry: a higher attempt is tried at once and forgets the last.
+// expectRetry: a higher attempt is tried at once, with nothing kept of the last.
 func expectRetry(s *stage) {
 	s.t.Helper()
 	s.refuse = nil
@@ -191,7 +191,7 @@ func expectRetry(s *stage) {
 	}
 }
 
-func TestNeverGivesUpWhatMayPass(t *testing.T) {
+func TestTransientErrorsNeverFailPermanently(t *testing.T) {
 	quota := apierrors.NewForbidden(pod, "x", errors.New("exceeded quota: team, requested: pods=1"))
 	cases := map[string]struct {
 		trouble
@@ -199,7 +199,7 @@ func TestNeverGivesUpWhatMayPass(t *testing.T) {
 	}{
 		"no node fits":        {trouble{pod: unfit, unbound: true}, api.ReasonUnschedulablePod},
 		"a quota is used up":  {trouble{refuse: quota}, api.ReasonQuotaExceeded},
-		"a webhook says no":   {trouble{refuse: apierrors.NewForbidden(pod, "x", errors.New("policy"))}, api.ReasonApplyFailed},
+		"a webhook denies it": {trouble{refuse: apierrors.NewForbidden(pod, "x", errors.New("policy"))}, api.ReasonApplyFailed},
 		"the desktop is slow": {trouble{pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }}, api.ReasonStarting},
 	}
 	for name, c := range cases {
@@ -208,7 +208,7 @@ func TestNeverGivesUpWhatMayPass(t *testing.T) {
 			c.on(s)
 			c.persist(s, time.Hour)
 			if a := s.assignment(); a.Status.Failure != nil {
-				t.Errorf("given up: %+v", a.Status.Failure)
+				t.Errorf("failed permanently: %+v", a.Status.Failure)
 			}
 			if got := s.condition(api.ConditionPodReady); got.Reason != c.reason {
 				t.Errorf("PodReady: %+v", got)
@@ -217,7 +217,7 @@ func TestNeverGivesUpWhatMayPass(t *testing.T) {
 	}
 }
 
-func TestQuotaIsTriedAgainUntilThereIsRoom(t *testing.T) {
+func TestQuotaIsRetriedUntilThereIsCapacity(t *testing.T) {
 	s := newStage(t, desktop())
 	tr := trouble{refuse: apierrors.NewForbidden(pod, "x", errors.New("exceeded quota: team"))}
 	tr.on(s)
@@ -228,11 +228,11 @@ func TestQuotaIsTriedAgainUntilThereIsRoom(t *testing.T) {
 	s.refuse = nil
 	s.after(children.RetryAfter(100))
 	if s.gone(&corev1.Pod{}) {
-		t.Error("not tried when there was room")
+		t.Error("not tried when there was capacity")
 	}
 }
 
-func TestALostNodeIsSaidAndNotForced(t *testing.T) {
+func TestALostNodeIsReportedAndNothingIsForced(t *testing.T) {
 	s := newStage(t, desktop())
 	s.pass()
 	s.bind()
@@ -245,15 +245,15 @@ func TestALostNodeIsSaidAndNotForced(t *testing.T) {
 		t.Errorf("PodReady: %+v", c)
 	}
 	if s.gone(&corev1.Pod{}) || s.assignment().Status.Failure != nil {
-		t.Error("the desktop of a lost node was given up")
+		t.Error("the desktop of a lost node failed permanently")
 	}
 }
 
 type nodeStates map[string]bool
 
 func (n nodeStates) Node(name string) observe.Node {
-	ready, known := n[name]
-	return observe.Node{Known: known, Ready: ready}
+	ready, ok := n[name]
+	return observe.Node{Known: ok, Ready: ready}
 }
 
 func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {
@@ -266,7 +266,7 @@ func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {
 	}
 	s.pass()
 	if s.count("create Pod") != 0 {
-		t.Errorf("a desktop that may talk to all: %v", s.writes)
+		t.Errorf("a desktop without a NetworkPolicy: %v", s.writes)
 	}
 	if c := s.condition(api.ConditionEndpointReady); c.Reason != api.ReasonApplyFailed {
 		t.Errorf("EndpointReady: %+v", c)
@@ -278,7 +278,7 @@ func TestNoPodIsMadeWithoutItsNetworkPolicy(t *testing.T) {
 	}
 }
 
-func TestWhatIsInvalidIsTriedOnce(t *testing.T) {
+func TestAnInvalidChildIsTriedOnce(t *testing.T) {
 	s := newStage(t, desktop(perSession))
 	tries := 0
 	s.refuse = func(write string) error {
@@ -296,9 +296,9 @@ func TestWhatIsInvalidIsTriedOnce(t *testing.T) {
 	expectRetry(s)
 }
 
-// What the API server does not let the agent remove shows on the session, with the remedy,
+// What the API server does not allow the agent to remove shows on the session, with the remedy,
 // and is tried again.
-func TestADeniedRemovalIsSaidAndTriedAgain(t *testing.T) {
+func TestADeniedRemovalIsReportedAndRetried(t *testing.T) {
 	for denied, end := range map[string]func(*stage){
 		"delete Pod":              func(s *stage) { s.edit(suspend) },
 		"patch SessionAssignment": func(s *stage) { s.delete(s.assignment()) },
@@ -320,9 +320,9 @@ func TestADeniedRemovalIsSaidAndTriedAgain(t *testing.T) {
 			for range 5 {
 				wait = s.after(time.Minute)
 			}
-			said := s.assignment().Status.Message
-			if !strings.Contains(said, "a policy keeps it") || !strings.Contains(said, "exempt vdi-fleet from it") {
-				t.Errorf("it says %q", said)
+			message := s.assignment().Status.Message
+			if !strings.Contains(message, "a policy keeps it") || !strings.Contains(message, "exempt vdi-fleet from it") {
+				t.Errorf("the message is %q", message)
 			}
 			if wait == 0 {
 				t.Error("it is not tried again")
@@ -331,7 +331,7 @@ func TestADeniedRemovalIsSaidAndTriedAgain(t *testing.T) {
 			s.after(time.Hour)
 			s.after(time.Minute)
 			if !s.gone(&corev1.Pod{}) {
-				t.Error("the Pod is left though nobody denies its removal any more")
+				t.Error("the Pod is left though its removal is not denied any more")
 			}
 		})
 	}

@@ -20,16 +20,16 @@ var _ = Describe("A failure", Serial, func() {
 		o.Patience = observe.Patience{FailAfter: 2 * time.Second, Restarts: 2, Endings: 2}
 	}
 
-	DescribeTable("that does not pass is told, and corrected by another try",
+	DescribeTable("that does not pass is reported, and ended by a retry",
 		func(ctx SpecContext, bad, reason string) {
 			withAgent(impatient)
 			a := assigned(ctx, image(bad))
-			expectGivenUp(ctx, a, reason)
+			expectFailed(ctx, a, reason)
 			Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventFailed))
 			before := len(tally.of(a.Name))
-			Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty(), "it is tried all the same")
+			Consistently(func() []string { return tally.of(a.Name)[before:] }).Should(BeEmpty(), "it is tried nevertheless")
 
-			By("correcting it and trying again")
+			By("correcting it and retrying")
 			edit(ctx, a, func(a *api.SessionAssignment) {
 				a.Spec.Desktop.Image = "registry.example.com/browser:1"
 				a.Spec.Attempt++
@@ -44,11 +44,11 @@ var _ = Describe("A failure", Serial, func() {
 		Entry("a desktop that needs more memory", "oom.invalid/desktop:1", api.ReasonOutOfMemory, SpecTimeout(3*time.Minute)),
 	)
 
-	It("of an object that the API server calls invalid is told at once", func(ctx SpecContext) {
+	It("of an object that is invalid for the API server is reported at once", func(ctx SpecContext) {
 		a := assigned(ctx, func(a *api.SessionAssignment) {
 			a.Spec.Desktop.NodeSelector = map[string]string{"not a label": "x"}
 		})
-		expectGivenUp(ctx, a, api.ReasonApplyFailed)
+		expectFailed(ctx, a, api.ReasonApplyFailed)
 		Expect(a.Status.Failure.Message).To(ContainSubstring("nodeSelector"))
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Desktop.NodeSelector, a.Spec.Attempt = nil, 1 })
 		expectReady(ctx, a)
@@ -57,7 +57,7 @@ var _ = Describe("A failure", Serial, func() {
 	It("outlives its agent", func(ctx SpecContext) {
 		withAgent(impatient)
 		a := assigned(ctx, image("broken.invalid/desktop:1"))
-		expectGivenUp(ctx, a, api.ReasonImagePull)
+		expectFailed(ctx, a, api.ReasonImagePull)
 		withAgent(impatient)
 		Consistently(ctx, func(g Gomega) {
 			g.Expect(get(ctx, a).GivenUp()).To(BeTrue())
@@ -65,7 +65,7 @@ var _ = Describe("A failure", Serial, func() {
 		}).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("is not waited for: a higher attempt replaces a desktop that runs", func(ctx SpecContext) {
+	It("is not required: a higher attempt replaces a running desktop", func(ctx SpecContext) {
 		a := running(ctx)
 		uid := get(ctx, podOf(a)).UID
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Attempt++ })
@@ -78,7 +78,7 @@ var _ = Describe("A failure", Serial, func() {
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("of a node is said, and the desktop is waited for", func(ctx SpecContext) {
+	It("of a node is reported, and the desktop is waited for", func(ctx SpecContext) {
 		a := running(ctx)
 		pod := get(ctx, podOf(a))
 		nodes.lost.Store(pod.Spec.NodeName, true)
@@ -94,8 +94,8 @@ var _ = Describe("A failure", Serial, func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// expectGivenUp waits for a failure, and for the Pod to be gone.
-func expectGivenUp(ctx context.Context, a *api.SessionAssignment, reason string) {
+// expectFailed waits for a failure, and for the Pod to be gone.
+func expectFailed(ctx context.Context, a *api.SessionAssignment, reason string) {
 	GinkgoHelper()
 	expectCondition(ctx, a, api.ConditionProgressing, metav1.ConditionFalse, reason, "raise spec.attempt")
 	Expect(a.GivenUp()).To(BeTrue())

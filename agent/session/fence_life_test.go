@@ -24,7 +24,7 @@ const leaseLength = 3 * time.Minute
 // theHub is whose lease the next agent that starts has; nil: none.
 var theHub *leasingHub
 
-// leasingHub renews leases when the test says so, on a clock that the test moves.
+// leasingHub renews leases when the test sets it, on a clock that the test moves.
 type leasingHub struct {
 	by     atomic.Int64
 	keeper *fence.Keeper
@@ -126,7 +126,7 @@ var _ = Describe("A fenced session", Serial, func() {
 		Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventWaiting))
 		Expect(get(ctx, podOf(other)).DeletionTimestamp).To(BeNil(), "a session that is not fenced")
 
-		By("hearing of the hub again, which may have rescheduled it")
+		By("renewing the lease with the hub, which may have rescheduled it")
 		hub.renew(ctx)
 		expectLapse(ctx, a, 1)
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonLeaseExpired, "affirmed")
@@ -146,26 +146,26 @@ var _ = Describe("A fenced session", Serial, func() {
 		hub.restart(true)
 		Consistently(ctx, func() any { return get(ctx, podOf(a)).UID }).WithTimeout(time.Second).Should(Equal(pod))
 
-		By("dying, and coming back once the lease is over")
+		By("crashing, and restarting once the lease is over")
 		stopAgent()
 		hub.wait(leaseLength / 2)
 		hub.restart(true)
 		expectStopped(ctx, a)
 
-		By("dying between the lapse and the hub's return")
+		By("crashing between the lapse and the hub's return")
 		hub.restart(true)
 		hub.renew(ctx)
 		expectLapse(ctx, a, 1)
 		keepsStopped(ctx, a)
 
-		By("dying before the hub affirms it")
+		By("crashing before the hub affirms it")
 		hub.restart(true)
 		keepsStopped(ctx, a)
 		affirm(ctx, a)
 		expectReady(ctx, a)
 	}, SpecTimeout(time.Minute))
 
-	It("that lapses twice is not revived by the first word", func(ctx SpecContext) {
+	It("that lapses twice is not resumed by the first affirmation", func(ctx SpecContext) {
 		hub := withHub(true)
 		hub.renew(ctx)
 		a := running(ctx, fencedSession)
@@ -181,7 +181,7 @@ var _ = Describe("A fenced session", Serial, func() {
 		expectReady(ctx, a)
 	}, SpecTimeout(time.Minute))
 
-	It("that came after a lapse needs no word but its assignment", func(ctx SpecContext) {
+	It("that came after a lapse needs no affirmation but its assignment", func(ctx SpecContext) {
 		hub := withHub(true)
 		hub.renew(ctx)
 		a := running(ctx, fencedSession)
@@ -194,7 +194,7 @@ var _ = Describe("A fenced session", Serial, func() {
 		Expect(fresh.Status.Guarded).To(BeTrue())
 	}, SpecTimeout(time.Minute))
 
-	It("is left alone where nobody makes guards", func(ctx SpecContext) {
+	It("is not stopped where guards are not configured", func(ctx SpecContext) {
 		hub := withHub(false)
 		hub.renew(ctx)
 		a := running(ctx, fencedSession)
@@ -223,7 +223,7 @@ var _ = Describe("A fenced session", Serial, func() {
 })
 
 var _ = Describe("A held session", Serial, func() {
-	It("starts behind a gate where a quota has room for its desktop alone, and runs on whatever the hub is asked", func(ctx SpecContext) {
+	It("starts behind a gate where a quota fits its desktop only, and keeps running whatever is requested of the hub", func(ctx SpecContext) {
 		withHub(true)
 		const tight = "desktops-tight"
 		Expect(member.EnsureNamespace(ctx, tight, restricted)).To(Succeed())
@@ -249,7 +249,7 @@ var _ = Describe("A held session", Serial, func() {
 })
 
 var _ = Describe("A session that the hub places again where it is", func() {
-	It("keeps its desktop, which learns of the epoch", func(ctx SpecContext) {
+	It("keeps its desktop, which gets the new epoch", func(ctx SpecContext) {
 		a := running(ctx)
 		pod := get(ctx, podOf(a))
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Epoch, a.Spec.Lapse = a.Spec.Epoch+2, 7 })

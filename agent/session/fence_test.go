@@ -17,7 +17,7 @@ import (
 
 var aGuard = &render.Guard{Image: "agent:1", LeaseURL: "http://agent:8082", Port: 8079, TimeFactor: 1, Key: "key"}
 
-// fenceState is what fencing is judged by.
+// fenceState is what fencing depends on.
 type fenceState struct {
 	pod   *corev1.Pod
 	guard *render.Guard
@@ -38,16 +38,16 @@ func TestWhatFencingMeans(t *testing.T) {
 	}{
 		"a new desktop has a guard":                {s: fenceState{guard: aGuard, lease: valid}, want: "runs", withGuard: true, countsOn: true},
 		"none is made while the lease is over":     {s: fenceState{guard: aGuard, lease: over}, want: "over", withGuard: true, countsOn: true},
-		"none is made while nobody knows":          {s: fenceState{guard: aGuard}, want: "not yet", withGuard: true, countsOn: true},
+		"none is made while that is unknown":       {s: fenceState{guard: aGuard}, want: "not yet", withGuard: true, countsOn: true},
 		"none is made before the key is known":     {s: fenceState{guard: &render.Guard{}, lease: valid}, want: "not yet", countsOn: true},
 		"one that runs goes on":                    {s: fenceState{pod: guarded, guard: aGuard, lease: valid}, want: "runs", withGuard: true, countsOn: true},
 		"it ends with the lease":                   {s: fenceState{pod: guarded, guard: aGuard, lease: over}, want: "over", withGuard: true, countsOn: true},
-		"it is not ended while nobody knows":       {s: fenceState{pod: guarded, guard: aGuard}, want: "not yet", withGuard: true, countsOn: true},
+		"it is not ended while that is unknown":    {s: fenceState{pod: guarded, guard: aGuard}, want: "not yet", withGuard: true, countsOn: true},
 		"it ends until it is affirmed":             {status: api.SessionAssignmentStatus{Lapse: 2}, lapse: 1, s: fenceState{pod: guarded, guard: aGuard, lease: valid}, want: "over", withGuard: true, countsOn: true},
-		"even if nobody knows":                     {status: api.SessionAssignmentStatus{Lapse: 2}, lapse: 1, s: fenceState{pod: guarded, guard: aGuard}, want: "over", withGuard: true, countsOn: true},
+		"even if that is unknown":                  {status: api.SessionAssignmentStatus{Lapse: 2}, lapse: 1, s: fenceState{pod: guarded, guard: aGuard}, want: "over", withGuard: true, countsOn: true},
 		"it goes on once it is":                    {status: api.SessionAssignmentStatus{Lapse: 2}, lapse: 2, s: fenceState{guard: aGuard, lease: valid}, want: "runs", withGuard: true, countsOn: true},
 		"one without a guard is left alone":        {s: fenceState{pod: plain, guard: aGuard, lease: over}, want: "runs", withGuard: true},
-		"also where nobody makes guards":           {s: fenceState{pod: plain, lease: over}, want: "runs"},
+		"also where guards are not configured":     {s: fenceState{pod: plain, lease: over}, want: "runs"},
 		"there it is made without":                 {s: fenceState{}, want: "runs"},
 		"but never again once it had one":          {status: api.SessionAssignmentStatus{Guarded: true}, s: fenceState{}, want: "not yet", countsOn: true},
 		"and one that has one is not stopped here": {s: fenceState{pod: guarded}, want: "not yet", countsOn: true},
@@ -68,27 +68,27 @@ func TestWhatFencingMeans(t *testing.T) {
 				t.Errorf("%s, with a guard: %t, guarded: %t; want %s, %t, %t", got, f.guard != nil, f.guarded, tc.want, tc.withGuard, tc.countsOn)
 			}
 			if p := f.over; p != nil && (p.Reason != api.ReasonLeaseExpired || !strings.Contains(p.Message, "hub")) {
-				t.Errorf("it says %+v", p)
+				t.Errorf("the problem is %+v", p)
 			}
 		})
 	}
 }
 
-// said is a lease of which the test decides.
-type said struct{ standing fence.Standing }
+// fixedLease is a lease whose standing the test sets.
+type fixedLease struct{ standing fence.Standing }
 
-func (s *said) Require() fence.Standing            { return s.standing }
-func (s *said) Changes() <-chan event.GenericEvent { return nil }
+func (s *fixedLease) Require() fence.Standing            { return s.standing }
+func (s *fixedLease) Changes() <-chan event.GenericEvent { return nil }
 
 func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
 	a := limited("1h", "")
 	a.Spec.FailoverMode = api.FailoverFence
 	s := newStage(t, a)
-	lease := &said{fence.Standing{State: fence.Valid, Left: time.Hour}}
+	lease := &fixedLease{fence.Standing{State: fence.Valid, Left: time.Hour}}
 	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = lease, func() string { return "key" }, aGuard
 	s.begin()
 	if !s.assignment().Status.Guarded {
-		t.Error("that it is guarded is not said at once, and the hub would hold it")
+		t.Error("that it is guarded is not reported at once, and the hub would hold it")
 	}
 	s.after(10 * time.Minute)
 	lease.standing = fence.Standing{State: fence.Over}
@@ -104,7 +104,7 @@ func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
 	s.wrote()
 	s.after(time.Hour)
 	if got := s.wrote(); len(got) != 0 {
-		t.Errorf("it does not rest: %v", got)
+		t.Errorf("it does not stop: %v", got)
 	}
 	lease.standing = fence.Standing{State: fence.Valid, Left: time.Hour}
 	s.pass()
@@ -122,9 +122,9 @@ func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
 
 // A Pod that its guard or a boot of the node has ended is recreated by what makes
 // any Pod again, and only with a lease.
-func TestAPodThatItsGuardEndedIsNotMadeAnewWithoutALease(t *testing.T) {
+func TestAPodThatItsGuardEndedIsNotRecreatedWithoutALease(t *testing.T) {
 	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }))
-	lease := &said{fence.Standing{State: fence.Valid, Left: time.Hour}}
+	lease := &fixedLease{fence.Standing{State: fence.Valid, Left: time.Hour}}
 	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = lease, func() string { return "key" }, aGuard
 	s.pass()
 	s.bind()
@@ -155,9 +155,9 @@ func TestTheGuardsContainerIsTheOneThatIsObserved(t *testing.T) {
 	}
 }
 
-func TestAGuardOutlivesTheModeThatAskedForIt(t *testing.T) {
+func TestAGuardOutlivesTheModeThatRequiredIt(t *testing.T) {
 	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }))
-	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = &said{fence.Standing{State: fence.Valid, Left: time.Hour}}, func() string { return "key" }, aGuard
+	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = &fixedLease{fence.Standing{State: fence.Valid, Left: time.Hour}}, func() string { return "key" }, aGuard
 	s.begin()
 	a := s.assignment()
 	a.Spec.FailoverMode = api.FailoverRestart
@@ -167,6 +167,6 @@ func TestAGuardOutlivesTheModeThatAskedForIt(t *testing.T) {
 	s.after(time.Minute)
 	s.after(time.Minute)
 	if a := s.assignment(); s.gone(&corev1.Pod{}) || !a.Status.Guarded {
-		t.Errorf("the Pod was ended, or its guard forgotten: %+v", a.Status)
+		t.Errorf("the Pod was ended, or its guard not recorded: %+v", a.Status)
 	}
 }

@@ -41,7 +41,7 @@ func unbound(t *testing.T, goes bool) *stage {
 func TestAnAssignmentEndsWithItsNamespaceThoughTheAgentMayNotWriteThere(t *testing.T) {
 	s := unbound(t, true)
 	if s.pass() == 0 {
-		t.Error("the Pod is not looked at again")
+		t.Error("the Pod is not reconciled again")
 	}
 	if s.gone(&api.SessionAssignment{}) {
 		t.Fatal("it ended before its Pod")

@@ -20,7 +20,7 @@ import (
 )
 
 var _ = Describe("The end of a session", func() {
-	It("leaves nothing, its own home included", specs.Smoke, func(ctx SpecContext) {
+	It("leaves nothing behind, its own home included", specs.Smoke, func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), configured)
 		claim := claimOf(a)
 		Expect(admin.Delete(ctx, a)).To(Succeed())
@@ -40,7 +40,7 @@ var _ = Describe("The end of a session", func() {
 		Expect(admin.Delete(ctx, claim)).To(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("lasts until the Pod is gone, and says so when that takes long", specs.Smoke, func(ctx SpecContext) {
+	It("lasts until the Pod is gone, and shows it when that takes long", specs.Smoke, func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
 		edit(ctx, podOf(a), func(p *corev1.Pod) { p.Finalizers = []string{"example.com/slow"} })
 		Expect(admin.Delete(ctx, a)).To(Succeed())
@@ -66,7 +66,7 @@ var _ = Describe("The end of a session", func() {
 		expectGone(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("comes while the image can't be pulled, while no node fits, and before anything is made", func(ctx SpecContext) {
+	It("succeeds while the image can't be pulled, while no node fits, and before anything is created", func(ctx SpecContext) {
 		pulling := assigned(ctx, image("broken.invalid/desktop:1"))
 		unfit := assigned(ctx, func(a *api.SessionAssignment) {
 			a.Spec.Desktop.Resources[corev1.ResourceCPU] = resource.MustParse("1000")
@@ -102,7 +102,7 @@ var _ = Describe("The end of a session", func() {
 		Expect(admin.Delete(ctx, others)).To(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("says what is left, and after its deadline no longer waits for what is no desktop", func(ctx SpecContext) {
+	It("shows what is left, and after its deadline waits for the desktop only", func(ctx SpecContext) {
 		a := running(ctx)
 		edit(ctx, ingressOf(a), func(i *networkingv1.Ingress) { i.Finalizers = []string{"example.com/balancer"} })
 		DeferCleanup(func(ctx SpecContext) {
@@ -117,7 +117,7 @@ var _ = Describe("The end of a session", func() {
 		Eventually(ctx, notes(ctx, a, api.EventSkipped)).Should(ContainElement(ContainSubstring("example.com/balancer")))
 	}, SpecTimeout(3*time.Minute))
 
-	It("waits for a Pod on a lost node, says what helps, and is ended by an operator's word", func(ctx SpecContext) {
+	It("waits for a Pod on a lost node, shows the remedy, and is forced by an operator", func(ctx SpecContext) {
 		a := running(ctx)
 		node := get(ctx, podOf(a)).Spec.NodeName
 		hold(ctx, podOf(a))
@@ -136,14 +136,14 @@ var _ = Describe("The end of a session", func() {
 		Eventually(ctx, notes(ctx, a, api.EventForced)).Should(ContainElement(ContainSubstring("the node burnt down")))
 	}, SpecTimeout(3*time.Minute))
 
-	It("comes with that of its namespace", func(ctx SpecContext) {
-		const leaving = "desktops-leaving"
-		Expect(member.EnsureNamespace(ctx, leaving, restricted)).To(Succeed())
-		a := running(ctx, home(api.HomePerSession), configured, func(a *api.SessionAssignment) { a.Namespace = leaving })
-		Expect(admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: leaving}})).To(Succeed())
+	It("completes with the deletion of its namespace", func(ctx SpecContext) {
+		const terminating = "desktops-terminating"
+		Expect(member.EnsureNamespace(ctx, terminating, restricted)).To(Succeed())
+		a := running(ctx, home(api.HomePerSession), configured, func(a *api.SessionAssignment) { a.Namespace = terminating })
+		Expect(admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: terminating}})).To(Succeed())
 		expectGone(ctx, a)
 		Eventually(ctx, func() bool {
-			return apierrors.IsNotFound(admin.Get(ctx, client.ObjectKey{Name: leaving}, &corev1.Namespace{}))
+			return apierrors.IsNotFound(admin.Get(ctx, client.ObjectKey{Name: terminating}, &corev1.Namespace{}))
 		}).Should(BeTrue())
 	}, SpecTimeout(3*time.Minute))
 })

@@ -42,7 +42,7 @@ func (s *stage) edit(change func(*api.SessionAssignment)) {
 	}
 }
 
-// gateIs says what a kubelet would of the gate.
+// gateIs sets the gate's status as a kubelet does.
 func (s *stage) gateIs(state corev1.ContainerState) {
 	s.t.Helper()
 	s.setPod(func(p *corev1.Pod) {
@@ -69,7 +69,7 @@ func TestWhichDesktopsStartBehindAGate(t *testing.T) {
 	s := newStage(t, desktop(held))
 	s.pass()
 	if render.Gate(s.thePod()) != nil {
-		t.Error("an agent that is told of no image makes a gate")
+		t.Error("an agent without a guard image makes a gate")
 	}
 }
 
@@ -79,7 +79,7 @@ func TestNoPodIsMadeBeforeItsGateCanKnowTheAgent(t *testing.T) {
 	s.pass()
 	s.after(time.Minute)
 	if !s.gone(&corev1.Pod{}) {
-		t.Fatal("its gate would wait for good")
+		t.Fatal("its gate would wait forever")
 	}
 	if c := s.condition(api.ConditionPodReady); c.Reason != api.ReasonPodPending || !strings.Contains(c.Message, "gate") {
 		t.Errorf("PodReady is %+v", c)
@@ -146,7 +146,7 @@ func TestAPodThatRunsKeepsTheGateThatItHasOrHasNot(t *testing.T) {
 	}
 }
 
-func TestADesktopDoesNotWaitForGoodAtAGateThatNobodyAnswers(t *testing.T) {
+func TestADesktopDoesNotWaitForeverAtAnUnansweredGate(t *testing.T) {
 	mode := func(m api.FailoverMode) func(*stage, *string) {
 		return func(s *stage, _ *string) { s.edit(func(a *api.SessionAssignment) { a.Spec.FailoverMode = m }) }
 	}

@@ -48,7 +48,7 @@ var _ = Describe("A home", func() {
 		expectCondition(ctx, a, api.ConditionHomeReady, metav1.ConditionTrue, api.ReasonBound, "")
 	}, SpecTimeout(3*time.Minute))
 
-	It("that can't grow is used as it is, and says so", func(ctx SpecContext) {
+	It("that can't grow is used as it is, which is shown", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), homeSize("1Gi"), func(a *api.SessionAssignment) {
 			a.Spec.Desktop.Home.StorageClassName = provisioner.FixedStorageClass
 		})
@@ -59,7 +59,7 @@ var _ = Describe("A home", func() {
 		Consistently(func() int { return len(tally.of(a.Name)) - before }).Should(BeNumerically("<=", 1), "it insists")
 	}, SpecTimeout(3*time.Minute))
 
-	It("of a user is never mounted by two Pods at once, and the second is told for whom it waits", func(ctx SpecContext) {
+	It("of a user is never mounted by two Pods at once, and the second shows which session it waits for", func(ctx SpecContext) {
 		first := running(ctx, home(api.HomePerUser))
 		second := assigned(ctx, func(a *api.SessionAssignment) { a.Spec.Desktop.Home = first.Spec.Desktop.Home })
 		Expect(get(ctx, claimOf(second)).Labels).To(HaveKeyWithValue(render.LabelHomeMode, "PerUser"))
@@ -96,7 +96,7 @@ var _ = Describe("A home", func() {
 		Consistently(ctx, pods).Should(Equal(1))
 	}, SpecTimeout(3*time.Minute))
 
-	It("of a session that is to be retained outlives it, and is marked", func(ctx SpecContext) {
+	It("of a session that is to be retained outlives it, and is annotated", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), retained("720h"))
 		claim := get(ctx, claimOf(a))
 		Expect(claim.Annotations).To(HaveKeyWithValue(api.AnnotationRetention, "720h"))
@@ -105,7 +105,7 @@ var _ = Describe("A home", func() {
 			c.Annotations[api.AnnotationRetention], c.Annotations[api.AnnotationLastUse] = "1s", "2020-01-01T00:00:00Z"
 		})
 		Eventually(ctx, func() map[string]string { return get(ctx, claimOf(a)).Annotations }).Should(And(
-			HaveKeyWithValue(api.AnnotationRetention, "720h"), Not(HaveKey(api.AnnotationLastUse))), "edited by hand")
+			HaveKeyWithValue(api.AnnotationRetention, "720h"), Not(HaveKey(api.AnnotationLastUse))), "drift")
 		Expect(admin.Delete(ctx, a)).To(Succeed())
 		expectGone(ctx, a)
 		claim = get(ctx, claim)
@@ -116,7 +116,7 @@ var _ = Describe("A home", func() {
 		Expect(admin.Delete(ctx, claim)).To(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("without a retention time is not marked, and kept", func(ctx SpecContext) {
+	It("without a retention time is not annotated, and kept", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession), retained(""))
 		claim := get(ctx, claimOf(a))
 		Expect(admin.Delete(ctx, a)).To(Succeed())
@@ -129,7 +129,7 @@ var _ = Describe("A home", func() {
 		Expect(admin.Delete(ctx, claim)).To(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("that is taken up again loses the mark of its last use", func(ctx SpecContext) {
+	It("that is used again loses the annotation of its last use", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerUser), retained("720h"))
 		claim := get(ctx, claimOf(a))
 		Expect(admin.Delete(ctx, a)).To(Succeed())

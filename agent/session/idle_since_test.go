@@ -9,8 +9,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// idleSince checks since when the status says that nobody uses the desktop; zero:
-// it does not say that. The stage's time begins at noon.
+// idleSince checks since when the status shows that the desktop is idle; zero:
+// it does not show that. The stage's time begins at noon.
 func (s *stage) idleSince(what string, want time.Duration) {
 	s.t.Helper()
 	got := s.assignment().Status.IdleSince
@@ -24,7 +24,7 @@ func TestADesktopThatIsAnnotatedIsIdleAfterAWhile(t *testing.T) {
 	s := newStage(t, limited("", ""))
 	s.begin()
 	s.after(10 * time.Minute)
-	s.idleSince("one that never tells", 0)
+	s.idleSince("one that never reports", 0)
 	s.annotate("1")
 	s.after(5*time.Minute - time.Second)
 	s.idleSince("used a while ago", 0)
@@ -48,12 +48,12 @@ func TestADesktopThatIsAnnotatedIsIdleAfterAWhile(t *testing.T) {
 	}
 }
 
-func TestADesktopThatIsAskedIsIdleWhenItSaysSo(t *testing.T) {
-	s, asker := asking(t)
+func TestADesktopThatIsProbedIsIdleWhenItReportsSo(t *testing.T) {
+	s, prober := newProbed(t)
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.IdleTimeout = "" })
 	for _, c := range []struct {
-		word activity.Result
-		want time.Duration
+		result activity.Result
+		want   time.Duration
 	}{
 		{activity.Result{}, 0},
 		{activity.Result{Use: observe.Use{Known: true, Since: noon.Add(time.Minute)}}, time.Minute},
@@ -62,15 +62,15 @@ func TestADesktopThatIsAskedIsIdleWhenItSaysSo(t *testing.T) {
 		{activity.Result{Use: observe.Use{Known: true, Since: noon.Add(time.Hour)}}, time.Hour},
 		{activity.Result{Use: observe.Use{Known: true}, Silent: true}, 0},
 	} {
-		asker.word = c.word
+		prober.result = c.result
 		s.after(time.Minute)
 		s.after(time.Minute)
-		s.idleSince("when it says "+c.word.Use.Since.String(), c.want)
+		s.idleSince("when it reports "+c.result.Use.Since.String(), c.want)
 	}
-	if got := s.said(api.EventActivityUnknown); got != 0 {
+	if got := s.eventCount(api.EventActivityUnknown); got != 0 {
 		t.Error("warned of an idle timeout that it has not")
 	}
-	asker.word = activity.Result{Use: observe.Use{Known: true, Since: noon.Add(time.Hour)}}
+	prober.result = activity.Result{Use: observe.Use{Known: true, Since: noon.Add(time.Hour)}}
 	s.after(time.Minute)
 	s.after(time.Minute)
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.RunState = api.ModeSuspended })

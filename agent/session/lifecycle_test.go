@@ -21,7 +21,7 @@ const perSessionChildren = 6
 
 var _ = Describe("A session's life", specs.Smoke, func() {
 	for _, mode := range []api.HomeMode{api.HomeNone, api.HomePerSession, api.HomePerUser} {
-		It("runs and says where, with a home "+string(mode), func(ctx SpecContext) {
+		It("runs and shows its endpoint, with a home "+string(mode), func(ctx SpecContext) {
 			a := running(ctx, home(mode))
 			Expect(a.Status.State).To(Equal(api.AssignmentActive))
 			Expect(a.Status.Message).To(BeEmpty())

@@ -20,7 +20,7 @@ func TestMemoryIsOfOneAssignment(t *testing.T) {
 	var all memories
 	first := all.of(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "1"}})
 	if again := all.of(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "1"}}); again != first {
-		t.Error("forgotten between two passes")
+		t.Error("lost between two passes")
 	}
 	if next := all.of(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "2"}}); next == first {
 		t.Error("the next assignment of that name remembers the last one's children")
@@ -31,12 +31,12 @@ func TestMemoryIsOfOneAssignment(t *testing.T) {
 	}
 }
 
-func TestAnotherAttemptForgetsWhatWentWrong(t *testing.T) {
+func TestANewAttemptForgetsEarlierFailures(t *testing.T) {
 	m := remembered("a")
 	m.ended = lastEnd{times: 4}
 	m.begin(0)
 	if m.ended.times != 4 {
-		t.Error("the same attempt forgets")
+		t.Error("the same attempt drops its record")
 	}
 	m.begin(1)
 	if m.ended.times != 0 {
@@ -51,13 +51,13 @@ func TestAClaimIsTakenForOneAtATime(t *testing.T) {
 		t.Errorf("a free claim is %s's", other)
 	}
 	if other, wait := m.take(claim, "b", noon.Add(time.Second)); other != "a" || wait != children.CacheDelay-time.Second {
-		t.Errorf("taken from %q, to be believed for %s", other, wait)
+		t.Errorf("claimed by %q, which counts for %s", other, wait)
 	}
 	if other, _ := m.take(claim, "a", noon.Add(2*time.Second)); other != "" {
-		t.Error("taken from itself")
+		t.Error("refused to its own session")
 	}
 	if other, _ := m.take(claim, "b", noon.Add(2*time.Second+children.CacheDelay)); other != "" {
-		t.Error("believed for ever")
+		t.Error("it never expires")
 	}
 	if len(m.byClaim) != 1 {
 		t.Errorf("%d claims remembered", len(m.byClaim))

@@ -14,7 +14,7 @@ import (
 func anotherImage(a *api.SessionAssignment) { a.Spec.Desktop.Image = "registry.example.com/another:1" }
 
 // A kubelet starts a desktop first and writes so later: a Pod whose version in the API
-// server is that of the cache, and says nothing of a start, may run.
+// server is that of the cache, and shows no start, may run.
 func TestAChangedDesktopReplacesNoPodThatMayHaveStarted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		unbound bool
@@ -22,10 +22,10 @@ func TestAChangedDesktopReplacesNoPodThatMayHaveStarted(t *testing.T) {
 		again   bool
 	}{
 		"without a node":                     {unbound: true, again: true},
-		"of whose start nothing is known":    {},
+		"whose start is unknown":             {},
 		"that is being created":              {status: waits("ContainerCreating", 0)},
 		"whose init containers are at it":    {status: waits("PodInitializing", 0)},
-		"that runs":                          {status: answersNobody},
+		"that runs":                          {status: neverReady},
 		"whose image can't be pulled":        {status: waits("ImagePullBackOff", 0), again: true},
 		"whose container can't be made":      {status: waits("CreateContainerConfigError", 0), again: true},
 		"that ended and is started again":    {status: waits("CrashLoopBackOff", 3), again: true},
@@ -54,7 +54,7 @@ func TestAChangedDesktopReplacesNoPodThatMayHaveStarted(t *testing.T) {
 }
 
 func besidesACrash(p *corev1.Pod) {
-	answersNobody(p)
+	neverReady(p)
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
 		Name: "vdi-guard", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 	}}

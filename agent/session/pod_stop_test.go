@@ -16,7 +16,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// theNode is what the stage's agent is told of all nodes.
+// theNode is the state of all nodes for the stage's agent.
 type theNode struct{ is observe.Node }
 
 func (n *theNode) Node(string) observe.Node { return n.is }
@@ -42,7 +42,7 @@ func ends(p *corev1.Pod) {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: render.DesktopContainer, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
 }
 
-// delete as an administrator does, by force where that is all that Pods know of it.
+// delete as an administrator does, by force where Pods show nothing else of it.
 func (s *stage) delete(o client.Object) {
 	s.t.Helper()
 	s.get(o)
@@ -66,7 +66,7 @@ func TestAForcedDeletionIsNoStop(t *testing.T) {
 				node.is = state
 				s.after(time.Hour)
 				if s.gone(&api.SessionAssignment{}) {
-					t.Fatalf("it is said to have stopped, with node %+v", state)
+					t.Fatalf("it is reported as stopped, with node %+v", state)
 				}
 			}
 			if a := s.assignment(); a.Status.Reason != api.ReasonNodeLost || !strings.Contains(a.Status.Message, "kubectl annotate pod -n team "+s.key.Name) {
@@ -135,13 +135,13 @@ func TestNoPodIsMadeBesideOneThatWasForcedAway(t *testing.T) {
 	}
 }
 
-// A taint of its node is no event of a Pod: one that is kept is looked at now and then.
-func TestAPodThatIsKeptIsLookedAtForATaintOfItsNode(t *testing.T) {
+// A taint of its node is no event of a Pod: one that is kept is reconciled periodically.
+func TestAKeptPodIsReconciledForATaintOfItsNode(t *testing.T) {
 	s, node := desktopOn(t, held)
 	s.delete(&corev1.Pod{})
 	node.is = observe.Node{Known: true}
 	if wait := s.after(time.Hour); wait <= 0 || wait > nodePoll {
-		t.Fatalf("it is looked at again after %s", wait)
+		t.Fatalf("it is reconciled again after %s", wait)
 	}
 	before := s.thePod().UID
 	node.is.OutOfService = true
@@ -206,38 +206,38 @@ func TestAnOrphanedPodIsReleasedOnceItHasStopped(t *testing.T) {
 	s.setPod(ends)
 	s.pass()
 	if !s.gone(&corev1.Pod{}) {
-		t.Error("nobody removes its finalizer")
+		t.Error("its finalizer is not removed")
 	}
 }
 
 func TestAnOldKubernetesKeepsNoPod(t *testing.T) {
 	for minor, want := range map[string]bool{"32": false, "33": true, "36+": true} {
 		s := newStage(t, desktop(held))
-		asked := 0
-		s.r.ServerVersion = func() (*version.Info, error) { asked++; return &version.Info{Major: "1", Minor: minor}, nil }
+		calls := 0
+		s.r.ServerVersion = func() (*version.Info, error) { calls++; return &version.Info{Major: "1", Minor: minor}, nil }
 		s.pass()
 		s.pass()
-		if got := slices.Contains(s.thePod().Finalizers, api.PodFinalizer); got != want || asked != 1 {
-			t.Errorf("1.%s: kept %t, want %t; asked %d times", minor, got, want, asked)
+		if got := slices.Contains(s.thePod().Finalizers, api.PodFinalizer); got != want || calls != 1 {
+			t.Errorf("1.%s: kept %t, want %t; %d calls", minor, got, want, calls)
 		}
 	}
 }
 
-func TestALostNodeGivesBackWhatMayRunTwice(t *testing.T) {
+func TestALostNodeReleasesSessionsThatMayRunTwice(t *testing.T) {
 	s, node := desktopOn(t)
 	before := s.thePod().UID
 	lost := observe.Node{Known: true, Since: s.clock.Now()}
 	node.is = lost
 	s.setPod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
 	if s.pass() == 0 {
-		t.Error("it is not looked at again")
+		t.Error("it is not reconciled again")
 	}
 	if c := s.condition(api.ConditionPodReady); c.Reason != api.ReasonNodeLost || !strings.Contains(c.Message, "12:05:00") {
 		t.Errorf("%s: %s", c.Reason, c.Message)
 	}
 	s.after(s.r.Options.LostAfter - time.Second)
 	if s.thePod().UID != before {
-		t.Fatal("it was given up too soon")
+		t.Fatal("it was released too soon")
 	}
 	s.after(2 * time.Second)
 	s.after(children.ConflictRetry)
@@ -246,7 +246,7 @@ func TestALostNodeGivesBackWhatMayRunTwice(t *testing.T) {
 	}
 }
 
-func TestALostNodeGivesNothingElseBack(t *testing.T) {
+func TestALostNodeReleasesNoOtherSessions(t *testing.T) {
 	for name, mode := range map[string]func(*api.SessionAssignment){"Hold": held, "Fence": fencedMode, "a home": perSession} {
 		s, node := desktopOn(t, mode)
 		before := s.thePod().UID

@@ -17,7 +17,7 @@ import (
 func suspend(a *api.SessionAssignment) { a.Spec.RunState = api.ModeSuspended }
 
 // After an outage a watch may come back half a minute late, longer than a Pod that was
-// just made is remembered. Suspended has the hub give the home to another session.
+// just created is remembered. A suspension has the hub release the home to another session.
 func TestNoEndIsReportedOfAPodThatTheCacheDoesNotShow(t *testing.T) {
 	s := newStage(t, desktop(suspend, perUser))
 	s.slow = true
@@ -26,12 +26,12 @@ func TestNoEndIsReportedOfAPodThatTheCacheDoesNotShow(t *testing.T) {
 	s.edit(func(a *api.SessionAssignment) { a.Spec.RunState = api.ModeRunning })
 	s.pass()
 	s.bind()
-	s.setPod(answersNobody)
+	s.setPod(neverReady)
 	s.edit(suspend)
 	s.after(children.CacheDelay + time.Second)
 	s.after(time.Minute)
 	if c := s.condition(api.ConditionPodReady); c.Reason == api.ReasonSuspended && s.assignment().Status.ObservedGeneration == s.assignment().Generation {
-		t.Fatal("it is said to have stopped, and runs")
+		t.Fatal("it is reported as stopped, and runs")
 	}
 	s.setPod(ends)
 	s.after(podPoll)
@@ -42,24 +42,24 @@ func TestNoEndIsReportedOfAPodThatTheCacheDoesNotShow(t *testing.T) {
 	}
 }
 
-func TestAnEndIsMadeSureOfOnce(t *testing.T) {
+func TestAnEndIsVerifiedOnce(t *testing.T) {
 	s := newStage(t, desktop(suspend))
-	asked := &countingReader{Reader: s.client}
-	s.r.APIReader = asked
+	reads := &countingReader{Reader: s.client}
+	s.r.APIReader = reads
 	s.pass()
-	first := asked.lists
+	first := reads.lists
 	for range 5 {
 		s.after(time.Minute)
 	}
-	if first == 0 || asked.lists != first {
-		t.Errorf("%d questions at first, %d in all", first, asked.lists)
+	if first == 0 || reads.lists != first {
+		t.Errorf("%d lists at first, %d in all", first, reads.lists)
 	}
 	s.r.memories.forget(s.key) // another process
 	for range 5 {
 		s.after(time.Minute)
 	}
-	if asked.lists != first {
-		t.Errorf("the next process asks %d times what is written", asked.lists-first)
+	if reads.lists != first {
+		t.Errorf("the next process lists %d times what is stored", reads.lists-first)
 	}
 }
 

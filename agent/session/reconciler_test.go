@@ -36,11 +36,11 @@ func TestAQuickStartCostsOneStatusWrite(t *testing.T) {
 	}
 }
 
-func TestASlowStartSaysOnceWhatItWaitsFor(t *testing.T) {
+func TestASlowStartReportsOnceWhatItWaitsFor(t *testing.T) {
 	s := newStage(t, desktop())
 	settle := s.pass()
 	if settle != s.r.Options.Settle {
-		t.Errorf("looks again after %s, want %s", settle, s.r.Options.Settle)
+		t.Errorf("reconciles again after %s, want %s", settle, s.r.Options.Settle)
 	}
 	s.after(settle)
 	s.bind()
@@ -75,7 +75,7 @@ func TestAnErrorThatPassesIsNotReported(t *testing.T) {
 	}
 }
 
-func TestARefusalIsReportedOnceAndTriedEverLater(t *testing.T) {
+func TestARefusalIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	s := newStage(t, desktop())
 	s.refuse = func(write string) error {
 		if write == "create Pod" {
@@ -134,7 +134,7 @@ func TestNoDesktopIsMadeOfWhatTheHubHasWithdrawn(t *testing.T) {
 			a.Finalizers = nil
 			return errors.Join(s.client.Update(t.Context(), a), client.IgnoreNotFound(s.client.Delete(t.Context(), a)))
 		},
-		"it is edited": func(s *stage, a *api.SessionAssignment) error {
+		"it is changed": func(s *stage, a *api.SessionAssignment) error {
 			a.Generation++
 			a.Spec.RunState = api.ModeSuspended
 			return s.client.Update(t.Context(), a)
@@ -167,7 +167,7 @@ func TestNoDesktopIsMadeOfWhatTheHubHasWithdrawn(t *testing.T) {
 	}
 }
 
-func TestAFightOverAChildCostsEverFewerWrites(t *testing.T) {
+func TestAConflictOverAChildBacksOff(t *testing.T) {
 	s := newStage(t, desktop())
 	s.pass()
 	s.wrote()
@@ -185,7 +185,7 @@ func TestAFightOverAChildCostsEverFewerWrites(t *testing.T) {
 	}
 }
 
-func TestPodsThatEndAreReplacedEverLater(t *testing.T) {
+func TestPodsThatEndAreReplacedWithBackoff(t *testing.T) {
 	s := newStage(t, desktop())
 	s.pass()
 	for _, want := range []time.Duration{children.RetryAfter(0), 2 * children.RetryAfter(0), 4 * children.RetryAfter(0)} {
@@ -245,7 +245,7 @@ func TestAHomeThatCannotBeReadKeepsThePodBack(t *testing.T) {
 	}
 }
 
-func TestAHomeThatDoesNotLeaveKeepsNoSession(t *testing.T) {
+func TestAHomeThatIsNotRemovedDoesNotKeepItsSession(t *testing.T) {
 	a := desktop(perSession)
 	claim := render.Home(a)
 	claim.UID, claim.Finalizers = "claim", []string{"example.com/storage"}
@@ -266,7 +266,7 @@ func TestAHomeThatDoesNotLeaveKeepsNoSession(t *testing.T) {
 	}
 }
 
-func TestNothingIsDoneForAnAssignmentThatSomebodyElseHolds(t *testing.T) {
+func TestAnAssignmentOfAnotherOwnerIsIgnored(t *testing.T) {
 	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Finalizers = []string{"example.com/other"} }))
 	if err := s.client.Delete(context.Background(), s.assignment()); err != nil {
 		t.Fatal(err)

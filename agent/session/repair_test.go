@@ -16,7 +16,7 @@ import (
 )
 
 var _ = Describe("Repair", func() {
-	It("puts back what was edited by hand, and keeps what others added", specs.Smoke, func(ctx SpecContext) {
+	It("reverts drift, and keeps what others added", specs.Smoke, func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
 		edit(ctx, serviceOf(a), func(s *corev1.Service) {
 			s.Spec.Selector = map[string]string{"app": "other"}
@@ -51,7 +51,7 @@ var _ = Describe("Repair", func() {
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("finds a child again whose labels or owner were taken away", func(ctx SpecContext) {
+	It("restores the labels or the owner of a child", func(ctx SpecContext) {
 		a := running(ctx)
 		uid := get(ctx, podOf(a)).UID
 		edit(ctx, podOf(a), func(p *corev1.Pod) { p.Labels = nil })
@@ -64,7 +64,7 @@ var _ = Describe("Repair", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("makes again what was deleted", func(ctx SpecContext) {
+	It("recreates what was deleted", func(ctx SpecContext) {
 		a := running(ctx, home(api.HomePerSession))
 		for _, o := range []client.Object{podOf(a), serviceOf(a), ingressOf(a)} {
 			uid := get(ctx, o).GetUID()
@@ -77,7 +77,7 @@ var _ = Describe("Repair", func() {
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("makes a claim again that was deleted while no desktop used it", func(ctx SpecContext) {
+	It("recreates a claim that was deleted while no desktop used it", func(ctx SpecContext) {
 		a := assigned(ctx, home(api.HomePerSession), func(a *api.SessionAssignment) { a.Spec.RunState = api.ModeSuspended })
 		expectCondition(ctx, a, api.ConditionHomeReady, metav1.ConditionTrue, api.ReasonBound, "")
 		claim := get(ctx, claimOf(a))
@@ -90,7 +90,7 @@ var _ = Describe("Repair", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("puts back a status, labels and a finalizer of the assignment that were edited by hand", func(ctx SpecContext) {
+	It("reverts drift of a status, labels and a finalizer of the assignment", func(ctx SpecContext) {
 		a := running(ctx)
 		edit(ctx, a.DeepCopy(), func(a *api.SessionAssignment) { a.Labels = map[string]string{"team": "x"} })
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"nodeName":"elsewhere"}}`))

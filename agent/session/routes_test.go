@@ -30,7 +30,7 @@ func httpRouteCRD() string {
 }
 
 var _ = Describe("A Gateway", Serial, Ordered, func() {
-	It("that the cluster knows nothing of is said to be missing, and the desktop runs", func(ctx SpecContext) {
+	It("whose API the cluster lacks is reported as missing, and the desktop runs", func(ctx SpecContext) {
 		withAgent(throughGateway)
 		a := assigned(ctx)
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionTrue, "", "")
@@ -56,7 +56,7 @@ var _ = Describe("A Gateway", Serial, Ordered, func() {
 			spoil: func(o client.Object) {
 				o.(*gatewayv1.HTTPRoute).Spec.Hostnames = []gatewayv1.Hostname{"evil.example.com"}
 			},
-			spoilt:    func(o client.Object) bool { return o.(*gatewayv1.HTTPRoute).Spec.Hostnames[0] == "evil.example.com" },
+			drifted:   func(o client.Object) bool { return o.(*gatewayv1.HTTPRoute).Spec.Hostnames[0] == "evil.example.com" },
 			condition: api.ConditionEndpointReady,
 		})
 		Expect(admin.Delete(ctx, a)).To(Succeed())
@@ -64,7 +64,7 @@ var _ = Describe("A Gateway", Serial, Ordered, func() {
 		expectGone(ctx, routeOf(a))
 	}, SpecTimeout(3*time.Minute))
 
-	It("takes the place of an Ingress, and gives it back", func(ctx SpecContext) {
+	It("replaces an Ingress, and is replaced by it", func(ctx SpecContext) {
 		a := running(ctx)
 		get(ctx, ingressOf(a))
 		By("having a Gateway")

@@ -52,7 +52,7 @@ func secretOf(a *api.SessionAssignment) *corev1.Secret {
 }
 
 var _ = Describe("A Secret that the hub sends", func() {
-	It("is there before the Pod, in the version that is asked for", specs.Smoke, func(ctx SpecContext) {
+	It("exists before the Pod, in the version that is ordered", specs.Smoke, func(ctx SpecContext) {
 		a := assigned(ctx, withAccess)
 		name := api.AccessSecretName(a.Name)
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonSecretMissing, name)
@@ -65,7 +65,7 @@ var _ = Describe("A Secret that the hub sends", func() {
 		Eventually(ctx, func() []string { return get(ctx, a).Status.MissingSecrets }).Should(BeEmpty())
 	}, SpecTimeout(3*time.Minute))
 
-	It("is asked for again when somebody has edited or deleted it, and the desktop goes on", func(ctx SpecContext) {
+	It("is requested again when it was changed or deleted, and the desktop keeps running", func(ctx SpecContext) {
 		a := assigned(ctx, withAccess)
 		send(ctx, a, "1")
 		expectReady(ctx, a)
@@ -82,7 +82,7 @@ var _ = Describe("A Secret that the hub sends", func() {
 		Expect(get(ctx, podOf(a)).UID).To(Equal(pod))
 	}, SpecTimeout(3*time.Minute))
 
-	It("goes with the assignment", func(ctx SpecContext) {
+	It("is deleted with the assignment", func(ctx SpecContext) {
 		a := assigned(ctx, withAccess)
 		send(ctx, a, "1")
 		expectReady(ctx, a)

@@ -43,15 +43,15 @@ type stage struct {
 	made int
 	// writes are the reconciler's, such as "create Pod".
 	writes []string
-	// refuse answers a write instead of the API server, where it says an
+	// refuse answers a write instead of the API server, where it returns an
 	// error.
 	refuse func(write string) error
-	// slow has a Pod that is deleted go on until the test says that it has ended.
+	// slow has a deleted Pod run until the test ends it.
 	// Otherwise it is gone at once.
 	slow bool
 	// blind has the cache show no Pod.
 	blind bool
-	// stale answers a read of the cache, where it says so.
+	// stale answers a read of the cache, where it returns true.
 	stale func(key client.ObjectKey, o client.Object) (answered bool, err error)
 }
 
@@ -76,7 +76,7 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 		Nodes:         healthyNodes{},
 		Activity:      noProbes{},
 		ServerVersion: func() (*version.Info, error) { return &version.Info{Major: "1", Minor: "36"}, nil },
-		Lease:         &said{},
+		Lease:         &fixedLease{},
 		Options: Options{
 			CleanupDeadline: 2 * time.Minute,
 			LostAfter:       5 * time.Minute,
@@ -92,7 +92,7 @@ type healthyNodes struct{}
 
 func (healthyNodes) Node(string) observe.Node { return observe.Node{Known: true, Ready: true} }
 
-// noProbes find out nothing.
+// noProbes has no results.
 type noProbes struct{}
 
 func (noProbes) Watch(activity.Target) activity.Result { return activity.Result{} }
@@ -156,7 +156,7 @@ func (s *stage) interceptors() interceptor.Funcs {
 	}
 }
 
-// stop has a Pod be kept by no finalizer of ours any more.
+// stop removes the agent's finalizer from a Pod.
 func (s *stage) stop(pod *corev1.Pod) {
 	s.t.Helper()
 	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || !controllerutil.RemoveFinalizer(pod, api.PodFinalizer) {
@@ -187,14 +187,14 @@ func (s *stage) pass() time.Duration {
 	return result.RequeueAfter
 }
 
-// after lets time pass, and reconciles.
+// after advances time, and reconciles.
 func (s *stage) after(d time.Duration) time.Duration {
 	s.t.Helper()
 	s.clock.SetTime(s.clock.Now().Add(d))
 	return s.pass()
 }
 
-// wrote returns the writes since it was last asked.
+// wrote returns the writes since its last call.
 func (s *stage) wrote() []string {
 	writes := s.writes
 	s.writes = nil
@@ -237,7 +237,7 @@ func (s *stage) condition(kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// setPod says what a kubelet would.
+// setPod changes the Pod as a kubelet does.
 func (s *stage) setPod(change func(*corev1.Pod)) {
 	s.t.Helper()
 	var p corev1.Pod
@@ -248,7 +248,7 @@ func (s *stage) setPod(change func(*corev1.Pod)) {
 	}
 }
 
-// bind gives the Pod its node.
+// bind binds the Pod to its node.
 func (s *stage) bind() {
 	s.t.Helper()
 	var p corev1.Pod

@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// status with PodReady as given, and the others true.
+// status with PodReady as passed, and the others true.
 func status(pod metav1.ConditionStatus, reason string) api.SessionAssignmentStatus {
 	s := api.SessionAssignmentStatus{State: api.AssignmentActive}
 	for kind, c := range map[string]metav1.Condition{
@@ -34,9 +34,9 @@ func TestHoldBack(t *testing.T) {
 		pending   = status(metav1.ConditionFalse, api.ReasonPodPending)
 		pull      = status(metav1.ConditionFalse, api.ReasonImagePull)
 		unfit     = status(metav1.ConditionFalse, api.ReasonUnschedulablePod)
-		leaving   = status(metav1.ConditionFalse, api.ReasonPodTerminating)
+		stopped   = status(metav1.ConditionFalse, api.ReasonPodTerminating)
 		suspended = status(metav1.ConditionFalse, api.ReasonSuspended)
-		stopping  = leaving
+		stopping  = stopped
 	)
 	stopping.State = api.AssignmentStopping
 	o := Options{}.withDefaults()
@@ -50,22 +50,22 @@ func TestHoldBack(t *testing.T) {
 		memory     statusMemory
 		wait       time.Duration
 	}{
-		"first word of a start":       {"", none, pending, fresh, o.Settle},
-		"ready at once":               {"", none, ready, fresh, 0},
-		"ready":                       {"", starting, ready, old, 0},
-		"no longer ready":             {"", ready, leaving, old, 0},
-		"trouble":                     {"", starting, pull, old, 0},
-		"the same trouble":            {"", pull, pull, old, o.Settle},
-		"no node fits, may pass":      {"", pending, unfit, old, o.Settle},
-		"progress, after a while":     {"", pending, starting, statusMemory{differsSince: ago(time.Second), writtenAt: ago(time.Hour)}, o.Settle - time.Second},
-		"progress, settled":           {"", pending, starting, statusMemory{differsSince: ago(o.Settle), writtenAt: ago(time.Hour)}, 0},
-		"progress, just written":      {"", pending, starting, statusMemory{differsSince: ago(o.Settle), writtenAt: ago(time.Second)}, o.Quiet - time.Second},
-		"settled, never written":      {"", none, pending, statusMemory{differsSince: ago(time.Hour)}, 0},
-		"stops for a suspension":      {api.ModeSuspended, ready, leaving, old, o.Settle},
-		"suspended":                   {api.ModeSuspended, ready, suspended, old, 0},
-		"still suspended":             {api.ModeSuspended, suspended, suspended, old, o.Settle},
-		"stops for a withdrawal":      {"", ready, stopping, old, o.Settle},
-		"trouble while it is leaving": {"", stopping, stopping, old, o.Settle},
+		"first report of a start":  {"", none, pending, fresh, o.Settle},
+		"ready at once":            {"", none, ready, fresh, 0},
+		"ready":                    {"", starting, ready, old, 0},
+		"no longer ready":          {"", ready, stopped, old, 0},
+		"a failure":                {"", starting, pull, old, 0},
+		"the same failure":         {"", pull, pull, old, o.Settle},
+		"no node fits, may pass":   {"", pending, unfit, old, o.Settle},
+		"progress, after a while":  {"", pending, starting, statusMemory{differsSince: ago(time.Second), writtenAt: ago(time.Hour)}, o.Settle - time.Second},
+		"progress, settled":        {"", pending, starting, statusMemory{differsSince: ago(o.Settle), writtenAt: ago(time.Hour)}, 0},
+		"progress, just written":   {"", pending, starting, statusMemory{differsSince: ago(o.Settle), writtenAt: ago(time.Second)}, o.Quiet - time.Second},
+		"settled, never written":   {"", none, pending, statusMemory{differsSince: ago(time.Hour)}, 0},
+		"stops for a suspension":   {api.ModeSuspended, ready, stopped, old, o.Settle},
+		"suspended":                {api.ModeSuspended, ready, suspended, old, 0},
+		"still suspended":          {api.ModeSuspended, suspended, suspended, old, o.Settle},
+		"stops for a withdrawal":   {"", ready, stopping, old, o.Settle},
+		"a failure while it stops": {"", stopping, stopping, old, o.Settle},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() { stopAgent() })
 }, NodeTimeout(5*time.Minute))
 
-// grant gives the agent what the markers in setup.go ask for.
+// grant grants the agent what the markers in setup.go request.
 func grant(ctx context.Context) {
 	children := []string{"get", "list", "watch", "create", "patch", "delete"}
 	read := []string{"get", "list", "watch"}
@@ -110,7 +110,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// nodes are what the suite's agent is told of the member's nodes.
+// nodes are the states of the member's nodes for the suite's agent.
 var nodes = &lostNodes{}
 
 // startAgent starts an agent as a test needs it.

@@ -27,7 +27,7 @@ func (s *stage) failed(want bool) {
 	s.t.Helper()
 	f := s.assignment().Status.Failure
 	if got := f != nil && f.Reason == api.ReasonIdleExpired; got != want {
-		s.t.Errorf("given up for idleness: %t, want %t (%+v)", got, want, f)
+		s.t.Errorf("failed for idleness: %t, want %t (%+v)", got, want, f)
 	}
 }
 
@@ -37,13 +37,13 @@ func TestANewAnnotationIsUse(t *testing.T) {
 	s.annotate("1")
 	s.after(45*time.Minute - time.Second)
 	s.podReady(api.ReasonPodReady)
-	if look := s.pass(); look != time.Second {
-		t.Errorf("looks again after %s, want 1s", look)
+	if wait := s.pass(); wait != time.Second {
+		t.Errorf("reconciles again after %s, want 1s", wait)
 	}
 	s.after(time.Second)
 	s.after(time.Minute)
 	s.podReady(api.ReasonIdleSoon)
-	if got := s.said(api.EventExpiringSoon); got != 1 {
+	if got := s.eventCount(api.EventExpiringSoon); got != 1 {
 		t.Errorf("warned %d times", got)
 	}
 
@@ -54,14 +54,14 @@ func TestANewAnnotationIsUse(t *testing.T) {
 	s.after(time.Minute - time.Second)
 	s.podReady(api.ReasonIdleSoon)
 	s.failed(false)
-	if got := s.said(api.EventExpiringSoon); got != 1 {
+	if got := s.eventCount(api.EventExpiringSoon); got != 1 {
 		t.Errorf("the second time warned %d times", got)
 	}
 	s.after(time.Second)
 	s.failed(true)
 }
 
-func TestIdleIsGivenUpForGood(t *testing.T) {
+func TestAnIdleFailureIsPermanent(t *testing.T) {
 	s := newStage(t, limited("8h", "50m"))
 	s.begin()
 	s.annotate("1")
@@ -76,7 +76,7 @@ func TestIdleIsGivenUpForGood(t *testing.T) {
 	s.after(time.Hour)
 	s.failed(true)
 	if !s.gone(&corev1.Pod{}) {
-		t.Error("it was tried again though nobody asked for it")
+		t.Error("it was retried without a higher attempt")
 	}
 
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.Attempt, spec.IdleTimeout = spec.Attempt+1, "50m" })
@@ -93,7 +93,7 @@ func TestAFailureThatCouldNotBeWrittenIsFoundAgain(t *testing.T) {
 	s.annotate("1")
 	s.refuse = func(write string) error {
 		if write == "status SessionAssignment" {
-			return apierrors.NewConflict(schema.GroupResource{}, s.key.Name, errors.New("somebody was quicker"))
+			return apierrors.NewConflict(schema.GroupResource{}, s.key.Name, errors.New("changed meanwhile"))
 		}
 		return nil
 	}
@@ -107,12 +107,12 @@ func TestAFailureThatCouldNotBeWrittenIsFoundAgain(t *testing.T) {
 	s.used("50m1s")
 }
 
-func TestADesktopThatNeverTellsIsNotEnded(t *testing.T) {
+func TestADesktopThatNeverReportsActivityIsNotEnded(t *testing.T) {
 	s := newStage(t, limited("", "50m"))
 	s.begin()
 	s.after(50*time.Minute - time.Second)
-	if got := s.said(api.EventActivityUnknown); got != 0 {
-		t.Error("said before it was due")
+	if got := s.eventCount(api.EventActivityUnknown); got != 0 {
+		t.Error("reported before it was due")
 	}
 	for range 10 {
 		s.after(time.Hour)
@@ -120,8 +120,8 @@ func TestADesktopThatNeverTellsIsNotEnded(t *testing.T) {
 	s.runs(noon)
 	s.failed(false)
 	s.podReady(api.ReasonPodReady)
-	if got := s.said(api.EventActivityUnknown); got != 1 {
-		t.Errorf("said %d times that nobody knows", got)
+	if got := s.eventCount(api.EventActivityUnknown); got != 1 {
+		t.Errorf("reported %d times as unknown", got)
 	}
 }
 
@@ -153,42 +153,42 @@ func TestIdleIsNotWhatWasBeforeTheRun(t *testing.T) {
 	s.failed(true)
 }
 
-// told is an asker that says what the test does.
-type told struct {
-	word    activity.Result
+// fixedProber is a prober whose result the test sets.
+type fixedProber struct {
+	result  activity.Result
 	targets map[types.NamespacedName]activity.Target
 }
 
-func (a *told) Watch(t activity.Target) activity.Result {
+func (a *fixedProber) Watch(t activity.Target) activity.Result {
 	a.targets[t.Assignment] = t
-	return a.word
+	return a.result
 }
 
-func (a *told) Forget(assignment types.NamespacedName) { delete(a.targets, assignment) }
+func (a *fixedProber) Forget(assignment types.NamespacedName) { delete(a.targets, assignment) }
 
-// asking is a desktop with an activity path, and a word about it.
-func asking(t *testing.T) (*stage, *told) {
+// newProbed is a desktop with an activity path, and the prober of it.
+func newProbed(t *testing.T) (*stage, *fixedProber) {
 	a := limited("", "50m")
 	a.Spec.Desktop.Activity.Path = "/idle"
-	s, asker := newStage(t, a), &told{targets: map[types.NamespacedName]activity.Target{}}
-	s.r.Activity = asker
+	s, prober := newStage(t, a), &fixedProber{targets: map[types.NamespacedName]activity.Target{}}
+	s.r.Activity = prober
 	s.pass()
 	s.bind()
 	s.setPod(func(p *corev1.Pod) { makeReady(p); p.Status.PodIP = "10.1.2.3" })
 	s.pass()
 	s.pass()
-	return s, asker
+	return s, prober
 }
 
-func TestADesktopIsAskedWhileItRuns(t *testing.T) {
-	s, asker := asking(t)
+func TestADesktopIsProbedWhileItRuns(t *testing.T) {
+	s, prober := newProbed(t)
 	want := map[types.NamespacedName]activity.Target{
 		s.key: {Assignment: s.key, UID: "assignment", URL: "http://10.1.2.3:80/idle", Limit: 50 * time.Minute, Began: noon},
 	}
 	check := func(what string, want map[types.NamespacedName]activity.Target) {
 		t.Helper()
-		if d := cmp.Diff(want, asker.targets); d != "" {
-			t.Errorf("%s, it asks (-want +got):\n%s", what, d)
+		if d := cmp.Diff(want, prober.targets); d != "" {
+			t.Errorf("%s, it probes (-want +got):\n%s", what, d)
 		}
 	}
 	none := map[types.NamespacedName]activity.Target{}
@@ -211,8 +211,8 @@ func TestADesktopIsAskedWhileItRuns(t *testing.T) {
 	check("suspended", none)
 }
 
-func TestADesktopThatIsGoneIsNotAsked(t *testing.T) {
-	s, asker := asking(t)
+func TestADesktopThatIsGoneIsNotProbed(t *testing.T) {
+	s, prober := newProbed(t)
 	a := s.assignment()
 	a.Finalizers = nil
 	if err := s.client.Update(t.Context(), a); err != nil {
@@ -222,32 +222,32 @@ func TestADesktopThatIsGoneIsNotAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.pass()
-	if len(asker.targets) != 0 {
-		t.Errorf("it asks %v", asker.targets)
+	if len(prober.targets) != 0 {
+		t.Errorf("it probes %v", prober.targets)
 	}
 }
 
 func TestWhatADesktopAnswersDecides(t *testing.T) {
-	s, asker := asking(t)
+	s, prober := newProbed(t)
 	s.after(time.Hour)
 	s.podReady(api.ReasonPodReady)
-	asker.word = activity.Result{Idle: observe.IdleSoon}
+	prober.result = activity.Result{Idle: observe.IdleSoon}
 	s.after(time.Hour)
 	s.after(time.Minute)
 	s.podReady(api.ReasonIdleSoon)
-	asker.word = activity.Result{Silent: true}
+	prober.result = activity.Result{Silent: true}
 	s.after(time.Hour)
 	s.after(time.Minute)
 	s.podReady(api.ReasonPodReady)
 	s.failed(false)
-	if got := s.said(api.EventActivityUnknown); got != 1 {
-		t.Errorf("said %d times that nobody knows", got)
+	if got := s.eventCount(api.EventActivityUnknown); got != 1 {
+		t.Errorf("reported %d times as unknown", got)
 	}
-	asker.word = activity.Result{Idle: observe.IdleOver}
+	prober.result = activity.Result{Idle: observe.IdleOver}
 	s.pass()
 	s.failed(true)
 	s.pass()
-	if len(asker.targets) != 0 {
-		t.Errorf("it still asks %v", asker.targets)
+	if len(prober.targets) != 0 {
+		t.Errorf("it still probes %v", prober.targets)
 	}
 }

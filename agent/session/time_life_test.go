@@ -31,12 +31,12 @@ type ahead struct{ by atomic.Int64 }
 func (c *ahead) Now() time.Time                  { return time.Now().Add(time.Duration(c.by.Load())) }
 func (c *ahead) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// pass lets time pass, and has the agent look at the session.
+// pass advances time, and has the agent reconcile the session.
 func (c *ahead) pass(ctx context.Context, d time.Duration, a *api.SessionAssignment) {
 	GinkgoHelper()
 	c.by.Add(int64(d))
 	edit(ctx, a, func(a *api.SessionAssignment) {
-		metav1.SetMetaDataAnnotation(&a.ObjectMeta, "test/look", strconv.FormatInt(c.by.Load(), 10))
+		metav1.SetMetaDataAnnotation(&a.ObjectMeta, "test/pass", strconv.FormatInt(c.by.Load(), 10))
 	})
 }
 
@@ -87,7 +87,7 @@ func stays(ctx context.Context, a *api.SessionAssignment) {
 
 // No spec has a hub: the agent is alone.
 var _ = Describe("A session's time", Serial, func() {
-	It("ends the desktop, and an extension lets it run again", func(ctx SpecContext) {
+	It("ends the desktop, and an extension resumes it", func(ctx SpecContext) {
 		c := withClock()
 		a := running(ctx, timeout("8h"), home(api.HomePerSession))
 		Expect(a.Status.RunningSince).NotTo(BeNil())
@@ -149,7 +149,7 @@ var _ = Describe("A session's time", Serial, func() {
 		c.pass(ctx, 2*time.Hour-time.Minute, a)
 		stays(ctx, a)
 
-		By("ending while nobody is there")
+		By("ending while no agent runs")
 		stopAgent()
 		c.by.Add(int64(2 * time.Minute))
 		startAgent()
@@ -164,16 +164,16 @@ var _ = Describe("A session's time", Serial, func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// telling is a desktop that tells whether it is used.
-type telling struct {
+// reporting is a desktop that reports whether it is used.
+type reporting struct {
 	*httptest.Server
 	status atomic.Int64
 	// usedAt is when it was used last, as time.Time.UnixNano.
 	usedAt atomic.Int64
 }
 
-func newTelling() *telling {
-	d := &telling{}
+func newReporting() *reporting {
+	d := &reporting{}
 	d.status.Store(http.StatusOK)
 	d.usedAt.Store(time.Now().UnixNano())
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -188,7 +188,7 @@ func newTelling() *telling {
 	return d
 }
 
-func (d *telling) port() int32 {
+func (d *reporting) port() int32 {
 	u, err := url.Parse(d.URL)
 	Expect(err).NotTo(HaveOccurred())
 	port, err := strconv.ParseInt(u.Port(), 10, 32)
@@ -198,7 +198,7 @@ func (d *telling) port() int32 {
 
 // runningAt runs a session with an idle timeout, whose Pod has the address of
 // the desktop.
-func (d *telling) runningAt(ctx context.Context, idle api.Duration) *api.SessionAssignment {
+func (d *reporting) runningAt(ctx context.Context, idle api.Duration) *api.SessionAssignment {
 	GinkgoHelper()
 	a := running(ctx, func(a *api.SessionAssignment) {
 		a.Spec.IdleTimeout = idle
@@ -213,13 +213,13 @@ func (d *telling) runningAt(ctx context.Context, idle api.Duration) *api.Session
 	return a
 }
 
-var _ = Describe("A desktop that tells whether it is used", Serial, func() {
+var _ = Describe("A desktop that reports whether it is used", Serial, func() {
 	BeforeEach(func() {
 		withAgent(func(o *session.Options) { o.Activity.MinInterval = 100 * time.Millisecond })
 	})
 
-	It("runs while it is used, and is given up when it is not", func(ctx SpecContext) {
-		desktop := newTelling()
+	It("runs while it is used, and fails when it is idle for too long", func(ctx SpecContext) {
+		desktop := newReporting()
 		a := desktop.runningAt(ctx, "4s")
 		Consistently(ctx, func(g Gomega) {
 			desktop.usedAt.Store(time.Now().UnixNano())
@@ -239,20 +239,20 @@ var _ = Describe("A desktop that tells whether it is used", Serial, func() {
 			return admin.Get(ctx, client.ObjectKeyFromObject(a), podOf(a))
 		}).ShouldNot(Succeed())
 
-		By("trying again")
+		By("retrying")
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Attempt++ })
 		expectReady(ctx, a)
 		Expect(a.GivenUp()).To(BeFalse())
 	}, SpecTimeout(3*time.Minute))
 
-	It("goes on, and says so, when nobody understands what it tells", func(ctx SpecContext) {
-		desktop := newTelling()
+	It("keeps running, with an event, when its answer is invalid", func(ctx SpecContext) {
+		desktop := newReporting()
 		desktop.status.Store(http.StatusInternalServerError)
 		a := desktop.runningAt(ctx, "1s")
 		Eventually(ctx, events(ctx, a)).Should(ContainElement(api.EventActivityUnknown))
 		stays(ctx, a)
 
-		By("telling it at last")
+		By("giving a valid answer")
 		desktop.status.Store(http.StatusOK)
 		expectGone(ctx, podOf(a))
 		Expect(get(ctx, a).GivenUp()).To(BeTrue())

@@ -29,7 +29,7 @@ func (s *stage) begin() time.Duration {
 	return s.pass()
 }
 
-// order changes what the hub says, and reconciles.
+// order changes the hub's order, and reconciles.
 func (s *stage) order(change func(*api.SessionAssignmentSpec)) {
 	s.t.Helper()
 	a := s.assignment()
@@ -53,11 +53,11 @@ func (s *stage) annotate(value string) {
 	s.pass()
 }
 
-// restart forgets all that a process does.
+// restart drops all state of the process.
 func (s *stage) restart() { s.r.memories = memories{} }
 
-// said are the events since it was last asked, of a reason.
-func (s *stage) said(reason string) int {
+// eventCount returns the number of events of a reason since its last call.
+func (s *stage) eventCount(reason string) int {
 	n := 0
 	for len(s.events.Events) > 0 {
 		if e := <-s.events.Events; strings.Contains(e, " "+reason+" ") {
@@ -86,15 +86,15 @@ func (s *stage) runs(since time.Time) {
 
 func TestADesktopEndsWhenItsTimeIsOver(t *testing.T) {
 	s := newStage(t, limited("1h", ""))
-	if look := s.begin(); look != 55*time.Minute {
-		t.Errorf("looks again after %s, want 55m, when a warning is due", look)
+	if wait := s.begin(); wait != 55*time.Minute {
+		t.Errorf("reconciles again after %s, want 55m, when a warning is due", wait)
 	}
 	s.runs(noon)
-	if look := s.after(55 * time.Minute); look != 5*time.Minute {
-		t.Errorf("looks again after %s, want 5m", look)
+	if wait := s.after(55 * time.Minute); wait != 5*time.Minute {
+		t.Errorf("reconciles again after %s, want 5m", wait)
 	}
 	s.after(time.Minute)
-	if got := s.said(api.EventExpiringSoon); got != 1 {
+	if got := s.eventCount(api.EventExpiringSoon); got != 1 {
 		t.Errorf("warned %d times", got)
 	}
 	s.after(4*time.Minute - time.Second)
@@ -110,21 +110,21 @@ func TestADesktopEndsWhenItsTimeIsOver(t *testing.T) {
 	if c := s.condition(api.ConditionPodReady); c.Reason != api.ReasonTimeExpired || !strings.Contains(c.Message, "spec.timeout") {
 		t.Errorf("PodReady is %+v", c)
 	}
-	if got := s.said(api.EventExpired); got != 1 {
+	if got := s.eventCount(api.EventExpired); got != 1 {
 		t.Errorf("%d events that it expired", got)
 	}
 	s.wrote()
 	s.after(time.Hour)
 	s.after(time.Hour)
 	if got := s.wrote(); len(got) != 0 {
-		t.Errorf("it does not rest: %v", got)
+		t.Errorf("it does not stop: %v", got)
 	}
 	if s.assignment().Status.Failure != nil {
 		t.Error("to expire is no failure")
 	}
 }
 
-func TestAnExtensionLetsAnExpiredSessionRunAgain(t *testing.T) {
+func TestAnExtensionResumesAnExpiredSession(t *testing.T) {
 	s := newStage(t, limited("1h", ""))
 	s.begin()
 	s.after(time.Hour)
@@ -144,17 +144,17 @@ func TestAnExtensionLetsAnExpiredSessionRunAgain(t *testing.T) {
 	s.used("1h30m0s")
 }
 
-func TestAnExtensionInTimeWarnsAnew(t *testing.T) {
+func TestAnExtensionInTimeWarnsAgain(t *testing.T) {
 	s := newStage(t, limited("1h", ""))
 	s.begin()
 	s.after(56 * time.Minute)
 	s.order(func(spec *api.SessionAssignmentSpec) { spec.Timeout = "2h" })
-	if got := s.said(api.EventExpiringSoon); got != 1 {
+	if got := s.eventCount(api.EventExpiringSoon); got != 1 {
 		t.Errorf("warned %d times", got)
 	}
 	s.after(59 * time.Minute)
 	s.runs(noon)
-	if got := s.said(api.EventExpiringSoon); got != 1 {
+	if got := s.eventCount(api.EventExpiringSoon); got != 1 {
 		t.Errorf("under the new limit warned %d times", got)
 	}
 }
@@ -162,8 +162,8 @@ func TestAnExtensionInTimeWarnsAnew(t *testing.T) {
 func TestWithoutATimeoutItRunsForEver(t *testing.T) {
 	for _, timeout := range []api.Duration{"", "0s", "8 hours"} {
 		s := newStage(t, limited(timeout, ""))
-		if look := s.begin(); look != 0 {
-			t.Errorf("%q: looks again after %s", timeout, look)
+		if wait := s.begin(); wait != 0 {
+			t.Errorf("%q: reconciles again after %s", timeout, wait)
 		}
 		s.after(10000 * time.Hour)
 		s.runs(noon)
@@ -250,7 +250,7 @@ func TestAnAgentThatWasAwayNeitherLengthensNorShortens(t *testing.T) {
 	s.used("1h0m0s")
 }
 
-func TestADesktopThatBecameReadyWithNobodyThereRunsSinceThen(t *testing.T) {
+func TestADesktopThatBecameReadyUnobservedRunsSinceThen(t *testing.T) {
 	s := newStage(t, limited("1h", ""))
 	s.pass()
 	s.restart()
@@ -285,7 +285,7 @@ func TestADeletionEndsTheRun(t *testing.T) {
 	s.used("10m0s")
 }
 
-// settable is a clock that somebody may set, as a member's may be: time since
+// settable is a clock that may be set, as a member's may be: time since
 // what it has shown is not changed by that.
 type settable struct {
 	real, set time.Duration
@@ -313,7 +313,7 @@ func TestAClockThatIsSetChangesNoSession(t *testing.T) {
 		s.wrote()
 		s.pass()
 		if got := s.wrote(); len(got) != 0 {
-			t.Errorf("set by %s, it does not rest: %v", jump, got)
+			t.Errorf("set by %s, it does not stop: %v", jump, got)
 		}
 		clock.real = 50 * time.Minute
 		s.restart()

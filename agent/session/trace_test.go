@@ -31,7 +31,7 @@ func ranAt(p *corev1.Pod) {
 	}}}
 }
 
-func TestEachWriteAndEachStepOfThePodIsASpanOfTheWalk(t *testing.T) {
+func TestEachWriteAndEachStepOfThePodIsASpanOfTheTrace(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	tracer := tracing.New(1, sdktrace.WithSyncer(out))
 	a := desktop()
@@ -64,7 +64,7 @@ func TestEachWriteAndEachStepOfThePodIsASpanOfTheWalk(t *testing.T) {
 	s.r.memories = memories{} // the agent's next process
 	s.pass()
 	if again := out.GetSpans(); len(again) != 0 {
-		t.Errorf("the next process tells again of %v", again.Snapshots())
+		t.Errorf("the next process traces again %v", again.Snapshots())
 	}
 }
 
@@ -81,7 +81,7 @@ func TestAnAssignmentThatIsNotTracedHasNoSpans(t *testing.T) {
 	}
 }
 
-func TestADesktopThatGetsReadyIsOneLineOfTheLog(t *testing.T) {
+func TestADesktopThatBecomesReadyIsOneLogLine(t *testing.T) {
 	var lines []string
 	logger := funcr.NewJSON(func(line string) { lines = append(lines, line) }, funcr.Options{})
 	s := newStage(t, desktop())

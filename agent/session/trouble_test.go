@@ -17,8 +17,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-var _ = Describe("Trouble", func() {
-	It("tells an image that can't be pulled, and takes a better one at once", func(ctx SpecContext) {
+var _ = Describe("A desktop that does not start", func() {
+	It("shows an image that can't be pulled, and uses a better one at once", func(ctx SpecContext) {
 		a := assigned(ctx, image("broken.invalid/desktop:9"))
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonImagePull, "broken.invalid/desktop:9")
 		Expect(a.Status.Message).To(ContainSubstring("broken.invalid/desktop:9"))
@@ -27,19 +27,19 @@ var _ = Describe("Trouble", func() {
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("tells a crash loop and the exit code", func(ctx SpecContext) {
+	It("shows a crash loop and the exit code", func(ctx SpecContext) {
 		a := assigned(ctx, image("crash.invalid/desktop:1"))
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonCrashLoop, "exit code 1")
 	}, SpecTimeout(3*time.Minute))
 
-	It("passes on why no node fits", func(ctx SpecContext) {
+	It("shows why no node fits", func(ctx SpecContext) {
 		a := assigned(ctx, func(a *api.SessionAssignment) {
 			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("1Ti")
 		})
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonUnschedulablePod, "Insufficient memory")
 	}, SpecTimeout(3*time.Minute))
 
-	It("makes no desktop without a limit, and leaves one alone that runs", func(ctx SpecContext) {
+	It("makes no desktop without a limit, and does not change one that runs", func(ctx SpecContext) {
 		none := func(a *api.SessionAssignment) {
 			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("0")
 		}
@@ -54,7 +54,7 @@ var _ = Describe("Trouble", func() {
 		expectReady(ctx, b)
 	}, SpecTimeout(3*time.Minute))
 
-	It("passes on what the API server will not have, and does not insist", func(ctx SpecContext) {
+	It("shows what the API server refuses, and does not insist", func(ctx SpecContext) {
 		a := assigned(ctx, func(a *api.SessionAssignment) {
 			a.Spec.Desktop.NodeSelector = map[string]string{"not a label": "x"}
 		})
@@ -63,7 +63,7 @@ var _ = Describe("Trouble", func() {
 		expectCondition(ctx, a, api.ConditionEndpointReady, metav1.ConditionTrue, "", "")
 	}, SpecTimeout(3*time.Minute))
 
-	It("passes on a quota, and goes on once there is room", func(ctx SpecContext) {
+	It("shows an exceeded quota, and starts once there is capacity", func(ctx SpecContext) {
 		const small = "desktops-small"
 		Expect(member.EnsureNamespace(ctx, small, restricted)).To(Succeed())
 		quota := &corev1.ResourceQuota{
@@ -77,16 +77,16 @@ var _ = Describe("Trouble", func() {
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("leaves alone what has its name and is not its own, and goes on once that is gone", func(ctx SpecContext) {
+	It("does not change an object of its name that is not its own, and starts once that is gone", func(ctx SpecContext) {
 		a := assignment()
-		taken := serviceOf(a)
-		taken.Spec.Ports = []corev1.ServicePort{{Port: 1234}}
-		taken.Labels = map[string]string{api.LabelManagedBy: api.ManagedBy}
-		Expect(admin.Create(ctx, taken)).To(Succeed())
+		conflict := serviceOf(a)
+		conflict.Spec.Ports = []corev1.ServicePort{{Port: 1234}}
+		conflict.Labels = map[string]string{api.LabelManagedBy: api.ManagedBy}
+		Expect(admin.Create(ctx, conflict)).To(Succeed())
 		a = assigned(ctx, func(made *api.SessionAssignment) { *made = *a })
 		expectCondition(ctx, a, api.ConditionEndpointReady, metav1.ConditionFalse, api.ReasonConflict, "Service "+a.Name)
-		Expect(get(ctx, serviceOf(a)).ResourceVersion).To(Equal(taken.ResourceVersion))
-		Expect(admin.Delete(ctx, taken)).To(Succeed())
+		Expect(get(ctx, serviceOf(a)).ResourceVersion).To(Equal(conflict.ResourceVersion))
+		Expect(admin.Delete(ctx, conflict)).To(Succeed())
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
@@ -102,12 +102,12 @@ var _ = Describe("Trouble", func() {
 			return admin.Get(ctx, client.ObjectKeyFromObject(a), podOf(a))
 		}).Should(HaveOccurred())
 
-		By("giving it the marks that the message names")
+		By("adding the labels that the message names")
 		edit(ctx, claim, func(c *corev1.PersistentVolumeClaim) { c.Labels = render.Home(a).Labels })
 		expectReady(ctx, a)
 	}, SpecTimeout(3*time.Minute))
 
-	It("takes names of every length", func(ctx SpecContext) {
+	It("accepts names of every length", func(ctx SpecContext) {
 		running(ctx, home(api.HomePerSession), func(a *api.SessionAssignment) {
 			a.Spec.Session.Name = strings.Repeat("x", 253)
 			a.Name = api.AssignmentName(a.Spec.Session.Name, a.Spec.Session.UID)

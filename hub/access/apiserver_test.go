@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// bound gives a ClusterRole to the hub as it is installed.
+// bound binds a ClusterRole to the hub as it is installed.
 func bound(kind, namespace, role string) string {
 	return fmt.Sprintf(`
 apiVersion: rbac.authorization.k8s.io/v1
@@ -194,7 +194,7 @@ func TestUsersReadTheirOwnPasswordsAndNoOthers(t *testing.T) {
 	alice, bob, eve := s.clientOf("alice@example.com"), s.clientOf("bob"), s.clientOf("eve")
 	first, second, bobs := s.run("alice@example.com", "a1"), s.run("alice@example.com", "a2"), s.run("bob", "b1")
 
-	// The exploit: who reads a password by a right to `get secrets` reads all.
+	// The exploit: a user who reads a password by a right to `get secrets` reads all.
 	s.Expect(plane.Apply(t.Context(), fmt.Appendf(nil, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -211,18 +211,18 @@ subjects:
 `, s.namespace))).To(Succeed())
 	s.Eventually(s.password(eve, bobs)).Should(Equal("of-b1"))
 
-	// Without it, nobody reads any; with the hub's Roles, users read their own.
+	// Without it, no user reads any; with the hub's Roles, users read their own.
 	_, err := s.password(alice, first)()
 	s.Expect(err).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	s.start(50 * time.Millisecond)
 	s.Eventually(s.password(alice, first)).Should(Equal("of-a1"))
 	s.Eventually(s.password(alice, second)).Should(Equal("of-a2"))
 	s.Eventually(s.password(bob, bobs)).Should(Equal("of-b1"))
-	for who, read := range map[string]func() (string, error){
+	for user, read := range map[string]func() (string, error){
 		"alice reads bob's": s.password(alice, bobs), "bob reads alice's": s.password(bob, first),
 	} {
 		_, err := read()
-		s.Expect(err).To(MatchError(apierrors.IsForbidden, "IsForbidden"), who)
+		s.Expect(err).To(MatchError(apierrors.IsForbidden, "IsForbidden"), user)
 	}
 	s.Expect(alice.List(t.Context(), &corev1.SecretList{}, client.InNamespace(s.namespace))).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: first.Status.AccessSecretName}}
@@ -302,8 +302,8 @@ func TestABurstCostsFewWrites(t *testing.T) {
 	s.Expect(failed).To(BeZero())
 }
 
-// leave stores what a hub that is gone had for a user.
-func (s *server) leave(user string, change func(client.Object)) {
+// plant stores what a hub that is gone had for a user.
+func (s *server) plant(user string, change func(client.Object)) {
 	s.Helper()
 	role, binding := Desired([]v1alpha1.VDISession{session(user, "old", func(o *v1alpha1.VDISession) { o.Namespace = s.namespace })})
 	for _, o := range []client.Object{role, binding} {
@@ -312,10 +312,10 @@ func (s *server) leave(user string, change func(client.Object)) {
 	}
 }
 
-func TestRolesOfNobodyAreRemoved(t *testing.T) {
+func TestUnusedRolesAreRemoved(t *testing.T) {
 	s := serve(t)
-	s.leave("gone", func(client.Object) {})
-	s.leave("theirs", func(o client.Object) { o.SetLabels(nil) })
+	s.plant("gone", func(client.Object) {})
+	s.plant("theirs", func(o client.Object) { o.SetLabels(nil) })
 	s.start(50 * time.Millisecond)
 	s.Eventually(s.roles).Should(ConsistOf(Name("theirs")))
 	bindings := &rbacv1.RoleBindingList{}
@@ -323,23 +323,23 @@ func TestRolesOfNobodyAreRemoved(t *testing.T) {
 		s.Expect(s.List(t.Context(), bindings, client.InNamespace(s.namespace), ours)).To(Succeed())
 		return bindings.Items
 	}).Should(BeEmpty())
-	s.Consistently(s.roles).WithTimeout(200*time.Millisecond).Should(ConsistOf(Name("theirs")), "without our label it is not the hub's")
+	s.Consistently(s.roles).WithTimeout(200*time.Millisecond).Should(ConsistOf(Name("theirs")), "without its label it is not the hub's")
 }
 
-func TestANameThatIsTakenIsReportedAndLeftAlone(t *testing.T) {
+func TestANameConflictIsReportedAndNothingIsChanged(t *testing.T) {
 	s := serve(t)
 	theirs := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: Name("carol")}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 	}}
 	s.Expect(s.Create(t.Context(), theirs)).To(Succeed())
-	told := s.start(50 * time.Millisecond)
+	events := s.start(50 * time.Millisecond)
 	s.run("carol", "c1")
-	s.Eventually(told).Should(Receive(And(ContainSubstring(v1alpha1.EventRoleConflict), ContainSubstring(theirs.Name), ContainSubstring("delete or rename it"))))
+	s.Eventually(events).Should(Receive(And(ContainSubstring(v1alpha1.EventRoleConflict), ContainSubstring(theirs.Name), ContainSubstring("delete or rename it"))))
 	after := theirs.DeepCopy()
 	s.Expect(s.Get(t.Context(), client.ObjectKeyFromObject(theirs), after)).To(Succeed())
 	s.Expect(after.ResourceVersion).To(Equal(theirs.ResourceVersion))
 	err := s.Get(t.Context(), client.ObjectKeyFromObject(theirs), &rbacv1.RoleBinding{})
-	s.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"), "nobody is bound to a Role that the hub did not write")
+	s.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"), "no user is bound to a Role that the hub did not write")
 }
 
 func TestDriftIsRepaired(t *testing.T) {

@@ -53,7 +53,7 @@ func TestDesiredNamesTheUsersSecretsAndNothingElse(t *testing.T) {
 		b, a,
 		session("alice@example.com", "gone", deleted),
 		session("alice@example.com", "open", func(s *v1alpha1.VDISession) { s.Status.AccessSecretName = "" }),
-		// Whoever can write a status does not choose what is granted.
+		// A client that can write a status does not choose what is granted.
 		session("alice@example.com", "forged", func(s *v1alpha1.VDISession) { s.Status.AccessSecretName = "bobs-secret" }),
 	})
 	g.Expect(role.Rules).To(Equal([]rbacv1.PolicyRule{{

@@ -13,8 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// Whatever the hub's status and a member's report are: what the member is told to
-// stop was deleted, given up there or given a later epoch, or the safeguard is asked.
+// Whatever the hub's status and a member's report are: what the member is ordered to
+// stop was deleted, released there or placed with a later epoch, or the safeguard decides.
 func TestEveryWithdrawalHasACauseOrIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sessiontest.With()

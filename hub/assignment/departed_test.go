@@ -37,7 +37,7 @@ func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) 
 	g.Expect(d.by).To(BeEmpty())
 }
 
-func TestWhatTheHubLetGoOrNeverPlacedIsNoDeparture(t *testing.T) {
+func TestReleasedAndUnplacedSessionsAreNoDepartures(t *testing.T) {
 	g := NewWithT(t)
 	var d Departures
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
@@ -80,7 +80,7 @@ func assignmentOf(s *v1alpha1.VDISession) types.NamespacedName {
 }
 
 // TestStepsOfADepartedSession is the specification: for what a member reports, at an
-// older, the same and a newer epoch than it was given last.
+// older, the same and a newer epoch than it was assigned last.
 func TestStepsOfADepartedSession(t *testing.T) {
 	for state, want := range map[v1alpha1.AssignmentState]string{
 		v1alpha1.AssignmentActive:   "Withdraw 5|Withdraw 5|Orphan 6",

@@ -46,10 +46,10 @@ func (m *members) Ordered(types.UID, int64, types.UID, string) {}
 func (m *members) MayWithdraw(types.UID, types.UID) bool       { return !m.withholds }
 func (m *members) Withdrawn(types.UID, types.UID)              {}
 
-// sessions is a session controller that has given one epoch.
+// sessions is a session controller that has assigned one epoch.
 type sessions struct {
-	given int64
-	// lastAssigned may have been given by a hub of before the last restore.
+	assigned int64
+	// lastAssigned may have been assigned by a hub of before the last restore.
 	lastAssigned int64
 	claimed      []string
 	Sessions
@@ -58,11 +58,11 @@ type sessions struct {
 func (s *sessions) Claimed(_ *v1alpha1.VDISession, member string) {
 	s.claimed = append(s.claimed, member)
 }
-func (s *sessions) LastEpoch(types.UID) int64                 { return s.given }
+func (s *sessions) LastEpoch(types.UID) int64                 { return s.assigned }
 func (s *sessions) LastAssigned(*v1alpha1.VDISession) int64   { return s.lastAssigned }
 func (s *sessions) RestoreDetected(*v1alpha1.VDISession) bool { return true }
 
-// stores counts how often the API server is asked for the session.
+// stores counts how often the session is read from the API server.
 type stores struct {
 	client.Reader
 	session *v1alpha1.VDISession

@@ -11,11 +11,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing has a member report,
+// TestAMemberThatNamesASessionWithoutItsUIDGetsNoData has a member report,
 // in every state and epoch, what bears the name of a session's assignment but
 // not its UID: the plan is that for a session that the hub does not have, and
-// where the member has the session, that for a member that says nothing.
-func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
+// where the member has the session, that for a member that reports nothing.
+func TestAMemberThatNamesASessionWithoutItsUIDGetsNoData(t *testing.T) {
 	for _, wanted := range sessionsAsWanted {
 		if wanted.session == nil {
 			continue
@@ -36,7 +36,7 @@ func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
 				}
 				forged.Spec.Session.UID = "its-own"
 				if s, reported := Own(session, sessiontest.Here, forged, true); s != session || reported != forged {
-					t.Errorf("%s, reported %s of epoch %d: what bears the UID is left aside", wanted.name, state, epoch)
+					t.Errorf("%s, reported %s of epoch %d: what bears the UID is ignored", wanted.name, state, epoch)
 				}
 			}
 		}
@@ -44,7 +44,7 @@ func TestAMemberThatNamesASessionWithoutItsUIDLearnsNothing(t *testing.T) {
 }
 
 // countedReports is the specification of which reports count, of a session whose
-// status has epoch 5: what is planned for a member that says that it runs epoch
+// status has epoch 5: what is planned for a member that reports epoch
 // 4, 5 and 6 of it, without the right proof and with it.
 var countedReports = map[string][2]string{
 	"placed":    {"Assign 5|Mirror 5|Assign 5", "Assign 5|Mirror 5|Adopt 6"},
@@ -67,7 +67,7 @@ func wrongProofs(p *Proofs, epoch int64) map[string]string {
 	}
 }
 
-func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
+func TestOnlyProvenReportsCountBeyondTheStatus(t *testing.T) {
 	proofs := proofsOf('k')
 	plannedFor := func(s *v1alpha1.VDISession, epoch int64, proof string) string {
 		reported := sessiontest.Reported(v1alpha1.AssignmentActive, epoch, "hash")
@@ -93,25 +93,25 @@ func TestOnlyWhatIsProvenCountsBeyondWhatTheStatusTells(t *testing.T) {
 	}
 }
 
-// TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone, whatever it says of
-// it: no state and no epoch tells it that there is one.
+// TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone, whatever it reports of
+// it: no state and no epoch discloses that there is one.
 func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
 	session := sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5))
 	for _, state := range statesReported {
 		for _, epoch := range []int64{1, 5, 6, 1 << 40} {
-			lie := sessiontest.Reported(state, epoch, "hash")
-			s, reported := Own(session, sessiontest.Here, lie, false)
-			if s != nil || planned(s, reported) != planned(nil, lie) {
+			forged := sessiontest.Reported(state, epoch, "hash")
+			s, reported := Own(session, sessiontest.Here, forged, false)
+			if s != nil || planned(s, reported) != planned(nil, forged) {
 				t.Errorf("%s of epoch %d: %s", state, epoch, planned(s, reported))
 			}
 		}
 	}
 }
 
-// TestAnAnswerIsHeardThoughItsEpochIsNotProven has the member of a session end, or
-// refuse, an epoch beyond the hub's: what it says of the hub's own epoch with that
-// counts, lest the hub order the same for ever.
-func TestAnAnswerIsHeardThoughItsEpochIsNotProven(t *testing.T) {
+// TestAnAnswerCountsThoughItsEpochIsNotProven has the member of a session end, or
+// refuse, an epoch beyond the hub's: what it reports of the hub's own epoch with that
+// counts, lest the hub order the same forever.
+func TestAnAnswerCountsThoughItsEpochIsNotProven(t *testing.T) {
 	refuses := sessiontest.Reported(v1alpha1.AssignmentActive, 7, "hash")
 	refuses.Status.Reason = v1alpha1.RefusedStaleEpoch
 	for _, c := range []struct {

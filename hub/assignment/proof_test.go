@@ -67,7 +67,7 @@ func TestTheKeyIsMadeOnceAndReadByAll(t *testing.T) {
 	}
 }
 
-func TestTheKeyOfWhoeverIsQuickerCounts(t *testing.T) {
+func TestTheKeyOfTheFirstWriterCounts(t *testing.T) {
 	quicker := placementKey(bytes.Repeat([]byte{'k'}, proofKeyBytes))
 	api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -82,7 +82,7 @@ func TestTheKeyOfWhoeverIsQuickerCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.of(sessiontest.Here, "uid-session", 5) != proofsOf('k').of(sessiontest.Here, "uid-session", 5) {
-		t.Error("its own key counts, which nobody else knows")
+		t.Error("its own key counts, which no other hub has")
 	}
 }
 
@@ -91,7 +91,7 @@ func TestAKeyThatCannotBeUsedIsNotTouched(t *testing.T) {
 	p := &Proofs{Client: api, Live: api, Namespace: "vdi-system"}
 	err := p.Prepare(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "restore it from a backup") {
-		t.Errorf("error %v does not say what to do", err)
+		t.Errorf("error %v does not name the remedy", err)
 	}
 	stored := &corev1.Secret{}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(placementKey(nil)), stored); err != nil || string(stored.Data[v1alpha1.PlacementKey]) != "short" {

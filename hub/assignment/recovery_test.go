@@ -46,12 +46,12 @@ func TestOrdersDuringARecovery(t *testing.T) {
 	} {
 		for recovers, want := range map[bool]orders{true: c.during, false: c.without} {
 			h := newInMemory(t, c.session)
-			h.Fleet, h.Sessions = &members{recovers: recovers}, &sessions{given: 5}
+			h.Fleet, h.Sessions = &members{recovers: recovers}, &sessions{assigned: 5}
 			result, err := h.act(t.Context(), requestOf("eu", c.session), h.visitOf(c.session, c.reported))
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(orders{h.member.assigned, h.member.withdrawn}).To(Equal(want), "%s, in recovery %t", c.name, recovers)
 			if recovers && want == (orders{}) {
-				h.Expect(result.RequeueAfter).To(Equal(RecoveryPoll), "%s: it is looked at again", c.name)
+				h.Expect(result.RequeueAfter).To(Equal(RecoveryPoll), "%s: it is reconciled again", c.name)
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func TestOrdersDuringARecovery(t *testing.T) {
 
 // The placement of a backup may have ended in its member since, and its epoch be used up:
 // it is not ordered where the member holds nothing of it.
-func TestPlacementOfABackupIsNotOrderedAnew(t *testing.T) {
+func TestPlacementOfABackupIsNotOrderedAgain(t *testing.T) {
 	placed := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	for _, c := range []struct {
 		name         string
@@ -74,7 +74,7 @@ func TestPlacementOfABackupIsNotOrderedAnew(t *testing.T) {
 		{"it was, and the placement is of a later epoch", 4, nil, 1},
 	} {
 		h := newInMemory(t, placed)
-		h.Sessions = &sessions{given: 5, lastAssigned: c.lastAssigned}
+		h.Sessions = &sessions{assigned: 5, lastAssigned: c.lastAssigned}
 		_, err := h.act(t.Context(), requestOf("eu", placed), h.visitOf(placed, c.reported))
 		h.Expect(err).NotTo(HaveOccurred())
 		h.Expect(h.member.assigned).To(Equal(c.assigned), c.name)

@@ -31,7 +31,7 @@ func fullTemplate() *v1alpha1.TemplateSpec {
 		ConfigMountPath: "/etc/desk",
 		Secrets: []v1alpha1.SecretUse{
 			{Name: "registry", MountPath: "/run/registry"},
-			{Name: "licence", Env: []v1alpha1.SecretEnvVar{{Name: "LICENCE", Key: "key"}}},
+			{Name: "license", Env: []v1alpha1.SecretEnvVar{{Name: "LICENSE", Key: "key"}}},
 		},
 		Access:           v1alpha1.Access{PasswordEnv: "VNC_PW"},
 		Activity:         v1alpha1.Activity{Path: "/activity"},
@@ -92,28 +92,28 @@ func TestRenderHome(t *testing.T) {
 	name := v1alpha1.AssignmentName("mine", "uid-session")
 	user := v1alpha1.HomeName("desktops", "ann", "browser")
 	for _, c := range []struct {
-		asked v1alpha1.TemplateHome
-		claim string // of status.home
-		want  v1alpha1.AssignedHome
+		requested v1alpha1.TemplateHome
+		claim     string // of status.home
+		want      v1alpha1.AssignedHome
 	}{
 		{want: v1alpha1.AssignedHome{Mode: v1alpha1.HomeNone}},
-		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomeNone}, want: v1alpha1.AssignedHome{Mode: v1alpha1.HomeNone}},
-		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}, want: v1alpha1.AssignedHome{
+		{requested: v1alpha1.TemplateHome{Mode: v1alpha1.HomeNone}, want: v1alpha1.AssignedHome{Mode: v1alpha1.HomeNone}},
+		{requested: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}, want: v1alpha1.AssignedHome{
 			Mode: v1alpha1.HomePerSession, ClaimName: name, MountPath: "/home/user", Retention: v1alpha1.RetentionDelete}},
-		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Retention: v1alpha1.RetentionRetain, RetentionTime: "24h", MountPath: "/data"},
+		{requested: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Retention: v1alpha1.RetentionRetain, RetentionTime: "24h", MountPath: "/data"},
 			want: v1alpha1.AssignedHome{Mode: v1alpha1.HomePerSession, ClaimName: name, MountPath: "/data", Retention: v1alpha1.RetentionRetain, RetentionTime: "24h"}},
-		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}, want: v1alpha1.AssignedHome{
+		{requested: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}, want: v1alpha1.AssignedHome{
 			Mode: v1alpha1.HomePerUser, ClaimName: user, MountPath: "/home/user", Retention: v1alpha1.RetentionRetain}},
-		{asked: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}, claim: "second", want: v1alpha1.AssignedHome{
+		{requested: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}, claim: "second", want: v1alpha1.AssignedHome{
 			Mode: v1alpha1.HomePerUser, ClaimName: "second", MountPath: "/home/user", Retention: v1alpha1.RetentionRetain}},
 	} {
 		s := sessiontest.With()
 		if c.claim != "" {
 			s.Status.Home = &v1alpha1.SessionHome{ClaimName: c.claim}
 		}
-		got := Render(s, &v1alpha1.TemplateSpec{Home: c.asked}, "x", secret.Set{}).Spec.Desktop.Home
+		got := Render(s, &v1alpha1.TemplateSpec{Home: c.requested}, "x", secret.Set{}).Spec.Desktop.Home
 		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%+v (-want +got):\n%s", c.asked, diff)
+			t.Errorf("%+v (-want +got):\n%s", c.requested, diff)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestOldViewAssignsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		stored   func(*v1alpha1.VDISession) // since the view
-		given    int64                      // by this leader
+		assigned int64                      // by this leader
 		reported *v1alpha1.SessionAssignment
 		ordered  bool
 	}{
@@ -28,12 +28,12 @@ func TestOldViewAssignsNothing(t *testing.T) {
 		{name: "it has ended", stored: func(s *v1alpha1.VDISession) { s.Status.Epoch = 1 }},
 		{name: "it was placed elsewhere", stored: placed(sessiontest.PlacedAt(sessiontest.Elsewhere, 2), 2)},
 		{name: "it was rescheduled", stored: placed(sessiontest.PlacedAt(sessiontest.Here, 2), 2)},
-		{name: "this leader knows better", stored: here, given: 1, ordered: true},
+		{name: "this leader assigned a later epoch", stored: here, assigned: 1, ordered: true},
 		{name: "the member has it", stored: here, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old"), ordered: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newInMemory(t, sessiontest.With(c.stored))
-			h.Sessions = &sessions{given: c.given}
+			h.Sessions = &sessions{assigned: c.assigned}
 			view := sessiontest.With(here)
 			wanted := &Order{Assignment: Render(view, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})}
 			_, err := h.assign(t.Context(), &visit{
@@ -41,18 +41,18 @@ func TestOldViewAssignsNothing(t *testing.T) {
 			})
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(h.member.assigned == 1).To(Equal(c.ordered))
-			h.Expect(h.Live.(*stores).reads == 0).To(Equal(c.given > 0 || c.reported != nil), "asks the API server only where it must")
+			h.Expect(h.Live.(*stores).reads == 0).To(Equal(c.assigned > 0 || c.reported != nil), "reads from the API server only where it must")
 		})
 	}
 }
 
-// A copy that a member proves to have been given under the placement's own epoch is not
-// withdrawn before the session controller has looked at that.
-func TestCopyOfTheSameEpochIsLookedAtFirst(t *testing.T) {
+// A copy that a member proves to have been assigned under the placement's own epoch is not
+// withdrawn before the session controller has handled it.
+func TestCopyOfTheSameEpochIsCheckedFirst(t *testing.T) {
 	reported := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 	for _, c := range []struct {
 		name      string
-		given     int64
+		assigned  int64
 		withdrawn int
 	}{
 		{"this leader has placed the other", 5, 0},
@@ -60,13 +60,13 @@ func TestCopyOfTheSameEpochIsLookedAtFirst(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newInMemory(t, nil)
-			asked := &sessions{given: c.given}
-			h.Sessions = asked
+			owner := &sessions{assigned: c.assigned}
+			h.Sessions = owner
 			s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5), func(s *v1alpha1.VDISession) { s.Status.Epoch = 5 })
 			v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: reported, proven: true}
 			_, err := h.act(t.Context(), requestOf("eu", s), v)
 			h.Expect(err).NotTo(HaveOccurred())
-			h.Expect(asked.claimed).To(Equal([]string{"eu"}))
+			h.Expect(owner.claimed).To(Equal([]string{"eu"}))
 			h.Expect(h.member.withdrawn).To(Equal(c.withdrawn))
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestThePaceForgetsWhatItNeedsNoMore(t *testing.T) {
+func TestThePaceDropsOldEntries(t *testing.T) {
 	t.Parallel()
 	var p Pace[int]
 	begin := time.Unix(0, 0)

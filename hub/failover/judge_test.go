@@ -21,8 +21,8 @@ func ptr(d time.Duration) *time.Duration { return &d }
 // silent is a member that was reachable, and granted a renewal, so long ago; 40 s
 // after that it became Unreachable.
 func silent(ago time.Duration) Member {
-	heard := start.Add(-ago)
-	return Member{Name: "eu-west", Unreachable: true, LostAt: heard.Add(40 * time.Second), LastHeartbeat: heard, GrantedAt: heard}
+	heartbeat := start.Add(-ago)
+	return Member{Name: "eu-west", Unreachable: true, LostAt: heartbeat.Add(40 * time.Second), LastHeartbeat: heartbeat, GrantedAt: heartbeat}
 }
 
 func TestJudge(t *testing.T) {
@@ -39,16 +39,16 @@ func TestJudge(t *testing.T) {
 		due     bool
 		wait    time.Duration
 		reason  string
-		says    []string
+		message []string
 	}{
 		"a member that is reachable": {session: restart, member: Member{Name: "eu-west"}, fleet: leads},
 		"Restart, just lost": {
 			session: restart, member: silent(45 * time.Second), fleet: leads, wait: 55 * time.Second, reason: v1alpha1.ReasonMemberUnreachable,
-			says: []string{"member eu-west has sent no heartbeat since 2026-03-01T09:59:15Z: unless it reconnects, the session is rescheduled at 2026-03-01T10:00:55Z"},
+			message: []string{"member eu-west has sent no heartbeat since 2026-03-01T09:59:15Z: unless it reconnects, the session is rescheduled at 2026-03-01T10:00:55Z"},
 		},
 		"Restart, after its time": {
 			session: restart, member: silent(100 * time.Second), fleet: leads, due: true, reason: v1alpha1.ReasonMemberUnreachable,
-			says: []string{"member eu-west has sent no heartbeat since 2026-03-01T09:58:20Z"},
+			message: []string{"member eu-west has sent no heartbeat since 2026-03-01T09:58:20Z"},
 		},
 		"Restart, with a wait of its own": {
 			session: Session{Mode: v1alpha1.FailoverRestart, After: ptr(0)}, member: silent(40 * time.Second), fleet: leads, due: true,
@@ -56,21 +56,21 @@ func TestJudge(t *testing.T) {
 		},
 		"Restart, of a new leader": {
 			session: restart, member: silent(10 * time.Minute), fleet: Fleet{Now: start, LedSince: start.Add(-time.Minute)}, wait: 4 * time.Minute,
-			reason: v1alpha1.ReasonMemberUnreachable, says: []string{"at 2026-03-01T10:04:00Z: the hub has led, or run without a pause, only since 2026-03-01T09:59:00Z"},
+			reason: v1alpha1.ReasonMemberUnreachable, message: []string{"at 2026-03-01T10:04:00Z: the hub has led, or run without a pause, only since 2026-03-01T09:59:00Z"},
 		},
 		"Fence, before R": {
 			session: fence, member: silent(299 * time.Second), fleet: leads, wait: time.Second, reason: v1alpha1.ReasonMemberUnreachable,
-			says: []string{"when its lease there is over for certain"},
+			message: []string{"when its lease there is over for certain"},
 		},
 		"Fence, after R":                  {session: fence, member: silent(300 * time.Second), fleet: leads, due: true, reason: v1alpha1.ReasonMemberUnreachable},
 		"Fence takes no wait of its own":  {session: Session{Mode: v1alpha1.FailoverFence, After: ptr(0), Guarded: true}, member: silent(299 * time.Second), fleet: leads, wait: time.Second, reason: v1alpha1.ReasonMemberUnreachable},
-		"Fence without a guard, ever":     {session: Session{Mode: v1alpha1.FailoverFence}, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, says: []string{"no guard", "as with mode Hold", "kubectl vdi fence eu-west"}},
-		"Hold, ever":                      {session: hold, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, says: []string{"mode Hold", "kubectl vdi fence eu-west"}},
-		"a mode that nobody knows":        {session: Session{}, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, says: []string{"mode Hold"}},
-		"Restart, while the hub is alone": {session: restart, member: silent(time.Hour), fleet: Fleet{Now: start, LedSince: long, CutOff: true}, reason: v1alpha1.ReasonMemberUnreachable, says: []string{"it may be the hub that is cut off", "kubectl vdi fence eu-west"}},
-		"Hold, declared fenced":           {session: hold, member: fenced, fleet: Fleet{Now: start, LedSince: start, CutOff: true}, due: true, reason: v1alpha1.ReasonMemberFenced, says: []string{"declared fenced"}},
+		"Fence without a guard, ever":     {session: Session{Mode: v1alpha1.FailoverFence}, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"no guard", "as with mode Hold", "kubectl vdi fence eu-west"}},
+		"Hold, ever":                      {session: hold, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"mode Hold", "kubectl vdi fence eu-west"}},
+		"an unknown mode":                 {session: Session{}, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"mode Hold"}},
+		"Restart, while the hub is alone": {session: restart, member: silent(time.Hour), fleet: Fleet{Now: start, LedSince: long, CutOff: true}, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"it may be the hub that is cut off", "kubectl vdi fence eu-west"}},
+		"Hold, declared fenced":           {session: hold, member: fenced, fleet: Fleet{Now: start, LedSince: start, CutOff: true}, due: true, reason: v1alpha1.ReasonMemberFenced, message: []string{"declared fenced"}},
 		"Fence without a guard, declared": {session: Session{Mode: v1alpha1.FailoverFence}, member: fenced, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced},
-		"a member that was removed":       {session: hold, member: Member{Removed: true}, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced, says: []string{"removed"}},
+		"a member that was removed":       {session: hold, member: Member{Removed: true}, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced, message: []string{"removed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Facts{normal, test.member, test.fleet}.Judge(test.session)
@@ -78,11 +78,11 @@ func TestJudge(t *testing.T) {
 				t.Errorf("got %+v", v)
 			}
 			if (v.Message == "") != (test.reason == "") {
-				t.Errorf("it says %q", v.Message)
+				t.Errorf("the message is %q", v.Message)
 			}
-			for _, part := range test.says {
+			for _, part := range test.message {
 				if !strings.Contains(v.Message, part) {
-					t.Errorf("%q does not say %q", v.Message, part)
+					t.Errorf("%q does not contain %q", v.Message, part)
 				}
 			}
 		})
@@ -105,7 +105,7 @@ func TestTimings(t *testing.T) {
 		timings := normal
 		change(&timings)
 		if err := timings.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v does not contain %q", err, want)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func drawWorld(t *rapid.T) world {
 		},
 		member: Member{
 			Name: "m", Unreachable: rapid.Bool().Draw(t, "unreachable"), Fenced: rapid.IntRange(0, 4).Draw(t, "fenced") == 0,
-			LostAt: ago("lost"), LastHeartbeat: ago("heard"), GrantedAt: ago("granted"),
+			LostAt: ago("lost"), LastHeartbeat: ago("heartbeat"), GrantedAt: ago("granted"),
 		},
 		fleet: Fleet{Now: start, LedSince: ago("led"), CutOff: rapid.IntRange(0, 3).Draw(t, "cutOff") == 0},
 	}
@@ -138,13 +138,13 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-func (w world) judge() Verdict { return Facts{normal, w.member, w.fleet}.Judge(w.session) }
+func (w world) verdict() Verdict { return Facts{normal, w.member, w.fleet}.Judge(w.session) }
 
 // Promise 1 hangs on the first three.
-func TestWhatIsDueByTimeMayBe(t *testing.T) {
+func TestFailoverByTimeMeetsItsConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		v, now := w.judge(), w.fleet.Now
+		v, now := w.verdict(), w.fleet.Now
 		switch {
 		case !v.Due || w.member.Fenced:
 			return
@@ -164,11 +164,11 @@ func TestWhatIsDueByTimeMayBe(t *testing.T) {
 	})
 }
 
-func TestAnOperatorsWordHoldsForAll(t *testing.T) {
+func TestADeclarationOfAnOperatorHoldsForAllModes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		w.member.Fenced = true
-		if v := w.judge(); !v.Due || v.Wait != 0 || v.Reason != v1alpha1.ReasonMemberFenced {
+		if v := w.verdict(); !v.Due || v.Wait != 0 || v.Reason != v1alpha1.ReasonMemberFenced {
 			t.Fatalf("got %+v", v)
 		}
 	})
@@ -179,11 +179,11 @@ func TestAnOperatorsWordHoldsForAll(t *testing.T) {
 func TestWaitsAreExactAndDueStaysDue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		v := w.judge()
+		v := w.verdict()
 		at := func(d time.Duration) Verdict {
 			later := w
 			later.fleet.Now = start.Add(d)
-			return later.judge()
+			return later.verdict()
 		}
 		some := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "later"))
 		switch {

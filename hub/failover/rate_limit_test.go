@@ -9,13 +9,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crowd are sessions that all ask at once, and again when they are told to.
+// crowd are sessions that all request a failover at once, and again when they are due.
 type crowd struct {
 	limit *RateLimit
 	mass  bool
 	// target that each session would go to.
 	target func(i int) types.UID
-	asked  int
+	tries  int
 	// passed are the times at which each passed.
 	passed map[int]time.Time
 }
@@ -27,7 +27,7 @@ func newCrowd(mass bool, targets int) *crowd {
 }
 
 func (c *crowd) try(i int, now time.Time) time.Duration {
-	c.asked++
+	c.tries++
 	session := types.UID(fmt.Sprint("s", i))
 	if wait := c.limit.FleetWait(session, c.mass, now); wait > 0 {
 		return wait
@@ -40,7 +40,7 @@ func (c *crowd) try(i int, now time.Time) time.Duration {
 	return 0
 }
 
-// run lets n sessions through, and returns how long it took.
+// run fails over n sessions, and returns how long it took.
 func (c *crowd) run(n int) time.Duration {
 	next := map[int]time.Time{}
 	for i := range n {
@@ -69,7 +69,7 @@ func (c *crowd) run(n int) time.Duration {
 	return now.Sub(start)
 }
 
-func TestBrakeLetsAsManyThroughAsItSays(t *testing.T) {
+func TestRateLimitAdmitsItsNumberOfFailovers(t *testing.T) {
 	for name, test := range map[string]struct {
 		n, targets int
 		mass       bool
@@ -88,8 +88,8 @@ func TestBrakeLetsAsManyThroughAsItSays(t *testing.T) {
 			if took := c.run(test.n); took < test.least || took > test.most {
 				t.Errorf("it took %s", took)
 			}
-			if c.asked > 8*test.n {
-				t.Errorf("%d sessions asked %d times", test.n, c.asked)
+			if c.tries > 8*test.n {
+				t.Errorf("%d sessions tried %d times", test.n, c.tries)
 			}
 			if waiting := c.limit.WaitingSessions(start.Add(time.Hour)); waiting != 0 {
 				t.Errorf("%d wait", waiting)
@@ -98,7 +98,7 @@ func TestBrakeLetsAsManyThroughAsItSays(t *testing.T) {
 	}
 }
 
-func TestBrakeForgetsThoseWhoDoNotComeAgain(t *testing.T) {
+func TestRateLimitForgetsSessionsThatDoNotRetry(t *testing.T) {
 	c := newCrowd(false, 1)
 	for i := range 30 {
 		c.try(i, start)
@@ -126,27 +126,27 @@ func TestMassFailure(t *testing.T) {
 	}
 }
 
-// moment at which some asked, and one that the limit let through, if it did.
-type asking struct {
+// attempt is a time at which sessions tried, or at which the rate limit admitted one.
+type attempt struct {
 	at     time.Time
 	target types.UID
 	mass   bool
 }
 
-// Over any window no more pass than the rate and one second's worth of it, whoever
-// asks whenever, and clocks that go back make no exception.
-func TestBrakeHoldsOverAnyWindow(t *testing.T) {
+// Over any window no more pass than the rate and one second's worth of it, whichever
+// sessions try at whatever time, and clocks that are set back make no exception.
+func TestRateLimitHoldsOverAnyWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCrowd(false, rapid.IntRange(1, 4).Draw(t, "targets"))
 		now := start
-		var all []asking
+		var all []attempt
 		for i := range rapid.IntRange(1, 50).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int64{-50, 0, 0, 1, 20, 100, 700, 5000}).Draw(t, "ms")) * time.Millisecond)
 			c.mass = c.mass != (rapid.IntRange(0, 9).Draw(t, "mass") == 0)
-			all = append(all, asking{now, "", c.mass})
-			for j := range rapid.IntRange(1, 30).Draw(t, "ask") {
+			all = append(all, attempt{now, "", c.mass})
+			for j := range rapid.IntRange(1, 30).Draw(t, "tries") {
 				if c.try(i*100+j, now) == 0 {
-					all = append(all, asking{now, c.target(i*100 + j), c.mass})
+					all = append(all, attempt{now, c.target(i*100 + j), c.mass})
 				}
 			}
 		}
@@ -156,8 +156,8 @@ func TestBrakeHoldsOverAnyWindow(t *testing.T) {
 	})
 }
 
-// checkWindows judges every window that begins with the first of them.
-func checkWindows(t *rapid.T, passes []asking) {
+// checkWindows checks every window that begins with the first of them.
+func checkWindows(t *rapid.T, passes []attempt) {
 	fleet, target, mass := 0, 0, true
 	end := passes[0].at
 	for _, p := range passes {
@@ -187,7 +187,7 @@ func within(t *rapid.T, what string, n int, most float64) {
 	}
 }
 
-func TestWhoAsksEarlyKeepsHisTurn(t *testing.T) {
+func TestAnEarlyRetryKeepsItsPlaceInTheQueue(t *testing.T) {
 	c := newCrowd(false, 1)
 	for i := range 10 {
 		c.try(i, start)

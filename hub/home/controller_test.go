@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// setForward is a clock whose wall somebody has set forward since the process began.
+// setForward is a clock whose wall clock was set forward since the process began.
 type setForward struct {
 	*clocktesting.FakePassiveClock
 	by time.Duration

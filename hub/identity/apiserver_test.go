@@ -21,7 +21,7 @@ import (
 )
 
 // onAPIServer is an authority over a real API server, with no more rights than
-// the hub's role gives; x.api is the administrator's.
+// the hub's role grants; x.api is the administrator's.
 func onAPIServer(t *testing.T) *fixture {
 	t.Helper()
 	x := unprepared(t, noFuncs)
@@ -43,12 +43,12 @@ func onAPIServer(t *testing.T) *fixture {
 	role := func(kind string) rbacv1.RoleRef {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "vdi-hub"}
 	}
-	who := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "vdi-hub"}}
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "vdi-hub"}}
 	x.Expect(admin.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "vdi-hub"}, RoleRef: role("ClusterRole"), Subjects: who,
+		ObjectMeta: metav1.ObjectMeta{Name: "vdi-hub"}, RoleRef: role("ClusterRole"), Subjects: subjects,
 	})).To(Succeed())
 	x.Expect(admin.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "vdi-hub", Namespace: namespace}, RoleRef: role("Role"), Subjects: who,
+		ObjectMeta: metav1.ObjectMeta{Name: "vdi-hub", Namespace: namespace}, RoleRef: role("Role"), Subjects: subjects,
 	})).To(Succeed())
 	cfg, err := plane.ConfigFor("vdi-hub")
 	x.Expect(err).NotTo(HaveOccurred())
@@ -58,12 +58,12 @@ func onAPIServer(t *testing.T) *fixture {
 	options := x.options
 	options.Client, options.Live, options.Recorder = hub, hub, events.NewFakeRecorder(100)
 	x.Authority = New(options)
-	// The role may take a moment to be known.
+	// The role may take a moment to be effective.
 	x.Eventually(func() error { return x.Prepare(ctx) }).WithTimeout(20 * time.Second).Should(Succeed())
 	return x
 }
 
-// joins gives the member a token, as kubectl does.
+// joins creates a token for the member, as kubectl does.
 func (x *fixture) joins(mc *v1alpha1.MemberCluster, token string) {
 	x.Expect(x.api.Create(x.ctx, tokenFor(mc.Name, token, func(s *corev1.Secret) {
 		s.UID, s.CreationTimestamp = "", metav1.Time{}
@@ -84,20 +84,20 @@ func TestALifeOnARealAPIServer(t *testing.T) {
 	mc := x.create("eu")
 	x.joins(mc, token)
 
-	// Ten agents with keys of their own ask at once, with the same token.
+	// Ten agents with keys of their own enroll at once, with the same token.
 	agents, errs := make([]*agent, 10), make([]error, 10)
 	var done sync.WaitGroup
 	for i := range agents {
 		agents[i] = newAgent(t)
 		done.Go(func() {
-			_, errs[i] = x.Enroll(x.ctx, agents[i].enrolment(token))
+			_, errs[i] = x.Enroll(x.ctx, agents[i].enrollment(token))
 		})
 	}
 	done.Wait()
 	var winner *agent
 	for i, err := range errs {
 		if err == nil {
-			x.Expect(winner).To(BeNil(), "two were let in")
+			x.Expect(winner).To(BeNil(), "two were enrolled")
 			winner = agents[i]
 		} else {
 			x.Expect(err).To(MatchError(link.ErrToken))
@@ -105,7 +105,7 @@ func TestALifeOnARealAPIServer(t *testing.T) {
 	}
 	x.Expect(winner).NotTo(BeNil())
 
-	a := x.asksAgain(winner, mc.UID)
+	a := x.enrollsAgain(winner, mc.UID)
 	x.Expect(x.Used(x.ctx, a.caller)).To(Succeed())
 	written := x.member("eu").ResourceVersion
 	x.Expect(x.Used(x.ctx, a.caller)).To(Succeed())
@@ -126,12 +126,12 @@ func TestALifeOnARealAPIServer(t *testing.T) {
 	x.Expect(revoked.Status.Certificate.Serials()).To(BeEmpty())
 	x.Expect(x.api.Get(x.ctx, client.ObjectKey{Namespace: namespace, Name: "join-" + tokenID}, &corev1.Secret{})).NotTo(Succeed())
 	x.Expect(x.look(x.ctx)).To(Succeed())
-	x.Expect(x.ca.current.Load().state.Stage).To(Equal(pki.StageReissuing), "nobody is waited for that has no certificate")
+	x.Expect(x.ca.current.Load().state.Stage).To(Equal(pki.StageReissuing), "members without a certificate are not waited for")
 }
 
-// asksAgain is an agent that did not get its answer.
-func (x *fixture) asksAgain(a *agent, member types.UID) *agent {
-	got, err := x.Enroll(x.ctx, a.enrolment(token))
+// enrollsAgain is an agent that did not get its answer.
+func (x *fixture) enrollsAgain(a *agent, member types.UID) *agent {
+	got, err := x.Enroll(x.ctx, a.enrollment(token))
 	x.Expect(err).NotTo(HaveOccurred())
 	x.takesAs(a, member, got)
 	return a

@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// trusts is whether an agent with that bundle lets the hub's certificate pass.
+// trusts checks that an agent with that bundle accepts the hub's certificate.
 func (x *fixture) trusts(bundle []byte) error { return x.trustsAt(bundle, x.time()) }
 
 // trustsAt is the same for an agent with another clock.
@@ -55,7 +55,7 @@ func TestTheHubServesWithOneUseAndTheCAInItsChain(t *testing.T) {
 	x := newFixture(t, interceptor.Funcs{})
 	serving, _, err := x.Certificates()
 	x.Expect(err).NotTo(HaveOccurred())
-	x.Expect(serving.Certificate).To(HaveLen(2), "an agent that knows only the CA's hash must see the CA")
+	x.Expect(serving.Certificate).To(HaveLen(2), "an agent that has only the CA's hash must see the CA")
 	authority, err := x509.ParseCertificate(serving.Certificate[1])
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(v1alpha1.CertificateHash(authority.Raw)).To(Equal(x.ca.current.Load().state.Issuer.Hash()))
@@ -68,7 +68,7 @@ func TestNothingIsServedBeforeTheCAWasRead(t *testing.T) {
 	x := unprepared(t, interceptor.Funcs{}, newMember("eu"), tokenFor("eu", token))
 	_, _, err := x.Certificates()
 	x.Expect(err).To(MatchError(errNotReady))
-	_, err = x.Enroll(x.ctx, newAgent(t).enrolment(token))
+	_, err = x.Enroll(x.ctx, newAgent(t).enrollment(token))
 	x.Expect(err).To(MatchError(errNotReady))
 	x.Expect(x.RotationDue(link.Caller{}, "sha256:0")).To(BeFalse())
 }
@@ -111,7 +111,7 @@ func TestACAThatWasDamagedMeanwhileIsUsedOn(t *testing.T) {
 
 	x.Expect(x.api.Delete(x.ctx, damaged)).To(Succeed())
 	x.Expect(x.look(x.ctx)).To(Succeed())
-	x.Expect(x.caSecret().Data).To(Equal(good.Data), "a CA that was deleted is put back as it was")
+	x.Expect(x.caSecret().Data).To(Equal(good.Data), "a CA that was deleted is restored as it was")
 }
 
 func TestOfTwoLeadersOneMakesTheCA(t *testing.T) {
@@ -161,7 +161,7 @@ func TestAnAgentWhoseClockIsWrongByWeeksTrustsTheHub(t *testing.T) {
 
 func TestARotationOfTheCAFromBeginningToEnd(t *testing.T) {
 	x := newFixture(t, interceptor.Funcs{}, newMember("eu"), newMember("us"), newMember("asia"), newMember("new"))
-	w := &walk{fixture: x, t: t, agents: map[string]*agent{}}
+	w := &rotation{fixture: x, t: t, agents: map[string]*agent{}}
 	for _, name := range []string{"eu", "us", "asia"} {
 		w.agents[name] = x.enrolled(t, name)
 	}
@@ -177,7 +177,7 @@ func TestARotationOfTheCAFromBeginningToEnd(t *testing.T) {
 	x.Expect(x.caSecret().Annotations).NotTo(HaveKey(v1alpha1.AnnotationRotateCA))
 	x.Expect(x.caSecret().Data[v1alpha1.AuthorityCertificate]).To(Equal(oldCA), "the old one still issues")
 	newCA := x.caSecret().Data["next.crt"]
-	// An agent that joins now is told of both.
+	// An agent that joins now gets both.
 	w.agents["new"] = x.enrolled(t, "new")
 	x.Expect(x.RotationDue(w.agents["new"].caller, v1alpha1.TrustBundleHash(w.agents["new"].bundle))).To(BeFalse())
 
@@ -210,7 +210,7 @@ func TestARotationOfTheCAFromBeginningToEnd(t *testing.T) {
 		x.Expect(x.trusts(w.agents[name].bundle)).To(Succeed())
 		x.Expect(x.Used(x.ctx, w.agents[name].caller)).To(Succeed())
 	}
-	// They are told to forget the old one, and asked no more.
+	// They drop the old one when they are requested to, and nothing more is requested.
 	w.roundOf("eu", "us", "new")
 	x.Expect(w.roundOf("eu", "us", "new")).To(BeZero())
 	w.expect(pki.StageStable)
@@ -221,17 +221,17 @@ func TestARotationOfTheCAFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// walk is a rotation of the CA with some agents.
-type walk struct {
+// rotation is a rotation of the CA with some agents.
+type rotation struct {
 	*fixture
 	t      *testing.T
 	agents map[string]*agent
 }
 
-// roundOf lets agents renew, and rotate and connect again if they are told to; in
-// the end the hub looks at its CA. It returns how many rotated. At each moment
+// roundOf has agents renew, and rotate and reconnect if that is due; in
+// the end the hub reconciles its CA. It returns how many rotated. At each moment
 // an agent trusts the hub, and the hub the agent.
-func (w *walk) roundOf(names ...string) (rotated int) {
+func (w *rotation) roundOf(names ...string) (rotated int) {
 	w.t.Helper()
 	for _, name := range names {
 		a := w.agents[name]
@@ -250,12 +250,12 @@ func (w *walk) roundOf(names ...string) (rotated int) {
 	return rotated
 }
 
-func (w *walk) expect(stage pki.Stage) {
+func (w *rotation) expect(stage pki.Stage) {
 	w.t.Helper()
 	w.Expect(string(w.caSecret().Data["stage"])).To(Equal(string(stage)))
 }
 
-func TestAStepThatSomebodyWroteOverIsTakenAgain(t *testing.T) {
+func TestAnOverwrittenStepIsRepeated(t *testing.T) {
 	broken := false
 	x := newFixture(t, interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {

@@ -19,10 +19,10 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-func TestEnrolmentIsDurableBeforeItIsTold(t *testing.T) {
+func TestEnrollmentIsDurableBeforeItIsAnswered(t *testing.T) {
 	x := newFixture(t, interceptor.Funcs{}, newMember("eu"), tokenFor("eu", token))
 	a := newAgent(t)
-	got, err := x.Enroll(x.ctx, a.enrolment(token))
+	got, err := x.Enroll(x.ctx, a.enrollment(token))
 	x.Expect(err).NotTo(HaveOccurred())
 	x.takes(a, "eu", got)
 	mc := x.member("eu")
@@ -30,29 +30,29 @@ func TestEnrolmentIsDurableBeforeItIsTold(t *testing.T) {
 	x.Expect(mc.Status.Certificate.NextSerial).To(Equal(a.caller.Serial))
 	x.Expect(mc.Status.Certificate.NextNotAfter.Time).To(BeTemporally("==", a.caller.NotAfter))
 	x.Expect(mc.Status.Certificate.TrustBundleHash).To(Equal(v1alpha1.TrustBundleHash(got.GetTrustBundle())))
-	x.Expect(x.changed).To(ConsistOf("eu"), "the fleet knows before the agent does")
+	x.Expect(x.changed).To(ConsistOf("eu"), "the fleet is notified before the agent")
 }
 
 func TestATokenServesOneKey(t *testing.T) {
 	x := newFixture(t, interceptor.Funcs{}, newMember("eu"), tokenFor("eu", token))
 	first, other := newAgent(t), newAgent(t)
-	_, err := x.Enroll(x.ctx, first.enrolment(token))
+	_, err := x.Enroll(x.ctx, first.enrollment(token))
 	x.Expect(err).NotTo(HaveOccurred())
 	before := x.member("eu")
 
-	_, err = x.Enroll(x.ctx, other.enrolment(token))
+	_, err = x.Enroll(x.ctx, other.enrollment(token))
 	x.Expect(err).To(MatchError(link.ErrToken))
 	x.Expect(x.member("eu")).To(Equal(before), "nothing was issued for the other")
 
-	got, err := x.Enroll(x.ctx, first.enrolment(token))
-	x.Expect(err).NotTo(HaveOccurred(), "an answer that was lost can be asked for again")
+	got, err := x.Enroll(x.ctx, first.enrollment(token))
+	x.Expect(err).NotTo(HaveOccurred(), "an answer that was lost can be requested again")
 	x.takes(first, "eu", got)
 	x.step(31 * time.Minute)
-	_, err = x.Enroll(x.ctx, first.enrolment(token))
+	_, err = x.Enroll(x.ctx, first.enrollment(token))
 	x.Expect(err).To(MatchError(link.ErrToken), "until the token expires")
 }
 
-func TestOfTwoEnrolmentsAtOnceOneWins(t *testing.T) {
+func TestOfTwoConcurrentEnrollmentsOneWins(t *testing.T) {
 	// Both have read the token, not used yet, before either of them marks it.
 	var both sync.WaitGroup
 	both.Add(2)
@@ -72,7 +72,7 @@ func TestOfTwoEnrolmentsAtOnceOneWins(t *testing.T) {
 	var done sync.WaitGroup
 	for i := range agents {
 		done.Go(func() {
-			answers[i], errs[i] = x.Enroll(context.WithValue(x.ctx, whoKey{}, i), agents[i].enrolment(token))
+			answers[i], errs[i] = x.Enroll(context.WithValue(x.ctx, whoKey{}, i), agents[i].enrollment(token))
 		})
 	}
 	done.Wait()
@@ -90,7 +90,7 @@ func TestOfTwoEnrolmentsAtOnceOneWins(t *testing.T) {
 
 type whoKey struct{}
 
-func TestTokensThatAreGoodForNothing(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	set := func(key, value string) func(*corev1.Secret) {
 		return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
 	}
@@ -100,7 +100,7 @@ func TestTokensThatAreGoodForNothing(t *testing.T) {
 		after  time.Duration
 	}{
 		"empty":                    {token: ""},
-		"no token":                 {token: "let me in"},
+		"no token":                 {token: "invalid"},
 		"one that is unknown":      {token: "abc124" + token[6:]},
 		"another secret":           {token: token[:len(token)-1] + "0"},
 		"a Secret of another type": {secret: func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }},
@@ -129,7 +129,7 @@ func TestTokensThatAreGoodForNothing(t *testing.T) {
 				sent = test.token
 			}
 			used := x.tokenUsedBy()
-			_, err := x.Enroll(x.ctx, newAgent(t).enrolment(sent))
+			_, err := x.Enroll(x.ctx, newAgent(t).enrollment(sent))
 			x.Expect(err).To(MatchError(link.ErrToken))
 			x.Expect(strings.Contains(err.Error(), token[7:])).To(BeFalse(), "the token is in the error")
 			x.Expect(x.member("eu").Status.Certificate).To(BeNil())
@@ -138,7 +138,7 @@ func TestTokensThatAreGoodForNothing(t *testing.T) {
 	}
 }
 
-func TestAnEnrolmentThatIsRefusedSpendsNoToken(t *testing.T) {
+func TestARefusedEnrollmentDoesNotUseTheToken(t *testing.T) {
 	for name, test := range map[string]struct {
 		member func(*v1alpha1.MemberCluster)
 		change func(*fleetv1.EnrollRequest)
@@ -159,7 +159,7 @@ func TestAnEnrolmentThatIsRefusedSpendsNoToken(t *testing.T) {
 				test.member(mc)
 			}
 			x := newFixture(t, interceptor.Funcs{}, mc, tokenFor("eu", token))
-			request := newAgent(t).enrolment(token)
+			request := newAgent(t).enrollment(token)
 			if test.change != nil {
 				test.change(request)
 			}
@@ -173,7 +173,7 @@ func TestAnEnrolmentThatIsRefusedSpendsNoToken(t *testing.T) {
 
 var errLost = errors.New("the connection was lost")
 
-func TestNothingIsToldThatIsNotKept(t *testing.T) {
+func TestNothingIsAnsweredThatIsNotStored(t *testing.T) {
 	broken := true
 	x := newFixture(t, interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
@@ -184,12 +184,12 @@ func TestNothingIsToldThatIsNotKept(t *testing.T) {
 		},
 	}, newMember("eu"), tokenFor("eu", token))
 	a := newAgent(t)
-	got, err := x.Enroll(x.ctx, a.enrolment(token))
+	got, err := x.Enroll(x.ctx, a.enrollment(token))
 	x.Expect(err).To(MatchError(errLost))
 	x.Expect(got).To(BeNil())
 	x.Expect(x.tokenUsedBy()).NotTo(BeEmpty(), "the token was spent before anything was issued")
 	broken = false
-	got, err = x.Enroll(x.ctx, a.enrolment(token))
+	got, err = x.Enroll(x.ctx, a.enrollment(token))
 	x.Expect(err).NotTo(HaveOccurred())
 	x.takes(a, "eu", got)
 }
@@ -206,18 +206,18 @@ func TestAWriteOfWhichTheAnswerWasLost(t *testing.T) {
 		},
 	}, newMember("eu"), tokenFor("eu", token))
 	a := newAgent(t)
-	_, err := x.Enroll(x.ctx, a.enrolment(token))
+	_, err := x.Enroll(x.ctx, a.enrollment(token))
 	x.Expect(err).To(MatchError(errLost))
 	x.Expect(x.member("eu").Status.Certificate).To(BeNil())
 	lose = false
-	_, err = x.Enroll(x.ctx, newAgent(t).enrolment(token))
+	_, err = x.Enroll(x.ctx, newAgent(t).enrollment(token))
 	x.Expect(err).To(MatchError(link.ErrToken))
-	got, err := x.Enroll(x.ctx, a.enrolment(token))
+	got, err := x.Enroll(x.ctx, a.enrollment(token))
 	x.Expect(err).NotTo(HaveOccurred())
 	x.takes(a, "eu", got)
 }
 
-// meanwhile is a write of somebody else before the authority's first status
+// meanwhile is a write of another client before the authority's first status
 // patch.
 func meanwhile(change func(context.Context, client.Client) error) interceptor.Funcs {
 	var once sync.Once
@@ -233,7 +233,7 @@ func meanwhile(change func(context.Context, client.Client) error) interceptor.Fu
 	}
 }
 
-func TestAMemberThatIsWrittenMeanwhileIsLookedAtAnew(t *testing.T) {
+func TestAMemberThatChangesMeanwhileIsReadAgain(t *testing.T) {
 	write := func(change func(*v1alpha1.MemberCluster)) interceptor.Funcs {
 		return meanwhile(func(ctx context.Context, c client.Client) error {
 			mc := &v1alpha1.MemberCluster{}
@@ -247,7 +247,7 @@ func TestAMemberThatIsWrittenMeanwhileIsLookedAtAnew(t *testing.T) {
 	t.Run("by a label", func(t *testing.T) {
 		x := newFixture(t, write(func(mc *v1alpha1.MemberCluster) { mc.Labels = map[string]string{"tier": "gold"} }), newMember("eu"), tokenFor("eu", token))
 		a := newAgent(t)
-		got, err := x.Enroll(x.ctx, a.enrolment(token))
+		got, err := x.Enroll(x.ctx, a.enrollment(token))
 		x.Expect(err).NotTo(HaveOccurred())
 		x.takes(a, "eu", got)
 		x.Expect(x.member("eu").Labels).To(HaveKey("tier"))
@@ -255,7 +255,7 @@ func TestAMemberThatIsWrittenMeanwhileIsLookedAtAnew(t *testing.T) {
 	})
 	t.Run("by its revocation", func(t *testing.T) {
 		x := newFixture(t, write(func(mc *v1alpha1.MemberCluster) { mc.Spec.Access = v1alpha1.AccessRevoked }), newMember("eu"), tokenFor("eu", token))
-		_, err := x.Enroll(x.ctx, newAgent(t).enrolment(token))
+		_, err := x.Enroll(x.ctx, newAgent(t).enrollment(token))
 		x.Expect(err).To(MatchError(link.ErrRevoked))
 		x.Expect(x.member("eu").Status.Certificate).To(BeNil())
 	})

@@ -172,11 +172,11 @@ func (a *agent) request() []byte {
 	return der
 }
 
-func (a *agent) enrolment(token string) *fleetv1.EnrollRequest {
+func (a *agent) enrollment(token string) *fleetv1.EnrollRequest {
 	return &fleetv1.EnrollRequest{Token: token, CertificateRequest: a.request(), Fingerprint: fingerprint}
 }
 
-// noFuncs come between nobody.
+// noFuncs intercepts nothing.
 var noFuncs interceptor.Funcs
 
 // takes what was issued, and verifies it as the hub would.
@@ -218,7 +218,7 @@ func (x *fixture) enrolled(t testing.TB, member string) *agent {
 	}))).To(Succeed())
 	a := newAgent(t)
 	a.token = tokenOf
-	got, err := x.Enroll(x.ctx, a.enrolment(tokenOf))
+	got, err := x.Enroll(x.ctx, a.enrollment(tokenOf))
 	x.Expect(err).NotTo(HaveOccurred())
 	x.takes(a, member, got)
 	x.Expect(x.Used(x.ctx, a.caller)).To(Succeed())

@@ -32,7 +32,7 @@ func TestACertificateIsValidUntilTheNextWasUsed(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrCertificate))
 }
 
-func TestARotationWhoseAnswerWasLostIsMadeAnew(t *testing.T) {
+func TestARotationWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	x := newFixture(t, interceptor.Funcs{}, newMember("eu"))
 	old := x.enrolled(t, "eu")
 	lost := x.rotated(t, "eu", old)
@@ -60,7 +60,7 @@ func TestARotationNeedsANewKey(t *testing.T) {
 	unknown := a.caller
 	unknown.PublicKeyHash = ""
 	_, err = x.Rotate(x.ctx, unknown, newAgent(t).request())
-	x.Expect(err).To(MatchError(link.ErrRequest), "a caller whose key is not known might ask for the same")
+	x.Expect(err).To(MatchError(link.ErrRequest), "a caller whose key is not known might request the same")
 	_, err = x.Rotate(x.ctx, a.caller, []byte("none"))
 	x.Expect(err).To(MatchError(link.ErrRequest))
 	x.Expect(x.member("eu")).To(Equal(before))
@@ -82,7 +82,7 @@ func TestACertificateThatIsUsedAgainIsNotWrittenAgain(t *testing.T) {
 	x.Expect(writes).To(Equal(2))
 }
 
-func TestAnUseThatCouldNotBeKeptLetsNobodyIn(t *testing.T) {
+func TestAUseThatCouldNotBeStoredAdmitsNoAgent(t *testing.T) {
 	broken := false
 	x := newFixture(t, interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
@@ -152,7 +152,7 @@ func TestARevocationLasts(t *testing.T) {
 	a := x.enrolled(t, "eu")
 	next := x.rotated(t, "eu", a)
 	x.reviewAccess("eu")
-	x.Expect(x.member("eu").Status.Certificate.Serials()).To(HaveLen(2), "nothing is taken from a member whose access is allowed")
+	x.Expect(x.member("eu").Status.Certificate.Serials()).To(HaveLen(2), "no certificate is revoked of a member whose access is allowed")
 
 	x.setAccess("eu", v1alpha1.AccessRevoked)
 	x.reviewAccess("eu")
@@ -169,13 +169,13 @@ func TestARevocationLasts(t *testing.T) {
 
 	x.setAccess("eu", v1alpha1.AccessAllowed)
 	x.reviewAccess("eu")
-	_, err := x.Enroll(x.ctx, newAgent(t).enrolment(late))
+	_, err := x.Enroll(x.ctx, newAgent(t).enrollment(late))
 	x.Expect(err).To(MatchError(link.ErrToken), "nor with one that was made meanwhile")
 	x.Expect(x.Used(x.ctx, a.caller)).To(MatchError(link.ErrCertificate))
 	x.Expect(x.Used(x.ctx, next.caller)).To(MatchError(link.ErrCertificate))
-	_, err = x.Enroll(x.ctx, a.enrolment(a.token))
+	_, err = x.Enroll(x.ctx, a.enrollment(a.token))
 	x.Expect(err).To(MatchError(link.ErrToken), "not with the token of before")
-	_, err = x.Enroll(x.ctx, newAgent(t).enrolment(unused))
+	_, err = x.Enroll(x.ctx, newAgent(t).enrollment(unused))
 	x.Expect(err).To(MatchError(link.ErrToken), "nor with one that was left over")
 	again := x.enrolled(t, "eu")
 	x.Expect(x.Used(x.ctx, again.caller)).To(Succeed())

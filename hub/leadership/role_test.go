@@ -41,7 +41,7 @@ func marked(g Gomega, client *fake.Clientset) []string {
 	return names
 }
 
-// run runs the role of Pod a; the returned functions elect it and let it serve.
+// run runs the role of Pod a; the returned functions elect it and make it serve.
 func run(t *testing.T, client *fake.Clientset, leadership *election.Leadership) (elect, serve func()) {
 	elected, serving := make(chan struct{}), make(chan struct{})
 	role := &Role{
@@ -70,12 +70,12 @@ func TestAReplicaThatStartsTakesTheLabelOffItsOwnPodAlone(t *testing.T) {
 func TestTheLeaderTakesTheLabelFromTheOthersAndPutsItOnItsOwnOnceItListens(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", false, nil), hubPod("b", true, nil), hubPod("c", true, nil),
-		hubPod("stranger", true, map[string]string{appLabel: "another"}))
+		hubPod("other-app", true, map[string]string{appLabel: "another"}))
 	elect, serve := run(t, client, election.Always())
 	elect()
-	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"stranger"})) }).Should(Succeed())
+	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"other-app"})) }).Should(Succeed())
 	serve()
-	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"a", "stranger"})) }).Should(Succeed())
+	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"a", "other-app"})) }).Should(Succeed())
 }
 
 func TestALabelThatCannotBeWrittenIsTriedAgain(t *testing.T) {

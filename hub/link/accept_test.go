@@ -52,7 +52,7 @@ func TestAQueueTakesNothingOnceItIsClosed(t *testing.T) {
 	_ = q.Close()
 	_ = q.Close()
 	if q.put(&fakeConn{}) {
-		t.Error("a connection was taken that nobody serves")
+		t.Error("a connection was accepted that is not served")
 	}
 	if _, err := q.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v", err)

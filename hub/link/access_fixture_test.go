@@ -31,7 +31,7 @@ import (
 type world struct {
 	t       *testing.T
 	pki     *harness.LinkPKI
-	foreign *pki.CA
+	otherCA *pki.CA
 	address string
 
 	mu        sync.Mutex
@@ -59,7 +59,7 @@ func serve(t *testing.T, change func(*link.Options)) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, pki: certificates, standing: map[types.UID]link.Access{"own": {}}, peers: map[types.UID]link.Peer{}, refused: map[types.UID]error{}}
-	if w.foreign, err = pki.NewCA("foreign"); err != nil {
+	if w.otherCA, err = pki.NewCA("other"); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,8 +110,8 @@ func (w *world) leading() bool {
 func (w *world) Access(uid types.UID) (link.Access, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, known := w.standing[uid]
-	return s, known
+	s, ok := w.standing[uid]
+	return s, ok
 }
 
 func (w *world) Open(_ context.Context, uid types.UID, _ protocol.Hello, peer link.Peer) (link.Member, error) {
@@ -120,7 +120,7 @@ func (w *world) Open(_ context.Context, uid types.UID, _ protocol.Hello, peer li
 	w.opened = append(w.opened, uid)
 	w.peers[uid] = peer
 	w.duties = append(w.duties, "open")
-	return &heard{}, nil
+	return &discarding{}, nil
 }
 
 func (w *world) Refused(uid types.UID, reason error) {
@@ -131,18 +131,18 @@ func (w *world) Renew(types.UID, link.Renewal) (time.Duration, error) {
 	return time.Minute, nil
 }
 
-// heard is a member of which nothing is kept.
-type heard struct{ link.Member }
+// discarding is a member whose reports are discarded.
+type discarding struct{ link.Member }
 
-func (*heard) Screen(*fleetv1.Inventory) error             { return nil }
-func (*heard) Differing(*convert.Digest) convert.BucketSet { return convert.AllBuckets() }
-func (*heard) Part(convert.BucketSet, []protocol.Report)   {}
-func (*heard) Changes([]protocol.Report)                   {}
-func (*heard) Results([]protocol.Result)                   {}
-func (*heard) Capacity(*fleetv1.CapacityReport)            {}
-func (*heard) Closed(error)                                {}
-func (*heard) Sums() protocol.Sums                         { return protocol.Sums{} }
-func (*heard) Agreed(protocol.Agreement)                   {}
+func (*discarding) Screen(*fleetv1.Inventory) error             { return nil }
+func (*discarding) Differing(*convert.Digest) convert.BucketSet { return convert.AllBuckets() }
+func (*discarding) Part(convert.BucketSet, []protocol.Report)   {}
+func (*discarding) Changes([]protocol.Report)                   {}
+func (*discarding) Results([]protocol.Result)                   {}
+func (*discarding) Capacity(*fleetv1.CapacityReport)            {}
+func (*discarding) Closed(error)                                {}
+func (*discarding) Sums() protocol.Sums                         { return protocol.Sums{} }
+func (*discarding) Agreed(protocol.Agreement)                   {}
 
 // authority issues nothing of worth, and serves with the harness's files.
 type authority struct {
@@ -221,7 +221,7 @@ func (w *world) tls(cert *tls.Certificate) *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: "localhost", RootCAs: x509.NewCertPool(), NextProtos: []string{"h2"}}
 	config.RootCAs.AppendCertsFromPEM(ca)
 	if cert != nil {
-		// Whatever the server asks for, this is what it gets.
+		// The answer is the same for every request of the server.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	return config
@@ -250,7 +250,7 @@ func connect(ctx context.Context, client fleetv1.FleetServiceClient, options ...
 		return nil, err
 	}
 	if err := stream.Send(hello()); err != nil {
-		// Why is told to who receives.
+		// The reason is in the error of Recv.
 		_, err := stream.Recv()
 		return nil, err
 	}

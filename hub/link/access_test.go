@@ -45,21 +45,21 @@ func TestEveryCallByEveryCaller(t *testing.T) {
 		cert *tls.Certificate
 		want map[string]codes.Code
 	}{
-		"own":               {w.agent("own"), but(codes.OK)},
-		"own, by serial":    {current, but(codes.OK)},
-		"being removed":     {w.agent("removing"), but(codes.OK)},
-		"unknown":           {w.agent("unknown"), but(codes.PermissionDenied)},
-		"deleted":           {w.agent("deleted"), but(codes.PermissionDenied)},
-		"revoked":           {w.agent("revoked"), but(codes.PermissionDenied)},
-		"superseded":        {superseded, but(codes.Unauthenticated)},
-		"no certificate":    {nil, but(codes.Unauthenticated)},
-		"two URI SANs":      {w.certificate(w.pki.CA, two), but(codes.PermissionDenied)},
-		"the hub's own":     {w.certificate(w.pki.CA, harness.HubRequest()), but(codes.PermissionDenied)},
-		"another domain":    {w.certificate(w.pki.CA, elsewhere), but(codes.PermissionDenied)},
-		"a foreign CA":      {w.certificate(w.foreign, harness.AgentRequest("own")), unverified},
-		"expired":           {w.certificate(w.pki.CA, harness.AgentRequest("own").Expired()), unverified},
-		"expired, unknown":  {w.certificate(w.pki.CA, harness.AgentRequest("unknown").Expired()), unverified},
-		"a foreign CA, not": {w.certificate(w.foreign, harness.AgentRequest("unknown")), unverified},
+		"own":              {w.agent("own"), but(codes.OK)},
+		"own, by serial":   {current, but(codes.OK)},
+		"being removed":    {w.agent("removing"), but(codes.OK)},
+		"unknown":          {w.agent("unknown"), but(codes.PermissionDenied)},
+		"deleted":          {w.agent("deleted"), but(codes.PermissionDenied)},
+		"revoked":          {w.agent("revoked"), but(codes.PermissionDenied)},
+		"superseded":       {superseded, but(codes.Unauthenticated)},
+		"no certificate":   {nil, but(codes.Unauthenticated)},
+		"two URI SANs":     {w.certificate(w.pki.CA, two), but(codes.PermissionDenied)},
+		"the hub's own":    {w.certificate(w.pki.CA, harness.HubRequest()), but(codes.PermissionDenied)},
+		"another domain":   {w.certificate(w.pki.CA, elsewhere), but(codes.PermissionDenied)},
+		"another CA":       {w.certificate(w.otherCA, harness.AgentRequest("own")), unverified},
+		"expired":          {w.certificate(w.pki.CA, harness.AgentRequest("own").Expired()), unverified},
+		"expired, unknown": {w.certificate(w.pki.CA, harness.AgentRequest("unknown").Expired()), unverified},
+		"another CA, not":  {w.certificate(w.otherCA, harness.AgentRequest("unknown")), unverified},
 	} {
 		texts[name] = map[string]string{}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -74,7 +74,7 @@ func TestEveryCallByEveryCaller(t *testing.T) {
 	}
 	for call := range texts["own"] {
 		if texts["unknown"][call] != texts["deleted"][call] {
-			t.Errorf("%s: a deleted member's agent is told %q, an unknown one's %q", call, texts["deleted"][call], texts["unknown"][call])
+			t.Errorf("%s: a deleted member's agent gets %q, an unknown one's %q", call, texts["deleted"][call], texts["unknown"][call])
 		}
 		if texts["two URI SANs"][call] != texts["another domain"][call] {
 			t.Errorf("%s: %q and %q", call, texts["two URI SANs"][call], texts["another domain"][call])
@@ -84,17 +84,17 @@ func TestEveryCallByEveryCaller(t *testing.T) {
 		w.do(func() {
 			for _, opened := range w.opened {
 				if string(opened) == uid {
-					t.Errorf("the directory was asked to let in %s", uid)
+					t.Errorf("the directory was called to open a stream of %s", uid)
 				}
 			}
 		})
 	}
 }
 
-// TestWhatIsSaidOfAnotherSessionIsAnsweredAsOfNone says each kind of message
+// TestRequestsForAnotherMembersSessionAreAnsweredAsForNone sends each kind of message
 // of sessions of its own, of another member's, of none, and of an epoch that
 // is over, and compares what the hub answers byte by byte.
-func TestWhatIsSaidOfAnotherSessionIsAnsweredAsOfNone(t *testing.T) {
+func TestRequestsForAnotherMembersSessionAreAnsweredAsForNone(t *testing.T) {
 	w := serve(t, nil)
 	answers := map[string]map[string][]byte{}
 	subjects := map[string]struct {
@@ -111,7 +111,7 @@ func TestWhatIsSaidOfAnotherSessionIsAnsweredAsOfNone(t *testing.T) {
 				{SessionUid: s.uid, Namespace: "n", Name: "s", Epoch: s.epoch, Code: fleetv1.ResultCode_RESULT_CODE_STOPPED}}}}},
 			"capacity": {Message: &fleetv1.ConnectRequest_Capacity{Capacity: &fleetv1.CapacityReport{Sequence: 1, Templates: []*fleetv1.TemplateCapacity{{Name: s.uid}}}}},
 		} {
-			answers[subject][kind] = w.said(t, s.uid, s.epoch, message)
+			answers[subject][kind] = w.answers(t, s.uid, s.epoch, message)
 		}
 	}
 	for subject, byKind := range answers {
@@ -123,8 +123,8 @@ func TestWhatIsSaidOfAnotherSessionIsAnsweredAsOfNone(t *testing.T) {
 	}
 }
 
-// said is all that the hub answers to an inventory and one message.
-func (w *world) said(t *testing.T, uid string, epoch int64, message *fleetv1.ConnectRequest) []byte {
+// answers is all that the hub answers to an inventory and one message.
+func (w *world) answers(t *testing.T, uid string, epoch int64, message *fleetv1.ConnectRequest) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -227,7 +227,7 @@ func TestAHubThatDoesNotLeadGrantsNothing(t *testing.T) {
 	})
 }
 
-func TestACertificateIsNotedAsUsedBeforeItIsLetIn(t *testing.T) {
+func TestACertificateIsRecordedAsUsedBeforeItIsAdmitted(t *testing.T) {
 	w := serve(t, nil)
 	cert := w.agent("own")
 	if _, err := connect(t.Context(), w.client(cert)); err != nil {
@@ -244,11 +244,11 @@ func TestACertificateIsNotedAsUsedBeforeItIsLetIn(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if w.has("own") {
-		t.Error("it was let in all the same")
+		t.Error("it was admitted nevertheless")
 	}
 }
 
-func TestEnrolmentTellsAStrangerNothing(t *testing.T) {
+func TestEnrollmentDisclosesNothingToAnUnauthenticatedCaller(t *testing.T) {
 	w := serve(t, nil)
 	client := w.client(nil)
 	enroll := func(request *fleetv1.EnrollRequest) error {
@@ -275,7 +275,7 @@ func TestEnrolmentTellsAStrangerNothing(t *testing.T) {
 	}
 	w.do(func() {
 		if w.enrolled != before {
-			t.Error("the authority was asked about what is too large")
+			t.Error("the authority was called for a request that is too large")
 		}
 	})
 }
@@ -293,7 +293,7 @@ func TestAHubWithFilesIssuesNothing(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfAnOldTrustBundleIsToldToRotate(t *testing.T) {
+func TestAnAgentWithAnOldTrustBundleIsRequestedToRotate(t *testing.T) {
 	w := serve(t, nil)
 	client := w.client(w.agent("own"))
 	for hash, want := range map[string]bool{"old": true, "new": false} {
@@ -304,7 +304,7 @@ func TestAnAgentOfAnOldTrustBundleIsToldToRotate(t *testing.T) {
 	}
 }
 
-func TestTheLineIsBounded(t *testing.T) {
+func TestCallsOfAMemberAreLimited(t *testing.T) {
 	w := serve(t, func(o *link.Options) {
 		o.Limits = link.Limits{RenewalsPerSecond: 1, StreamsPerMember: 2, EnrollmentsPerMinute: 3, ConnectionsPerMember: 4}
 	})
@@ -332,7 +332,7 @@ func TestTheLineIsBounded(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("enrolments", func(t *testing.T) {
+	t.Run("enrollments", func(t *testing.T) {
 		last := error(nil)
 		for range 5 {
 			_, last = w.client(nil).Enroll(t.Context(), &fleetv1.EnrollRequest{Token: "good", CertificateRequest: []byte("r")})
@@ -379,7 +379,7 @@ func TestTheLineIsBounded(t *testing.T) {
 			}
 		}
 		if ok > 4 || ok == 0 || refused < 4 {
-			t.Errorf("%d were let in, %d refused", ok, refused)
+			t.Errorf("%d were admitted, %d refused", ok, refused)
 		}
 	})
 }

@@ -15,7 +15,7 @@ func TestTLSIsOfTheLatestVersionAndNeverResumed(t *testing.T) {
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	if conn, err := tls.Dial("tcp", w.address, old); err == nil {
 		_ = conn.Close()
-		t.Error("TLS 1.2 was let in")
+		t.Error("TLS 1.2 was accepted")
 	}
 	config := w.tls(w.agent("own"))
 	config.ClientSessionCache = tls.NewLRUClientSessionCache(4)
@@ -34,7 +34,7 @@ func TestTLSIsOfTheLatestVersionAndNeverResumed(t *testing.T) {
 	}
 }
 
-func TestTheHubsClockJudgesCertificates(t *testing.T) {
+func TestCertificatesAreVerifiedByTheHubsClock(t *testing.T) {
 	w := serve(t, nil)
 	w.do(func() { w.ahead = 25 * time.Hour })
 	if _, err := connect(t.Context(), w.client(w.agent("own"))); status.Code(err) != codes.Unavailable {

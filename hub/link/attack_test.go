@@ -82,7 +82,7 @@ type firstFlight struct{ net.Conn }
 
 func (*firstFlight) Read([]byte) (int, error) { return 0, errStalled }
 
-// Connections that never shake hands leave room for an agent, wherever they come
+// Connections that never shake hands leave capacity for an agent, wherever they come
 // from: for one address there is a bound, and the oldest yields.
 func TestConnectionsThatNeverShakeHandsKeepNoAgentOut(t *testing.T) {
 	each := func(i int) *net.Dialer { return from("127.0.3." + string(rune('1'+i%8))) }
@@ -107,7 +107,7 @@ func TestConnectionsThatNeverShakeHandsKeepNoAgentOut(t *testing.T) {
 	}
 }
 
-// A connection that does not say ClientHello is closed long before one that
+// A connection that does not send a ClientHello is closed long before one that
 // shakes hands slowly would be.
 func TestASilentConnectionIsClosedSoon(t *testing.T) {
 	w := serve(t, func(o *link.Options) { o.Timeouts.Hello, o.Timeouts.ClientHello = time.Hour, 50*time.Millisecond })
@@ -149,7 +149,7 @@ func (w *world) raw(t *testing.T, cert *tls.Certificate) *harness.RawGRPC {
 // largest is a message of a stream at its largest; of all others 64 KiB are.
 const largest, window = 4<<20 - 1, 64 << 10
 
-// Who has no certificate can't have the hub keep 4 MiB for a call, nor many calls.
+// A caller without a certificate can't have the hub keep 4 MiB for a call, nor many calls.
 func TestACallerWithoutACertificateIsKeptNoMoreThanAWindow(t *testing.T) {
 	w := serve(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -173,7 +173,7 @@ func TestACallerWithoutACertificateIsKeptNoMoreThanAWindow(t *testing.T) {
 	}
 }
 
-// Who may call is decided by method and certificate, before there is a message.
+// A call is authorized by method and certificate, before there is a message.
 func TestACallIsRefusedBeforeItsMessageIsRead(t *testing.T) {
 	w := serve(t, func(o *link.Options) { o.Limits.EnrollmentsPerMinute = 1 })
 	if _, err := w.client(nil).Enroll(t.Context(), &fleetv1.EnrollRequest{Token: "good", CertificateRequest: []byte("r")}); err != nil {
@@ -183,12 +183,12 @@ func TestACallIsRefusedBeforeItsMessageIsRead(t *testing.T) {
 		cert   *tls.Certificate
 		method string
 	}{
-		"a renewal of nobody":        {nil, fleetv1.FleetService_RenewLease_FullMethodName},
-		"a rotation of nobody":       {nil, fleetv1.FleetService_RotateCertificate_FullMethodName},
-		"a stream of nobody":         {nil, fleetv1.FleetService_Connect_FullMethodName},
-		"an enrollment too many":     {nil, fleetv1.FleetService_Enroll_FullMethodName},
-		"a renewal of who is gone":   {w.agent("unknown"), fleetv1.FleetService_RenewLease_FullMethodName},
-		"a method that is not there": {w.agent("own"), "/vdi.fleet.v1.FleetService/Nothing"},
+		"a renewal without a certificate":  {nil, fleetv1.FleetService_RenewLease_FullMethodName},
+		"a rotation without a certificate": {nil, fleetv1.FleetService_RotateCertificate_FullMethodName},
+		"a stream without a certificate":   {nil, fleetv1.FleetService_Connect_FullMethodName},
+		"an enrollment too many":           {nil, fleetv1.FleetService_Enroll_FullMethodName},
+		"a renewal of a removed member":    {w.agent("unknown"), fleetv1.FleetService_RenewLease_FullMethodName},
+		"a method that is not there":       {w.agent("own"), "/vdi.fleet.v1.FleetService/Nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := patient(t)
@@ -221,7 +221,7 @@ func TestAnUnfinishedCallEndsByItself(t *testing.T) {
 			g.Expect(call.Claim(100, false)).To(Succeed())
 			_, err = call.Send(ctx, make([]byte, 99), false)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(call.Ended(ctx)).To(Succeed(), "the hub waits for good")
+			g.Expect(call.Ended(ctx)).To(Succeed(), "the hub waits forever")
 			g.Expect(call.Status).To(Equal("4"), "DeadlineExceeded")
 		})
 	}
@@ -251,7 +251,7 @@ func TestAMembersUnfinishedCallsAreFew(t *testing.T) {
 	g.Eventually(func() error {
 		_, err := w.client(w.agent("own")).RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "i"})
 		return err
-	}).Should(Succeed(), "what they held is given back")
+	}).Should(Succeed(), "what they held is released")
 }
 
 // What is compressed is refused before the hub decompresses it.

@@ -20,7 +20,7 @@ var methods = []string{
 }
 
 // TestEveryMethodIsDecidedForEveryCaller crosses all methods with all that may
-// be the matter with who calls. Enroll has no caller: it looks at the token.
+// be wrong with the caller. Enroll has no caller: it checks the token.
 func TestEveryMethodIsDecidedForEveryCaller(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	caller := func(serial string, left time.Duration) *Caller {
@@ -39,7 +39,7 @@ func TestEveryMethodIsDecidedForEveryCaller(t *testing.T) {
 		"being removed":               {caller("1", time.Hour), Access{Removing: true, Serials: []string{"1"}}, true, nil},
 		"no certificate":              {nil, Access{}, false, errNoCertificate},
 		"no certificate, known":       {nil, allowed, true, errNoCertificate},
-		"a certificate of nobody":     {&Caller{Serial: "1", NotAfter: now.Add(time.Hour)}, allowed, true, errNoCertificate},
+		"a certificate of no member":  {&Caller{Serial: "1", NotAfter: now.Add(time.Hour)}, allowed, true, errNoCertificate},
 		"an unknown member":           {caller("1", time.Hour), Access{}, false, ErrUnknownMember},
 		"a deleted member":            {caller("1", time.Hour), allowed, false, ErrUnknownMember},
 		"superseded":                  {caller("0", time.Hour), allowed, true, ErrCertificate},
@@ -83,7 +83,7 @@ func TestEveryMethodThatIsServedHasARule(t *testing.T) {
 	}
 	for method := range served {
 		if rules[method].name == "" {
-			t.Errorf("%s has no rule: nobody can call it", method)
+			t.Errorf("%s has no rule: no caller can use it", method)
 		}
 	}
 	for method, r := range rules {
@@ -96,9 +96,9 @@ func TestEveryMethodThatIsServedHasARule(t *testing.T) {
 	}
 }
 
-// TestWhoIsRefusedLearnsTheClassAlone: the text is the same for all of a
-// class, whatever the log says.
-func TestWhoIsRefusedLearnsTheClassAlone(t *testing.T) {
+// TestARefusalDisclosesItsClassOnly: the text is the same for all of a
+// class, whatever is in the log.
+func TestARefusalDisclosesItsClassOnly(t *testing.T) {
 	now := time.Now()
 	expired := &Caller{Member: "m", Serial: "1", NotAfter: now}
 	superseded := &Caller{Member: "m", Serial: "1", NotAfter: now.Add(time.Hour)}
@@ -119,7 +119,7 @@ func TestWhoIsRefusedLearnsTheClassAlone(t *testing.T) {
 	same("an identity", two, none, elsewhere)
 	same("an authority's trouble", ofAuthority(errors.New("secrets \"join-x\" is forbidden")), ofAuthority(errors.New("no route")))
 	if text := status.Convert(statusOf(elsewhere)).Message(); text != errIdentity.Error() {
-		t.Errorf("a stranger is told %q", text)
+		t.Errorf("an unauthenticated caller gets %q", text)
 	}
 }
 

@@ -30,7 +30,7 @@ func countEnded(all []*connection) int {
 	return ended
 }
 
-func TestADrainingHubLetsItsAgentsGoOneByOne(t *testing.T) {
+func TestADrainingHubDisconnectsItsAgentsOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, all := openStreams(1000)
 		done := make(chan struct{})
@@ -46,7 +46,7 @@ func TestADrainingHubLetsItsAgentsGoOneByOne(t *testing.T) {
 				t.Errorf("after %d tenths of the time %d of %d streams have ended, want %d", i, ended, len(all), want)
 			}
 			if s.add(&connection{}) {
-				t.Error("a stream was let in")
+				t.Error("a stream was admitted")
 			}
 			time.Sleep(time.Second / steps)
 		}

@@ -24,9 +24,9 @@ func (s *shakes) begin(t *testing.T, name, address string, greets bool) error {
 	return err
 }
 
-// TestWhoYieldsIsTheOldestThatWaitsForItsClient fills an address's three places of
-// five, and asks for another.
-func TestWhoYieldsIsTheOldestThatWaitsForItsClient(t *testing.T) {
+// TestTheOldestHandshakeThatWaitsForItsClientYields fills an address's three places of
+// five, and opens another.
+func TestTheOldestHandshakeThatWaitsForItsClientYields(t *testing.T) {
 	const one, other, third = "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1"
 	for name, tc := range map[string]struct {
 		greeted [3]bool

@@ -64,8 +64,8 @@ func TestCallerOfAConnection(t *testing.T) {
 	agent := certificate(t, AgentURI("fleet.example", "m"))
 	server := certificate(t, AgentURI("fleet.example", "m"))
 	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	unsaid := certificate(t, AgentURI("fleet.example", "m"))
-	unsaid.ExtKeyUsage = nil
+	noUsage := certificate(t, AgentURI("fleet.example", "m"))
+	noUsage.ExtKeyUsage = nil
 	verified := func(cert *x509.Certificate) tls.ConnectionState {
 		return tls.ConnectionState{
 			PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert, {Raw: []byte("ca")}}},
@@ -80,8 +80,8 @@ func TestCallerOfAConnection(t *testing.T) {
 		"one that is not verified": {
 			tls.ConnectionState{PeerCertificates: []*x509.Certificate{agent}}, errIdentity,
 		},
-		"a server's":                 {verified(server), errIdentity},
-		"one of no use that is said": {verified(unsaid), errIdentity},
+		"a server's":               {verified(server), errIdentity},
+		"one without a stated use": {verified(noUsage), errIdentity},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caller, err := callerOfState(&tc.state, "fleet.example")

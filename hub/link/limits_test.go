@@ -30,9 +30,9 @@ func metered(change func(*Limits)) (*meters, *time.Time) {
 	return newMeters(limits, 3*time.Second, func() time.Time { return now }), &now
 }
 
-// TestAnHonestAgentIsNeverSlowedDown says 1,000 changes a second, each in a
+// TestAnAgentWithinItsLimitsIsNeverSlowedDown sends 1,000 changes a second, each in a
 // message of its own, for five minutes, after an inventory of 40 MiB.
-func TestAnHonestAgentIsNeverSlowedDown(t *testing.T) {
+func TestAnAgentWithinItsLimitsIsNeverSlowedDown(t *testing.T) {
 	m, now := metered(nil)
 	meter, end, err := m.stream("m")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestAnHonestAgentIsNeverSlowedDown(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatSaysTooMuchIsReadMoreSlowly(t *testing.T) {
+func TestAnAgentThatSendsTooMuchIsReadMoreSlowly(t *testing.T) {
 	m, _ := metered(nil)
 	meter, _, err := m.stream("m")
 	if err != nil {
@@ -85,7 +85,7 @@ func TestWhatIsTooMuchAtOnceIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Limits)
 		take   func(*meters) (func(), error)
-		// other is the same of somebody else.
+		// other is the same of another caller.
 		other func(*meters) (func(), error)
 	}{
 		"connections of a member": {
@@ -153,7 +153,7 @@ func TestWhatIsTooMuchAtOnceIsRefused(t *testing.T) {
 			}
 			if tc.other != nil {
 				if _, err := tc.other(m); err != nil {
-					t.Errorf("somebody else: %v", err)
+					t.Errorf("another caller: %v", err)
 				}
 			}
 			// What ends twice ends once.
@@ -224,11 +224,11 @@ func TestRatesRecover(t *testing.T) {
 	}
 }
 
-func TestRenewalsMayBeAsFrequentAsTheyAreAskedFor(t *testing.T) {
+func TestRenewalsMayBeAsFrequentAsTheHubRequests(t *testing.T) {
 	var l Limits
 	l.setDefaults(50 * time.Millisecond)
 	if l.RenewalsPerSecond < 100 {
-		t.Errorf("%d a second, while 20 are asked for", l.RenewalsPerSecond)
+		t.Errorf("%d a second, while 20 are requested", l.RenewalsPerSecond)
 	}
 }
 
@@ -261,20 +261,20 @@ type fakeConn struct {
 
 func (f *fakeConn) Close() error { f.closed = true; return nil }
 
-func TestAConnectionGivesBackWhatItHolds(t *testing.T) {
-	given := 0
-	give := func() { given++ }
+func TestAConnectionReleasesItsResources(t *testing.T) {
+	released := 0
+	release := func() { released++ }
 	conn := &guardedConn{Conn: &fakeConn{}}
-	conn.hold(give)
+	conn.hold(release)
 	_ = conn.Close()
 	_ = conn.Close()
-	if given != 1 {
-		t.Errorf("it gave %d times", given)
+	if released != 1 {
+		t.Errorf("it released %d times", released)
 	}
 	// It was closed while it shook hands.
-	conn.hold(give)
-	if given != 2 {
-		t.Error("what it held after it was closed is held for good")
+	conn.hold(release)
+	if released != 2 {
+		t.Error("what it held after it was closed is never released")
 	}
 }
 

@@ -18,21 +18,21 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// An agent that the hub does not understand is told of by its certificate's
-// identity, and in words that end with what to upgrade, however long its names.
-func TestTheDirectoryHearsOfAnAgentThatTheHubDoesNotUnderstand(t *testing.T) {
+// An incompatible agent is reported by its certificate's
+// identity, in a message that ends with what to upgrade, however long its names.
+func TestTheDirectoryIsNotifiedOfAnIncompatibleAgent(t *testing.T) {
 	long := strings.Repeat("w", 128)
 	for name, c := range map[string]struct {
-		change func(*fleetv1.Hello)
-		want   error
-		says   string
+		change  func(*fleetv1.Hello)
+		want    error
+		message string
 	}{
-		"newer than the hub": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MaxInt32, math.MaxInt32 }, protocol.ErrVersion, "upgrade the hub"},
-		"older than the hub": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MinInt32, 0 }, protocol.ErrVersion, "upgrade the agent"},
-		"it requires more":   {func(h *fleetv1.Hello) { h.RequiredCapabilities = []string{"links", long} }, protocol.ErrCapability, "upgrade the hub"},
-		"it lacks something": {func(h *fleetv1.Hello) { h.Capabilities = nil }, protocol.ErrCapability, "upgrade the agent"},
-		"it is understood":   {func(*fleetv1.Hello) {}, nil, ""},
-		"it talks nonsense":  {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = 2, 1 }, nil, ""},
+		"newer than the hub":       {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MaxInt32, math.MaxInt32 }, protocol.ErrVersion, "upgrade the hub"},
+		"older than the hub":       {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = math.MinInt32, 0 }, protocol.ErrVersion, "upgrade the agent"},
+		"it requires more":         {func(h *fleetv1.Hello) { h.RequiredCapabilities = []string{"links", long} }, protocol.ErrCapability, "upgrade the hub"},
+		"it lacks something":       {func(h *fleetv1.Hello) { h.Capabilities = nil }, protocol.ErrCapability, "upgrade the agent"},
+		"it is compatible":         {func(*fleetv1.Hello) {}, nil, ""},
+		"its versions are invalid": {func(h *fleetv1.Hello) { h.MinProtocol, h.MaxProtocol = 2, 1 }, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -48,18 +48,18 @@ func TestTheDirectoryHearsOfAnAgentThatTheHubDoesNotUnderstand(t *testing.T) {
 				return
 			}
 			g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
-			g.Expect(err).To(MatchError(HaveSuffix(c.says)))
+			g.Expect(err).To(MatchError(HaveSuffix(c.message)))
 			w.do(func() {
 				g.Expect(w.refused).To(HaveKeyWithValue(types.UID("own"), MatchError(c.want)))
-				g.Expect(w.refused["own"].Error()).To(HaveSuffix(c.says))
-				g.Expect(len(w.refused["own"].Error())).To(BeNumerically("<=", 200), "or a condition cuts off what to do")
+				g.Expect(w.refused["own"].Error()).To(HaveSuffix(c.message))
+				g.Expect(len(w.refused["own"].Error())).To(BeNumerically("<=", 200), "or a condition cuts off the remedy")
 				g.Expect(w.opened).To(BeEmpty())
 			})
 		})
 	}
 }
 
-func TestTheDirectoryHearsNothingOfAnAgentThatMayNotSpeak(t *testing.T) {
+func TestTheDirectoryIsNotNotifiedOfAnUnauthorizedAgent(t *testing.T) {
 	g := NewWithT(t)
 	w := serve(t, nil)
 	w.do(func() { w.standing["own"] = link.Access{Revoked: true} })
@@ -80,7 +80,7 @@ func (w *world) greets(t *testing.T, uid string, greeting *fleetv1.ConnectReques
 	if err != nil {
 		return err
 	}
-	_ = stream.Send(greeting) // what is wrong is told to who receives
+	_ = stream.Send(greeting) // the cause is in the error of Recv
 	answer, err := stream.Recv()
 	if err == nil && answer.GetWelcome() == nil {
 		err = errors.New("the first message is no welcome")

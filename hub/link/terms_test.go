@@ -96,7 +96,7 @@ func (h *restoredHub) claims(t *testing.T, uid string, term int64, proof string)
 	return answer.GetWelcome().GetHubTerm(), nil
 }
 
-func TestRestoredHubRaisesItsTermAndLetsTheAgentInAtItsNextAttempt(t *testing.T) {
+func TestRestoredHubRaisesItsTermAndAdmitsTheAgentAtItsNextAttempt(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3)
 	_, err := h.seen(t, "own", 6)
@@ -104,23 +104,23 @@ func TestRestoredHubRaisesItsTermAndLetsTheAgentInAtItsNextAttempt(t *testing.T)
 	g.Expect(err).To(MatchError(ContainSubstring("has term 7 now")))
 	g.Expect(h.has("own")).To(BeFalse())
 	g.Expect(h.seen(t, "own", 6)).To(Equal(int64(7)))
-	g.Expect(h.seen(t, "other", 7)).To(Equal(int64(7)), "who has seen what it has now is no reason")
+	g.Expect(h.seen(t, "other", 7)).To(Equal(int64(7)), "an agent that has seen its present term raises nothing")
 	g.Expect(h.raised.Load()).To(Equal(int64(1)))
 }
 
 // Between the backup and its restore there was one leader more: the next one has
 // its term.
-func TestRestoredHubOfTheTermThatAnAgentHasSeenIsFoundOut(t *testing.T) {
+func TestRestoredHubOfTheTermThatAnAgentHasSeenIsDetected(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)), "it was away meanwhile")
-	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "it is told its term by this hub, and comes again")
+	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "it got its term from this hub, and connects again")
 	g.Expect(h.raised.Load()).To(BeZero())
 
 	_, err := h.seen(t, "own", 3)
 	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
 	g.Expect(err).To(MatchError(ContainSubstring("has term 4 now")))
-	g.Expect(h.has("own")).To(BeFalse(), "not let in before the term is raised")
+	g.Expect(h.has("own")).To(BeFalse(), "not admitted before the term is raised")
 	g.Expect(h.seen(t, "own", 3)).To(Equal(int64(4)))
 	g.Expect(h.seen(t, "own", 4)).To(Equal(int64(4)))
 	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(4)))
@@ -138,7 +138,7 @@ func TestAClaimOfALaterHubThatIsNotProvenRaisesNothing(t *testing.T) {
 		proof string
 	}{
 		{6, ""}, {6, "invented"}, {6, termProof("other", 6)}, {6, termProof("own", 2)},
-		{3, ""}, // this leader's term, which this leader never told it
+		{3, ""}, // this leader's term, which this leader never sent to it
 	} {
 		_, err := h.claims(t, "own", claim.term, claim.proof)
 		g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
@@ -147,20 +147,20 @@ func TestAClaimOfALaterHubThatIsNotProvenRaisesNothing(t *testing.T) {
 	g.Expect(h.raised.Load()).To(BeZero())
 	g.Expect(h.term.Load()).To(Equal(int64(3)))
 	h.do(func() {
-		g.Expect(h.refused["own"]).To(MatchError(link.ErrUnprovenTerm), "and its MemberCluster says so")
+		g.Expect(h.refused["own"]).To(MatchError(link.ErrUnprovenTerm), "and its MemberCluster shows it")
 	})
-	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)), "nobody else is bothered")
+	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)), "no other agent is affected")
 	g.Expect(h.claims(t, "own", 2, "")).To(Equal(int64(3)), "an agent of before terms were proven needs no proof otherwise")
 }
 
-func TestHubThatDoesNotLeadForCertainRaisesNothing(t *testing.T) {
+func TestHubThatIsNotCertainToLeadRaisesNothing(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	stream, err := h.client(h.agent("own")).Connect(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
-	// It is let in as far as Hello, and then another hub takes over.
+	// It is accepted as far as Hello, and then another hub takes over.
 	g.Eventually(func() (n int) { h.do(func() { n = len(h.used) }); return n }).WithTimeout(20 * time.Second).Should(Equal(1))
 	h.do(func() { h.following = true })
 	greeting := hello()
@@ -178,7 +178,7 @@ func TestOneAgentCannotUseTheTermsUp(t *testing.T) {
 	_, err := h.seen(t, "own", 3+1<<27+1)
 	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
 	g.Expect(h.term.Load()).To(Equal(int64(3)), "no hub has had such a term")
-	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "nobody else is refused for it")
+	g.Expect(h.seen(t, "other", 3)).To(Equal(int64(3)), "no other agent is refused for it")
 
 	_, err = h.seen(t, "own", 3+1<<27)
 	g.Expect(err).To(MatchError(ContainSubstring("at its next attempt")))
@@ -202,14 +202,14 @@ func TestARaiseThatFailedIsTriedAgain(t *testing.T) {
 	g.Expect(h.seen(t, "own", 6)).To(Equal(int64(7)))
 }
 
-// No leader has changed since the backup: the restored hub's first leader has given
+// No leader has changed since the backup: the restored hub's first leader has assigned
 // orders already, and so has passed the term that the agent has.
-func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsFoundOut(t *testing.T) {
+func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsDetected(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "other", 2)).To(Equal(int64(3)))
 	h.term.Store(9)
-	g.Expect(h.claims(t, "own", 5, "invented")).To(Equal(int64(9)), "what is not proven shows nothing, and keeps nobody out")
+	g.Expect(h.claims(t, "own", 5, "invented")).To(Equal(int64(9)), "what is not proven shows nothing, and keeps no agent out")
 	g.Expect(h.raised.Load()).To(BeZero())
 
 	h = serveRestored(t, 9, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
@@ -217,12 +217,12 @@ func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsFoundOut(t *testing.T) {
 	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
 	g.Expect(err).To(MatchError(ContainSubstring("let in at its next attempt")))
 	g.Expect(h.raised.Load()).To(Equal(int64(1)))
-	g.Expect(h.seen(t, "other", 6)).To(Equal(h.term.Load()), "the restore is known by now")
+	g.Expect(h.seen(t, "other", 6)).To(Equal(h.term.Load()), "the restore is detected by now")
 	g.Expect(h.seen(t, "own", 5)).To(Equal(h.term.Load()))
 	g.Expect(h.raised.Load()).To(Equal(int64(1)))
 }
 
-func TestTermThatARenewalBroughtIsThisHubs(t *testing.T) {
+func TestTermOfARenewalIsThisHubs(t *testing.T) {
 	g := NewWithT(t)
 	h := serveRestored(t, 3, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	g.Expect(h.seen(t, "own", 2)).To(Equal(int64(3)))

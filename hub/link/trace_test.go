@@ -22,7 +22,7 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 		want     string
 	}{
 		"stored": {then: func(w *ways, a *v1alpha1.SessionAssignment) {
-			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "another", Code: protocol.Stored}}) // of what was said before
+			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "another", Code: protocol.Stored}}) // of an earlier order
 			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
 			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
 		}, want: "link.send/Unset assign/Unset"},
@@ -42,9 +42,9 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 			a := &v1alpha1.SessionAssignment{}
 			a.Spec.Session.UID, a.Spec.Epoch = "u", 2
 			a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: "h"}
-			walk := tracer.Lifecycle("u", 2, 1)
+			trace := tracer.Lifecycle("u", 2, 1)
 			if !c.untraced {
-				a.Annotations[v1alpha1.AnnotationTraceparent] = walk.String()
+				a.Annotations[v1alpha1.AnnotationTraceparent] = trace.String()
 			}
 			message := &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{Orders: &fleetv1.OrderBatch{Items: []*fleetv1.Order{
 				{Order: &fleetv1.Order_Assign{Assign: convert.AssignmentToWire(a)}},
@@ -71,7 +71,7 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 	}
 }
 
-func TestWaysOfNoTracerCostNothing(t *testing.T) {
+func TestWithoutATracerTracingCostsNothing(t *testing.T) {
 	w := newWays(nil)
 	order, message := protocol.Order{Assign: &v1alpha1.SessionAssignment{}}, &fleetv1.ConnectResponse{}
 	results := []protocol.Result{{SessionUID: "u"}}

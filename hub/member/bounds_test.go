@@ -33,7 +33,7 @@ func (x *fixture) attacker() (link.Member, *peer) {
 	m, p, err := x.open("uid-eu", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
 	m.Part(convert.BucketSet{}, nil)
-	m.Capacity(room(1, 100))
+	m.Capacity(capacityReport(1, 100))
 	x.Eventually(x.cluster("eu")).Should(Succeed())
 	return m, p
 }
@@ -65,15 +65,15 @@ func TestWhatTheHubPlacedIsKeptHoweverManyOrphansThereAre(t *testing.T) {
 	cache := x.cache("uid-eu")
 	cache.MaxOrphans, cache.MaxVisible = 40, 10
 	m.Changes(invented("orphan", 40))
-	m.Changes(x.placedHere("ours", 30))
+	m.Changes(x.placedHere("known", 30))
 	objects, remembered := cache.Len()
 	x.Expect([]int{objects, remembered}).To(Equal([]int{40, 70}))
 	x.Expect(p.closed).NotTo(HaveOccurred())
 	x.Expect(cache.Orphans()).To(And(HavePrefix("40 assignments there are orphans"), ContainSubstring("desktops/orphan-")))
 
 	m.Changes(invented("orphan", 40))
-	x.Expect(p.closed).NotTo(HaveOccurred(), "said again they are the same")
-	x.Expect(cache.Sums().Assigned).To(Equal(assignedSum(append(invented("orphan", 40), x.placedHere("ours", 30)...))),
+	x.Expect(p.closed).NotTo(HaveOccurred(), "reported again they are the same")
+	x.Expect(cache.Sums().Assigned).To(Equal(assignedSum(append(invented("orphan", 40), x.placedHere("known", 30)...))),
 		"both sides agree on what the member holds, orphans that are not kept included")
 	m.Changes(invented("more", 1))
 	x.Expect(p.closed).To(MatchError(And(ContainSubstring("more than 40 assignments that the hub did not place"), ContainSubstring("kubectl get sessionassignments"))))
@@ -89,7 +89,7 @@ func assignedSum(reports []protocol.Report) (sum uint64) {
 	return sum
 }
 
-func TestOrphansThatAreGoneMakeWayForOthers(t *testing.T) {
+func TestOrphansThatAreGoneFreeTheirShareForOthers(t *testing.T) {
 	x := newFixture(t)
 	m, p := x.attacker()
 	cache := x.cache("uid-eu")
@@ -103,7 +103,7 @@ func TestOrphansThatAreGoneMakeWayForOthers(t *testing.T) {
 	}
 	m.Changes(gone)
 	m.Results(stopped)
-	x.Expect(x.shown("uid-eu")).To(HaveLen(5), "their end is told of those that were shown, and the hub forgets it once it has noted it")
+	x.Expect(x.shown("uid-eu")).To(HaveLen(5), "the end of those that were shown is reported, and the hub forgets it once it has recorded it")
 	for name := range x.shown("uid-eu") {
 		version := client.Preconditions{ResourceVersion: &cache.Get(keyOfName(name)).ResourceVersion}
 		x.Expect(x.client("eu").Delete(context.Background(), item(name, 1, ""), version)).To(Succeed())
@@ -114,7 +114,7 @@ func TestOrphansThatAreGoneMakeWayForOthers(t *testing.T) {
 	x.Expect([]int{objects, remembered}).To(Equal([]int{5, 20}))
 }
 
-// An orphan that becomes known, as when its session is placed there after all, is
+// An orphan whose session becomes known, as when its session is placed there after all, is
 // shown at its next report.
 func TestAnOrphanWhoseSessionIsPlacedThereIsShown(t *testing.T) {
 	x := newFixture(t)
@@ -171,8 +171,8 @@ func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
 	// With another stream all starts over. Sessions that are known have bytes.
 	other := &connection{fleet: x.state, member: x.uids["uid-eu"], peer: &peer{}}
 	x.cache("uid-eu").MaxBytes = 1 << 20
-	x.placedHere("ours", 1000)
-	whole := page("ours", 1000)
+	x.placedHere("known", 1000)
+	whole := page("known", 1000)
 	x.Expect(other.Screen(&fleetv1.Inventory{Items: whole.Items[:400]})).To(Succeed())
 	x.Expect(other.Screen(&fleetv1.Inventory{Items: whole.Items[400:]})).To(MatchError(ContainSubstring("more than 1 MiB of status")))
 }
@@ -182,7 +182,7 @@ func TestBytesOfAMemberAreBounded(t *testing.T) {
 	m, p := x.attacker()
 	cache := x.cache("uid-eu")
 	cache.MaxBytes = 64 << 10
-	reports := x.placedHere("ours", 100)
+	reports := x.placedHere("known", 100)
 	for i := range reports {
 		reports[i].Status.Message = strings.Repeat("x", 1024)
 	}
@@ -234,7 +234,7 @@ func TestAnAgentThatReportsTooMuchIsNamedAndHeldOffForAWhile(t *testing.T) {
 	m, _, err = x.open("uid-eu", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
 	m.Part(convert.BucketSet{}, nil)
-	x.Expect(synced()).To(HavePrefix("False Excess"), "for a while it is told, though it is let in again")
+	x.Expect(synced()).To(HavePrefix("False Excess"), "it is shown for a while, though the agent is admitted again")
 	x.clock.Step(x.timings.Recovery)
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred())
@@ -308,20 +308,20 @@ func TestCapacityOfTemplatesThatTheHubDoesNotHaveIsDropped(t *testing.T) {
 	x.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{Name: "browser", Revision: "r1"}}}, nil)
 	m, _ := x.attacker()
 	for n := range uint64(100) {
-		m.Capacity(roomReport(n+2, n+1, roomOf(fmt.Sprint("invented-", n), 1)))
+		m.Capacity(templatesReport(n+2, n+1, capacityOf(fmt.Sprint("invented-", n), 1)))
 	}
 	c := x.uids["uid-eu"].capacity
 	x.Expect(c.Sequence).To(BeNumerically("==", 101))
-	x.Expect(c.Templates).To(HaveLen(1), "what it said of the template that there is stays")
+	x.Expect(c.Templates).To(HaveLen(1), "what it reported of the existing template stays")
 }
 
 func TestChangesOfCapacityDoNotAddUp(t *testing.T) {
 	x := newFixture(t)
 	m, p := x.attacker()
 	for n := range uint64(10) {
-		template := roomOf(fmt.Sprint("t", n), 1)
+		template := capacityOf(fmt.Sprint("t", n), 1)
 		template.Buckets[0].Free = map[string]int64{strings.Repeat("r", 1<<20): 1}
-		m.Capacity(roomReport(n+2, n+1, template))
+		m.Capacity(templatesReport(n+2, n+1, template))
 	}
 	x.Expect(p.closed).To(MatchError(protocol.ErrExcess))
 	x.Expect(p.closed).To(MatchError(ContainSubstring("add up to")))
@@ -355,13 +355,13 @@ func TestConditionsOfAReportAreBounded(t *testing.T) {
 }
 
 // The confirmation of a withdrawal counts although the member reports nothing of the
-// session, and the hub has it no more: somebody removed its finalizer.
-func TestAnEndThatWasAskedForCounts(t *testing.T) {
+// session, and the hub has it no more: its finalizer was removed.
+func TestARequestedEndCounts(t *testing.T) {
 	x := newFixture(t)
 	m, _ := x.attacker()
 	end := []protocol.Result{{SessionUID: "uid-gone", Namespace: "desktops", Name: "gone", Epoch: 1, Code: protocol.Stopped}}
 	m.Results(end)
-	x.Expect(x.shown("uid-eu")).To(BeEmpty(), "nobody asked")
+	x.Expect(x.shown("uid-eu")).To(BeEmpty(), "no end was requested")
 	x.Expect(x.client("eu").Delete(context.Background(), item("gone", 1, ""))).To(Succeed())
 	m.Results(end)
 	x.Expect(x.shown("uid-eu")).To(HaveLen(1))

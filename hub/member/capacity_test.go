@@ -10,16 +10,16 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-func roomOf(name string, slots int32) *fleetv1.TemplateCapacity {
+func capacityOf(name string, slots int32) *fleetv1.TemplateCapacity {
 	return &fleetv1.TemplateCapacity{Name: name, Revision: "r", Available: true, Slots: slots, ImageNodes: slots,
 		Buckets: []*fleetv1.Bucket{{Nodes: slots, Free: map[string]int64{"cpu": 1000}}}}
 }
 
-func roomReport(sequence, basedOn uint64, templates ...*fleetv1.TemplateCapacity) *fleetv1.CapacityReport {
+func templatesReport(sequence, basedOn uint64, templates ...*fleetv1.TemplateCapacity) *fleetv1.CapacityReport {
 	return &fleetv1.CapacityReport{Sequence: sequence, BasedOn: basedOn, Nodes: int32(sequence), Templates: templates} //nolint:gosec // small
 }
 
-// slotsShown are the slots by template, as the hub believes them.
+// slotsShown are the slots by template, as the hub counts them.
 func slotsShown(t *testing.T, m *member) map[string]int32 {
 	t.Helper()
 	out := map[string]int32{}
@@ -31,13 +31,13 @@ func slotsShown(t *testing.T, m *member) map[string]int32 {
 		}
 	}
 	if len(m.capacity.Templates) != len(m.slots) {
-		t.Errorf("room of %d templates, and slots of %d", len(m.capacity.Templates), len(m.slots))
+		t.Errorf("capacity of %d templates, and slots of %d", len(m.capacity.Templates), len(m.slots))
 	}
 	return out
 }
 
-// takeRoom takes a report as a connection does.
-func (m *member) takeRoom(r *fleetv1.CapacityReport) applied {
+// takeReport processes a report as a connection does.
+func (m *member) takeReport(r *fleetv1.CapacityReport) applied {
 	took, err := m.reportedCapacity.apply(r, nil)
 	if err == nil && took.counts {
 		m.capacity, m.slots, m.bytes, m.fresh = took.capacity, took.slots, took.bytes, true
@@ -47,10 +47,10 @@ func (m *member) takeRoom(r *fleetv1.CapacityReport) applied {
 
 func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	m := &member{}
-	take := func(r *fleetv1.CapacityReport, counts, news bool) {
+	take := func(r *fleetv1.CapacityReport, counts, changed bool) {
 		t.Helper()
-		if got := m.takeRoom(r); got.counts != counts || got.changed != news {
-			t.Errorf("report %d on %d: counts %t, news %t; want %t, %t", r.GetSequence(), r.GetBasedOn(), got.counts, got.changed, counts, news)
+		if got := m.takeReport(r); got.counts != counts || got.changed != changed {
+			t.Errorf("report %d on %d: counts %t, changed %t; want %t, %t", r.GetSequence(), r.GetBasedOn(), got.counts, got.changed, counts, changed)
 		}
 	}
 	shows := func(want map[string]int32) {
@@ -59,36 +59,36 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	take(roomReport(2, 1, roomOf("a", 1)), false, false) // of nothing known
-	take(roomReport(3, 0, roomOf("a", 4), roomOf("b", 5)), true, true)
+	take(templatesReport(2, 1, capacityOf("a", 1)), false, false) // of no known report
+	take(templatesReport(3, 0, capacityOf("a", 4), capacityOf("b", 5)), true, true)
 	first := m.capacity
-	take(roomReport(4, 3, roomOf("b", 6)), true, true)
+	take(templatesReport(4, 3, capacityOf("b", 6)), true, true)
 	shows(map[string]int32{"a": 4, "b": 6})
 	if m.capacity == first || first.Templates[placement.TemplateKey{Name: "b", Revision: "r"}].ImageNodes != 5 {
 		t.Error("the report before was changed: what was reckoned from it is remembered by its address")
 	}
-	take(roomReport(6, 5, roomOf("a", 9)), false, false) // one is missing
+	take(templatesReport(6, 5, capacityOf("a", 9)), false, false) // one is missing
 	shows(map[string]int32{"a": 4, "b": 6})
-	take(roomReport(5, 4, roomOf("c", 1)), true, true) // a template more
+	take(templatesReport(5, 4, capacityOf("c", 1)), true, true) // a template more
 	shows(map[string]int32{"a": 4, "b": 6, "c": 1})
 	if m.capacity.Sequence != 5 || m.capacity.Nodes != 5 {
-		t.Errorf("what is said of the member as a whole is of report %d", m.capacity.Nodes)
+		t.Errorf("the totals of the member are of report %d", m.capacity.Nodes)
 	}
-	take(roomReport(5, 0, roomOf("a", 4), roomOf("b", 6), roomOf("c", 1)), true, false) // said again
-	take(roomReport(6, 0, roomOf("a", 4)), true, true)
+	take(templatesReport(5, 0, capacityOf("a", 4), capacityOf("b", 6), capacityOf("c", 1)), true, false) // reported again
+	take(templatesReport(6, 0, capacityOf("a", 4)), true, true)
 	shows(map[string]int32{"a": 4})
 
 	m.fresh = false // another connection
-	take(roomReport(7, 6, roomOf("a", 9)), false, false)
+	take(templatesReport(7, 6, capacityOf("a", 9)), false, false)
 	shows(map[string]int32{"a": 4})
-	take(roomReport(6, 0, roomOf("a", 2)), true, true)
+	take(templatesReport(6, 0, capacityOf("a", 2)), true, true)
 	shows(map[string]int32{"a": 2})
 }
 
-func TestTemplatesThatAreJudgedAnew(t *testing.T) {
+func TestTemplatesWhoseAvailabilityChangesAreReported(t *testing.T) {
 	m := &member{}
-	judged := func(r *fleetv1.CapacityReport) (names []string) {
-		for _, key := range m.takeRoom(r).templates {
+	changed := func(r *fleetv1.CapacityReport) (names []string) {
+		for _, key := range m.takeReport(r).templates {
 			names = append(names, key.Name)
 		}
 		slices.Sort(names)
@@ -101,13 +101,13 @@ func TestTemplatesThatAreJudgedAnew(t *testing.T) {
 		r    *fleetv1.CapacityReport
 		want []string
 	}{
-		{roomReport(1, 0, roomOf("a", 4), lacks("b", "Node", "none has the label x")), []string{"a", "b"}},
-		{roomReport(2, 1, roomOf("a", 3)), nil}, // other room, the same verdict
-		{roomReport(3, 0, roomOf("a", 3), lacks("b", "Node", "none has the label x")), nil},
-		{roomReport(4, 3, lacks("b", "Node", "none has the label y")), []string{"b"}},
-		{roomReport(5, 4, lacks("a", "StorageClass", "no such class"), roomOf("b", 1)), []string{"a", "b"}},
+		{templatesReport(1, 0, capacityOf("a", 4), lacks("b", "Node", "none has the label x")), []string{"a", "b"}},
+		{templatesReport(2, 1, capacityOf("a", 3)), nil}, // other capacity, the same verdict
+		{templatesReport(3, 0, capacityOf("a", 3), lacks("b", "Node", "none has the label x")), nil},
+		{templatesReport(4, 3, lacks("b", "Node", "none has the label y")), []string{"b"}},
+		{templatesReport(5, 4, lacks("a", "StorageClass", "no such class"), capacityOf("b", 1)), []string{"a", "b"}},
 	} {
-		if diff := cmp.Diff(report.want, judged(report.r)); diff != "" {
+		if diff := cmp.Diff(report.want, changed(report.r)); diff != "" {
 			t.Errorf("report %d: %s", i, diff)
 		}
 	}

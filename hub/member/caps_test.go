@@ -31,14 +31,14 @@ func byPolicy(name string, epoch int64, member types.UID) *v1alpha1.VDISession {
 	return s
 }
 
-func TestCapHoldsForDecisionsThatNobodyHasSeenYet(t *testing.T) {
+func TestCapCountsDecisionsThatNoCacheShowsYet(t *testing.T) {
 	x := newFixture(t)
 	for _, name := range []string{"eu", "us"} {
 		x.register(name, types.UID("uid-"+name))
 		m, _ := x.connect(types.UID("uid-"+name), "i1")
-		m.Capacity(room(2, 40))
+		m.Capacity(capacityReport(2, 40))
 	}
-	var placed, told atomic.Int32
+	var placed, refused atomic.Int32
 	var group sync.WaitGroup
 	for i := range 60 {
 		group.Go(func() {
@@ -46,21 +46,21 @@ func TestCapHoldsForDecisionsThatNobodyHasSeenYet(t *testing.T) {
 			case d.Placed:
 				placed.Add(1)
 			case d.Reason == v1alpha1.ReasonPolicyCap:
-				told.Add(1)
+				refused.Add(1)
 			}
 		})
 	}
 	group.Wait()
 	x.Expect(placed.Load()).To(Equal(int32(7)))
-	x.Expect(told.Load()).To(Equal(int32(53)))
-	x.Expect(x.Place(request("free"), 1).Placed).To(BeTrue(), "it caps nobody else")
+	x.Expect(refused.Load()).To(Equal(int32(53)))
+	x.Expect(x.Place(request("free"), 1).Placed).To(BeTrue(), "it caps no other session")
 }
 
 func TestCapsCountByUserNamespaceAndCluster(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 40))
+	m.Capacity(capacityReport(2, 40))
 	of := func(user, namespace string) func(*placement.Request) {
 		return func(r *placement.Request) { r.User, r.Namespace = user, namespace }
 	}
@@ -77,7 +77,7 @@ func TestCapsOutliveTheHub(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 40))
+	m.Capacity(capacityReport(2, 40))
 	placed, moving := byPolicy("placed", 1, "uid-eu"), byPolicy("moving", 1, "uid-eu")
 	moving.Status.Placement = nil
 	moving.Status.Releasing = []v1alpha1.Release{{ClusterUID: "uid-eu", Epoch: 1, Policy: "lab"}}
@@ -87,7 +87,7 @@ func TestCapsOutliveTheHub(t *testing.T) {
 	x.Expect(x.Place(capped("new", two), 1).Reason).To(Equal(v1alpha1.ReasonPolicyCap), "one that is being released counts")
 	x.Expect(x.Place(capped("new", three), 1).Placed).To(BeTrue())
 	x.Release("uid-new")
-	x.Expect(x.Place(capped("moving", two), 2).Placed).To(BeTrue(), "nobody stands in his own way")
+	x.Expect(x.Place(capped("moving", two), 2).Placed).To(BeTrue(), "a session does not count against its own cap")
 	x.Release("uid-moving")
 
 	other := capped("new", two)
@@ -95,24 +95,24 @@ func TestCapsOutliveTheHub(t *testing.T) {
 	x.Expect(x.Place(other, 1).Placed).To(BeTrue(), "a policy of another name has placed nothing")
 	x.Release("uid-new")
 
-	x.heard.take()
+	x.changes.take()
 	moving.Status.Releasing = nil
 	x.Observe(moving, false)
-	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: PolicyCapacity, Policy: "lab"}))
+	x.Expect(x.changes.take()).To(ContainElement(Change{Kind: PolicyCapacity, Policy: "lab"}))
 	x.Expect(x.Place(capped("new", two), 1).Placed).To(BeTrue())
-	x.heard.take()
+	x.changes.take()
 	x.Release("uid-new")
-	x.Expect(x.heard.take()).To(ConsistOf(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}, Change{Kind: PolicyCapacity, Policy: "lab"}),
-		"what was not written makes room for others")
+	x.Expect(x.changes.take()).To(ConsistOf(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}, Change{Kind: PolicyCapacity, Policy: "lab"}),
+		"capacity that was not written is free for others")
 	x.Observe(placed, true)
 }
 
-// A session that is asked to move to where it is, and is not, still counts.
-func TestDecisionThatIsTakenBackTakesNothingElseAway(t *testing.T) {
+// A session that is requested to move to where it is, and does not, still counts.
+func TestForgettingADecisionChangesNoOtherCount(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 40))
+	m.Capacity(capacityReport(2, 40))
 	x.Observe(byPolicy("a", 1, "uid-eu"), false)
 	x.Expect(x.Place(capped("a", v1alpha1.SessionCaps{}), 2).Placed).To(BeTrue())
 	x.Release("uid-a")
@@ -125,7 +125,7 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 	for _, name := range []string{"eu", "us"} {
 		x.register(name, types.UID("uid-"+name))
 		m, _ := x.connect(types.UID("uid-"+name), "i1")
-		m.Capacity(room(2, map[string]int32{"eu": 0, "us": 5}[name]))
+		m.Capacity(capacityReport(2, map[string]int32{"eu": 0, "us": 5}[name]))
 	}
 	seated := func(name string, member types.UID, change func(*v1alpha1.PlacementPolicySpec)) placement.Request {
 		x.Observe(byPolicy(name, 1, member), false)
@@ -149,9 +149,9 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 		}),
 		seated("finds a cap reached", "uid-eu", prefers("us")),
 		seated("is where it wants to be", "uid-us", prefers("us")),
-		seated("finds no room", "uid-us", prefers("eu")),
+		seated("finds no capacity", "uid-us", prefers("eu")),
 		seated("fits nowhere", "uid-us", requires("ap")),
-		seated("is where nobody answers", "uid-ap", func(p *v1alpha1.PlacementPolicySpec) { p.SessionCaps = v1alpha1.SessionCaps{} }),
+		seated("is in a member without an agent", "uid-ap", func(p *v1alpha1.PlacementPolicySpec) { p.SessionCaps = v1alpha1.SessionCaps{} }),
 	})
 	x.Expect(ok).To(BeTrue())
 	x.Expect(n).To(Equal(1))

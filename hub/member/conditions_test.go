@@ -73,7 +73,7 @@ func TestConditionsOfAMember(t *testing.T) {
 		"gone":                              {v: is(health.Unreachable, health.Silence, reset), certificate: certificate(1), was: up, want: "False/Unreachable True/Enrolled False/Disconnected Unknown/NotConnected"},
 		"gone for longer than it may":       {v: is(health.Unreachable, health.Silence, lost(link.ErrCertificate)), certificate: certificate(0), was: up, want: "False/Unreachable False/CertificateExpired False/CertificateExpired Unknown/NotConnected"},
 		"an earlier leader saw why":         {v: is(health.Unreachable, health.Silence), was: was("Connected=False/Stalled"), want: "False/Unreachable True/ExternallyIssued False/Stalled Unknown/NotConnected"},
-		"nobody saw why":                    {v: is(health.Unreachable, health.Silence), was: up, want: "False/Unreachable True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
+		"the cause was not observed":        {v: is(health.Unreachable, health.Silence), was: up, want: "False/Unreachable True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
 		"of a new leader":                   {v: is(health.Unknown, ""), was: up, want: "True/Connected True/ExternallyIssued True/Connected True/Synced"},
 		"of a new leader, gone before":      {v: is(health.Unknown, ""), was: was("Ready=False/Unreachable", "Connected=False/Stalled"), want: "False/Unreachable True/ExternallyIssued False/Stalled Unknown/NotConnected"},
 		"of a new leader, nothing written":  {v: is(health.Unknown, ""), want: "Unknown/Suspect True/ExternallyIssued False/Disconnected Unknown/NotConnected"},
@@ -83,7 +83,7 @@ func TestConditionsOfAMember(t *testing.T) {
 		"not understood":                    {v: is(health.Unreachable, health.Silence, incompatible, reset), was: up, want: "False/Incompatible True/ExternallyIssued False/Incompatible Unknown/NotConnected"},
 		"not understood, and never was":     {v: is(health.NeverConnected, "", never, incompatible), certificate: certificate(1), want: "False/Incompatible True/Enrolled False/NeverConnected Unknown/NotConnected"},
 		"revoked":                           {v: is(health.Unreachable, health.Revoked, revoked, lost(link.ErrRevoked)), certificate: certificate(1), was: up, want: "False/Revoked False/Revoked False/Revoked Unknown/NotConnected"},
-		"let in again":                      {v: is(health.Unreachable, health.Silence, lost(link.ErrRevoked)), certificate: &v1alpha1.MemberCertificate{}, want: "False/Unreachable False/AwaitingAgent False/Revoked Unknown/NotConnected"},
+		"admitted again":                    {v: is(health.Unreachable, health.Silence, lost(link.ErrRevoked)), certificate: &v1alpha1.MemberCertificate{}, want: "False/Unreachable False/AwaitingAgent False/Revoked Unknown/NotConnected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -98,7 +98,7 @@ func TestConditionsOfAMember(t *testing.T) {
 	}
 }
 
-func TestConditionsOfAMemberSayWhatToDo(t *testing.T) {
+func TestConditionsOfAMemberNameTheRemedy(t *testing.T) {
 	g := NewWithT(t)
 	v := view{Verdict: health.Verdict{State: health.NeverConnected}, name: "eu-west"}
 	g.Expect(enrolledCondition(v, nil).Message).To(ContainSubstring("`kubectl vdi join eu-west`"))
@@ -119,7 +119,7 @@ func TestWhatAConditionQuotesIsBounded(t *testing.T) {
 	g.Expect(why).To(Equal("sending: the agent does not keep up: its buffer is full"))
 }
 
-func TestWhoHasEverConnected(t *testing.T) {
+func TestMembersThatHaveEverConnected(t *testing.T) {
 	g := NewWithT(t)
 	mc := newMemberObject("eu")
 	g.Expect(everConnected(mc)).To(BeFalse())

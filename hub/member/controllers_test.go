@@ -97,7 +97,7 @@ func TestMemberStatusIsWrittenWhenItMatters(t *testing.T) {
 	x.Expect(x.c.Get(context.Background(), client.ObjectKey{Namespace: "vdi-system", Name: "member-eu"}, lease)).To(Succeed())
 	x.Expect(lease.Spec.RenewTime.Time).To(BeTemporally("==", x.clock.Now()))
 
-	m.Capacity(room(2, 50))
+	m.Capacity(capacityReport(2, 50))
 	result := x.reconcile("eu")
 	x.Expect(x.writes).To(Equal(4), "counts wait their turn")
 	x.Expect(result.RequeueAfter).To(Equal(statusInterval))
@@ -122,21 +122,21 @@ func TestMemberInUseIsKept(t *testing.T) {
 	x.Expect(x.c.Delete(ctx, mc)).To(Succeed())
 	there := func() bool { return !apierrors.IsNotFound(x.c.Get(ctx, client.ObjectKeyFromObject(mc), mc)) }
 
-	// An earlier leader placed one: only the hub's cache tells.
+	// An earlier leader placed one: only the hub's cache has it.
 	x.held = Held{Placed: 1}
 	x.reconcile("eu")
 	x.reconcile("eu")
 	x.Expect(there()).To(BeTrue())
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeFalse())
-	said := 0
+	warnings := 0
 	for range len(x.recorder.Events) {
 		if e := <-x.recorder.Events; strings.HasPrefix(e, "Warning InUse 1 sessions are placed there or not confirmed stopped: delete them") {
-			said++
+			warnings++
 		}
 	}
-	x.Expect(said).To(Equal(1), "said once")
+	x.Expect(warnings).To(Equal(1), "reported once")
 	x.held = Held{}
-	// One was decided a moment ago: only the fleet tells.
+	// One was decided a moment ago: only the fleet has it.
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	x.reconcile("eu")
 	x.Expect(there()).To(BeTrue())

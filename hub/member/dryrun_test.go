@@ -17,11 +17,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 )
 
-func TestAReviewSetsAsideWhatTheSessionHas(t *testing.T) {
+func TestAReviewIgnoresTheCapacityThatTheSessionHas(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Spec.SessionCap = ptr.To[int32](1) })
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 1))
+	m.Capacity(capacityReport(2, 1))
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 	req := request("a")
 	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeTrue(), "a decision that was not written yet")
@@ -29,15 +29,15 @@ func TestAReviewSetsAsideWhatTheSessionHas(t *testing.T) {
 	req.Current = &placement.CurrentPlacement{Cluster: "uid-eu", UsesCapacity: true}
 	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeTrue(), "its reservation")
 	m.Results([]protocol.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 1, SpecHash: "h", Code: protocol.Stored, CountedFrom: 3}})
-	m.Capacity(room(3, 0))
+	m.Capacity(capacityReport(3, 0))
 	review := x.Review(t.Context(), cache.DryRun{Request: req, Count: 3})
 	x.Expect(review.First.Placed).To(BeTrue(), "what the report counts")
-	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{1, 2}), "it stays where it is, and there is no room for others")
+	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{1, 2}), "it stays where it is, and there is no capacity for others")
 	req.Current = nil
 	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeFalse(), "one that does not sit there")
 }
 
-func TestAReviewTellsHowOldTheReportsAre(t *testing.T) {
+func TestAReviewReportsTheAgeOfEachCapacityReport(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.register("us", "uid-us")
@@ -52,18 +52,18 @@ func TestAReviewTellsHowOldTheReportsAre(t *testing.T) {
 	x.Expect(review.First.Verdicts[1]).To(And(HaveField("Cluster.Name", "us"), HaveField("Fits", false)))
 }
 
-func TestAReviewEndsWithItsTime(t *testing.T) {
+func TestAReviewEndsWithItsContext(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	review := x.Review(ctx, cache.DryRun{Request: request("a"), Count: 50})
-	x.Expect([]int{review.Placed, review.Waiting, review.Unasked}).To(Equal([]int{1, 0, 49}), "the first is always asked")
+	x.Expect([]int{review.Placed, review.Waiting, review.Unasked}).To(Equal([]int{1, 0, 49}), "the first is always evaluated")
 	x.Expect(review.Unschedulable).To(BeNil())
 }
 
-func TestOfDistinctUsersOneAtHisCapHoldsUpNobody(t *testing.T) {
+func TestOfDistinctUsersOneAtTheCapBlocksNoOther(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
@@ -79,14 +79,14 @@ func TestOfDistinctUsersOneAtHisCapHoldsUpNobody(t *testing.T) {
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}), "the first is of a user who has one already")
 }
 
-func TestOneThatIsHeldUpTakesNoRoom(t *testing.T) {
+func TestABlockedSessionTakesNoCapacity(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 2))
+	m.Capacity(capacityReport(2, 2))
 	review := x.Review(t.Context(), cache.DryRun{Request: request("a"), Count: 3, Held: true})
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}))
-	x.Expect(review.First.Verdicts).To(HaveExactElements(HaveField("Fits", true)), "where it would go is told all the same")
+	x.Expect(review.First.Verdicts).To(HaveExactElements(HaveField("Fits", true)), "the result still includes where it would go")
 }
 
 func TestNothingWouldBePlacedByARestoredHub(t *testing.T) {
@@ -98,14 +98,14 @@ func TestNothingWouldBePlacedByARestoredHub(t *testing.T) {
 	review := x.Review(t.Context(), cache.DryRun{Request: request("a"), Count: 5})
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{0, 5}))
 	x.Expect(review.Unschedulable.Reason).To(Equal(v1alpha1.ReasonHubRestored))
-	x.Expect(review.First.Verdicts).To(HaveLen(2), "what the members are like is told all the same")
+	x.Expect(review.First.Verdicts).To(HaveLen(2), "the result still includes the members")
 }
 
-func TestDecisionsGoOnBesideReviews(t *testing.T) {
+func TestDecisionsContinueDuringReviews(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 200))
+	m.Capacity(capacityReport(2, 200))
 	var group sync.WaitGroup
 	for i := range 4 {
 		group.Go(func() { x.Review(t.Context(), cache.DryRun{Request: request(fmt.Sprint("r", i)), Count: 300}) })
@@ -116,5 +116,5 @@ func TestDecisionsGoOnBesideReviews(t *testing.T) {
 		})
 	}
 	group.Wait()
-	x.Expect(x.sessions("eu")).To(Equal(int32(200)), "every slot was given away, and none to a review")
+	x.Expect(x.sessions("eu")).To(Equal(int32(200)), "every slot was reserved, and none by a review")
 }

@@ -48,12 +48,12 @@ func (r *region) connectAs(uid types.UID) {
 	m, err := r.Open(context.Background(), uid, protocol.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
 	r.Expect(err).NotTo(HaveOccurred())
 	reportAll(m)
-	m.Capacity(room(1, 100))
+	m.Capacity(capacityReport(1, 100))
 	r.Eventually(r.cluster(string(uid[4:]))).Should(Succeed())
 	r.renew(uid, "i1")
 }
 
-// passes lets time pass, in which those that live renew, and all are looked at.
+// passes advances time, while the live members renew and all of them are checked.
 func (r *region) passes(d time.Duration) {
 	for ; d > 0; d -= r.timings.Renew {
 		r.runs(min(d, r.timings.Renew))
@@ -68,27 +68,27 @@ func (r *region) passes(d time.Duration) {
 	}
 }
 
-func (r *region) die(names ...string) {
+func (r *region) disconnect(names ...string) {
 	for _, name := range names {
 		r.dead[types.UID("uid-"+name)] = true
 	}
 }
 
-// moves says where a session goes that was in a member.
-func (r *region) moves(name string, ask failover.Session, from types.UID) (string, failover.Verdict) {
-	d, v := r.Failover(request(name), ask, from, 2)
+// moves returns where a session of a member is moved to.
+func (r *region) moves(name string, mode failover.Session, from types.UID) (string, failover.Verdict) {
+	d, v := r.Failover(request(name), mode, from, 2)
 	r.Expect(d.Placed).To(Equal(d.Cluster.Name != ""))
 	return d.Cluster.Name, v
 }
 
-func TestSessionsOfAMemberThatIsLostGoElsewhereAsTheirModesHaveIt(t *testing.T) {
+func TestSessionsOfALostMemberAreFailedOverByTheirModes(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(35 * time.Second)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts)).To(Equal(failover.Verdict{}), "an outage of 35 s moves nothing")
-	died := r.clock.Now().Add(-35 * time.Second)
+	lostAt := r.clock.Now().Add(-35 * time.Second)
 	r.passes(10 * time.Second)
-	r.Expect(r.LostSince("uid-eu")).To(Equal(died))
+	r.Expect(r.LostSince("uid-eu")).To(Equal(lostAt))
 
 	to, v := r.moves("a", restarts, "uid-eu")
 	r.Expect(to).To(BeEmpty())
@@ -98,11 +98,11 @@ func TestSessionsOfAMemberThatIsLostGoElsewhereAsTheirModesHaveIt(t *testing.T) 
 	to, v = r.moves("a", restarts, "uid-eu")
 	r.Expect(to).To(BeElementOf("us", "asia"))
 	r.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberUnreachable))
-	r.Expect(r.sessions("us")+r.sessions("asia")).To(Equal(int32(1)), "room is reserved")
+	r.Expect(r.sessions("us")+r.sessions("asia")).To(Equal(int32(1)), "capacity is reserved")
 
 	v = r.JudgmentOn("uid-eu").Judge(fences)
 	r.Expect(v.Due).To(BeFalse())
-	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(died.Add(300*time.Second)), "R after the last grant")
+	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(lostAt.Add(300*time.Second)), "R after the last grant")
 	r.passes(time.Hour)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(fences).Due).To(BeTrue())
 	r.Expect(r.JudgmentOn("uid-eu").Judge(failover.Session{Mode: v1alpha1.FailoverFence}).Due).To(BeFalse(), "no guard")
@@ -112,11 +112,11 @@ func TestSessionsOfAMemberThatIsLostGoElsewhereAsTheirModesHaveIt(t *testing.T) 
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts)).To(Equal(failover.Verdict{}), "it is back")
 }
 
-func TestRoomThatIsKeptFreeIsForFailoverAndNoRoomMovesNothing(t *testing.T) {
+func TestHeadroomIsForFailoverAndNothingMovesWithoutCapacity(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
 	r.register("us", "uid-us", func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.HeadroomPercent = 2, 100 })
 	r.register("asia", "uid-asia", func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.Scheduling = 2, v1alpha1.SchedulingCordoned })
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(100 * time.Second)
 	r.Expect(r.Place(request("new"), 1).Placed).To(BeFalse(), "it is kept free")
 	to, _ := r.moves("a", restarts, "uid-eu")
@@ -127,9 +127,9 @@ func TestRoomThatIsKeptFreeIsForFailoverAndNoRoomMovesNothing(t *testing.T) {
 	d, v := r.Failover(req, restarts, "uid-eu", 2)
 	r.Expect(d.Placed).To(BeFalse())
 	r.Expect(v).To(HaveField("Due", true))
-	r.Expect(v.Wait).To(BeZero(), "room is waited for, not time")
+	r.Expect(v.Wait).To(BeZero(), "it waits for capacity, not for time")
 	r.Expect(d.Message).To(ContainSubstring("cordoned"))
-	r.Expect(req.Refused).To(HaveLen(1), "what is asked is not changed")
+	r.Expect(req.Refused).To(HaveLen(1), "the request is not changed")
 	r.Expect(req.Failover).To(BeFalse())
 }
 
@@ -143,8 +143,8 @@ func TestNewLeaderGivesMembersTimeToComeBack(t *testing.T) {
 	x.connect("uid-us", "i1")
 	r := &region{fixture: x, members: []types.UID{"uid-eu", "uid-us"}, dead: map[types.UID]bool{"uid-eu": true}}
 	r.passes(290 * time.Second)
-	for _, ask := range []failover.Session{restarts, fences} {
-		v := r.JudgmentOn("uid-eu").Judge(ask)
+	for _, mode := range []failover.Session{restarts, fences} {
+		v := r.JudgmentOn("uid-eu").Judge(mode)
 		r.Expect(v.Wait).To(Equal(10 * time.Second))
 		r.Expect(v.Due).To(BeFalse())
 	}
@@ -154,7 +154,7 @@ func TestNewLeaderGivesMembersTimeToComeBack(t *testing.T) {
 	r.Expect(r.JudgmentOn("uid-none").Judge(held).Reason).To(Equal(v1alpha1.ReasonMemberFenced), "a member that there is not any more")
 }
 
-func TestMemberThatNobodyToldOfYetIsNotGone(t *testing.T) {
+func TestMemberThatTheCacheDoesNotShowYetIsNotGone(t *testing.T) {
 	x := watched(t)
 	x.Expect(x.Gone("uid-eu")).To(BeFalse())
 	x.Expect(x.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "before any is known")
@@ -176,13 +176,13 @@ func TestMemberThatNobodyToldOfYetIsNotGone(t *testing.T) {
 	fresh.Expect(fresh.Gone("uid-eu")).To(BeTrue(), "it saw it go")
 }
 
-func TestHubThatSleptForLongMovesNothingForAWhile(t *testing.T) {
+func TestHubAfterALongPauseDelaysFailovers(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(41 * time.Second)
 	r.clock.Step(10 * time.Second)
 	r.passes(55 * time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "10 s of it the hub did not hear")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "the hub was paused for 10 s of it")
 	r.passes(10 * time.Second)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue(), "but a short pause makes no new leader")
 
@@ -199,70 +199,70 @@ func TestWhenAllOthersAreGoneItIsTheHubThatIsCutOff(t *testing.T) {
 	r := newRegion(t, "home", "eu", "us")
 	r.register("never", "uid-never")
 	r.HubCluster("fp-uid-home")
-	r.die("eu", "us")
+	r.disconnect("eu", "us")
 	r.passes(time.Hour)
-	for _, ask := range []failover.Session{restarts, fences, {Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}} {
-		to, v := r.moves("a", ask, "uid-eu")
+	for _, mode := range []failover.Session{restarts, fences, {Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}} {
+		to, v := r.moves("a", mode, "uid-eu")
 		r.Expect(to).To(BeEmpty(), "its own member is no witness")
 		r.Expect(v.Wait).To(BeZero())
 		r.Expect(v.Message).To(ContainSubstring("it may be the hub that is cut off"))
 	}
-	r.heard.take()
+	r.changes.take()
 	r.back("us")
 	r.show("us")
-	r.Expect(r.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions may go soon")
+	r.Expect(r.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions may go soon")
 	r.passes(r.timings.Unreachable + r.timings.Failover.After)
 	to, _ := r.moves("a", restarts, "uid-eu")
 	r.Expect(to).NotTo(BeEmpty())
 }
 
-func TestCutOffIsJudgedBeforeTheLastMemberIsUnreachable(t *testing.T) {
+func TestCutOffIsDetectedBeforeTheLastMemberIsUnreachable(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	atOnce := failover.Session{Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(20 * time.Second)
-	r.die("us")
+	r.disconnect("us")
 	r.passes(20 * time.Second)
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	r.Expect(r.HealthOf("uid-us")).To(Equal(health.Suspect))
-	r.Expect(r.JudgmentOn("uid-eu").Judge(atOnce).Due).To(BeFalse(), "nobody is heard any more")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(atOnce).Due).To(BeFalse(), "no member sends heartbeats any more")
 }
 
 func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	granted := r.clock.Now()
 	r.register("eu", "uid-eu", revoked)
-	r.die("eu")
+	r.disconnect("eu")
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(60 * time.Second))
 	r.Expect(r.LostSince("uid-eu")).To(Equal(granted))
 	r.passes(60 * time.Second)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue())
 	v := r.JudgmentOn("uid-eu").Judge(fences)
-	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300*time.Second)), "its last grant counts all the same")
+	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300*time.Second)), "its last grant counts nevertheless")
 
 	r.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
 	v = r.JudgmentOn("uid-eu").Judge(fences)
 	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300 * time.Second)))
-	r.die("us")
+	r.disconnect("us")
 	r.passes(time.Minute)
 	r.register("eu", "uid-eu", revoked)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "the others are gone")
 }
 
-// A member that an operator cut off says nothing of the hub's network.
+// A member that an operator cut off is no evidence about the hub's network.
 func TestOnlyMemberBesideTheHubsOwnThatIsRevoked(t *testing.T) {
 	r := newRegion(t, "home", "eu")
 	r.HubCluster("fp-uid-home")
 	r.register("eu", "uid-eu", revoked)
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(time.Minute)
 	to, _ := r.moves("a", restarts, "uid-eu")
 	r.Expect(to).To(Equal("home"))
 }
 
-func TestSessionsGoAFewAtATime(t *testing.T) {
+func TestSessionsAreFailedOverAFewAtATime(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(100 * time.Second)
 	moved := func(n int) (went int, waits []time.Duration) {
 		for i := range n {
@@ -284,7 +284,7 @@ func TestSessionsGoAFewAtATime(t *testing.T) {
 	r.Expect(waits[19]).To(BeNumerically("~", time.Second, 100*time.Millisecond))
 	r.Expect(r.waiting()).To(BeEquivalentTo(20))
 
-	r.die("us")
+	r.disconnect("us")
 	r.passes(45 * time.Second)
 	went, waits = moved(40)
 	r.Expect(went).To(BeNumerically("<=", 1), "two of three are gone, and one target is left")
@@ -294,7 +294,7 @@ func TestSessionsGoAFewAtATime(t *testing.T) {
 func TestOneTargetGetsTenASecond(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
 	r.register("asia", "uid-asia", func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.Scheduling = 2, v1alpha1.SchedulingCordoned })
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(100 * time.Second)
 	went := 0
 	for i := range 40 {
@@ -308,7 +308,7 @@ func TestOneTargetGetsTenASecond(t *testing.T) {
 
 func TestRestoredHubMovesNothingBeforeMembersHaveReported(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(100 * time.Second)
 	r.register("late", "uid-late", func(mc *v1alpha1.MemberCluster) { mc.Status.AgentVersion = "v1" })
 	r.Restored()
@@ -327,13 +327,13 @@ func TestWhenAMemberFellIsKnownToALaterLeader(t *testing.T) {
 	})
 	x.register("us", "uid-us")
 	x.Expect(x.LostSince("uid-eu")).To(BeTemporally("==", fell))
-	x.Expect(x.LostSince("uid-us")).To(Equal(x.began), "nobody knows")
+	x.Expect(x.LostSince("uid-us")).To(Equal(x.began), "no time is known")
 }
 
-// What was decided and never written is taken back by the next question.
-func TestFailoverThatWasNotWrittenIsTakenBack(t *testing.T) {
+// A decision that was never written is undone by the next request.
+func TestFailoverThatWasNotWrittenIsForgotten(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(100 * time.Second)
 	for range 5 {
 		to, _ := r.moves("a", restarts, "uid-eu")

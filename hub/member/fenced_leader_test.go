@@ -37,7 +37,7 @@ func TestDeclarationEndsWithTheAgentsReturnWhateverLeaderThereIs(t *testing.T) {
 	r.runs(r.timings.Unreachable / 2)
 	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
 	v, _ := r.viewOf("eu")
-	r.Expect(v.fence.alive).To(BeTrue(), "so the declaration is taken away")
+	r.Expect(v.fence.alive).To(BeTrue(), "so the declaration is cleared")
 	r.runs(10 * r.timings.Unreachable)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
 
@@ -47,8 +47,8 @@ func TestDeclarationEndsWithTheAgentsReturnWhateverLeaderThereIs(t *testing.T) {
 }
 
 // Where the agent does not return, the next leader acts on the declaration as soon as
-// it would take the member for Unreachable by itself, and does not wait for more.
-func TestNextLeaderActsOnADeclarationOnceItHasListened(t *testing.T) {
+// it would take the member for Unreachable by itself, and does not wait any longer.
+func TestNextLeaderActsOnADeclarationAfterTheHeartbeatTimeout(t *testing.T) {
 	next := watched(t)
 	next.register("eu", "uid-eu", declared("fp"), func(mc *v1alpha1.MemberCluster) {
 		mc.Status.AgentVersion, mc.Status.Fingerprint = "v1", "fp"
@@ -61,9 +61,9 @@ func TestNextLeaderActsOnADeclarationOnceItHasListened(t *testing.T) {
 	next.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberFenced))
 }
 
-// An agent that is let in may start what the next leader, which reads the
-// declaration, places elsewhere: it waits until the declaration is gone for good.
-func TestAgentIsLetInOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
+// An agent that is admitted may start what the next leader, which reads the
+// declaration, places elsewhere: it waits until the declaration is durably gone.
+func TestAgentIsAdmittedOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	down := errors.New("the API server is away")
@@ -80,7 +80,7 @@ func TestAgentIsLetInOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 		_, err := x.members.update(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "eu"}})
 		x.Expect(err).To(MatchError(down))
 		_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
-		x.Expect(err).To(MatchError(link.ErrFenced), "a lease would let Fence desktops run")
+		x.Expect(err).To(MatchError(link.ErrFenced), "a lease would allow Fence desktops to run")
 	}
 	x.Expect(x.read().Spec.Fenced).NotTo(BeNil())
 	down = nil
@@ -90,7 +90,7 @@ func TestAgentIsLetInOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 }
 
 // It waits at the door for that, so that it needs no second attempt.
-func TestAgentWaitsWhileTheDeclarationIsTakenAway(t *testing.T) {
+func TestAgentWaitsWhileTheDeclarationIsCleared(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	x.unfenceWait = time.Minute
@@ -123,7 +123,7 @@ func TestDeclarationEndsAConnection(t *testing.T) {
 }
 
 // What the API server refuses of a status keeps back nothing else.
-func TestRefusedStatusHoldsUpNeitherUnfenceNorHeartbeat(t *testing.T) {
+func TestRefusedStatusDelaysNeitherUnfenceNorHeartbeat(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	refused := errors.New("etcdserver: request is too large")

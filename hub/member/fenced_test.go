@@ -27,30 +27,30 @@ func declared(fingerprint string) func(*v1alpha1.MemberCluster) {
 	}
 }
 
-func TestOperatorsWordReleasesSessionsOfEveryModeAtOnce(t *testing.T) {
+func TestDeclaringAMemberFencedReleasesSessionsOfEveryModeAtOnce(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
-	r.die("eu", "us", "asia")
+	r.disconnect("eu", "us", "asia")
 	r.passes(20 * time.Second)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
-	r.heard.take()
+	r.changes.take()
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
-	r.Expect(r.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are looked at")
+	r.Expect(r.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are reconciled")
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
-	for _, ask := range []failover.Session{restarts, fences, held, {Mode: v1alpha1.FailoverFence}} {
-		v := r.JudgmentOn("uid-eu").Judge(ask)
+	for _, mode := range []failover.Session{restarts, fences, held, {Mode: v1alpha1.FailoverFence}} {
+		v := r.JudgmentOn("uid-eu").Judge(mode)
 		r.Expect(v.Due).To(BeTrue(), "with all others silent, too")
 		r.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberFenced))
 	}
 	r.connectAs("uid-us")
 	r.passes(time.Minute)
-	r.die() // us alone is back
+	r.disconnect() // us alone is back
 	to, _ := r.moves("a", held, "uid-eu")
-	r.Expect(to).To(BeEmpty(), "room is asked for all the same")
+	r.Expect(to).To(BeEmpty(), "capacity is required nevertheless")
 }
 
 func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {
 	r := newRegion(t, "eu")
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(20 * time.Second)
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	d := r.Place(request("a"), 1)
@@ -70,9 +70,9 @@ func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {
 }
 
 // An agent that was back for a moment has shown that its cluster is not off.
-func TestAgentThatWasBackForAMomentTakesTheWordAway(t *testing.T) {
+func TestAgentThatReconnectsBrieflyClearsTheDeclaration(t *testing.T) {
 	r := newRegion(t, "eu", "us")
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(20 * time.Second)
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
@@ -80,16 +80,16 @@ func TestAgentThatWasBackForAMomentTakesTheWordAway(t *testing.T) {
 	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	r.register("eu", "uid-eu", declared("fp-uid-eu"), func(mc *v1alpha1.MemberCluster) { mc.Spec.Fenced.At.Time = r.clock.Now() })
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeTrue(), "said again, it holds")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeTrue(), "declared again, it holds")
 }
 
-func TestDeclarationOfAMemberThatIsHeardOfCountsForNothing(t *testing.T) {
+func TestDeclarationOfAConnectedMemberDoesNotCount(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(r.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}))
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(time.Minute)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse(), "it was said too early")
+	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse(), "it was declared too early")
 }
 
 // refuseFingerprint has the agent of "eu" try to connect, and returns the refusal.
@@ -155,10 +155,10 @@ func TestDeclarationIsShownForAsLongAsItHolds(t *testing.T) {
 	x.Expect(x.writes).To(Equal(writes))
 	x.edit(func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.Fenced = 9, nil })
 	x.Expect(x.shows(x.mc)).NotTo(ContainElement(HavePrefix("Fenced")))
-	x.Expect(x.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}), "he takes it back")
+	x.Expect(x.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}), "the operator cleared it")
 }
 
-func TestDeclarationIsTakenAwayOnceTheAgentIsBack(t *testing.T) {
+func TestDeclarationIsClearedOnceTheAgentIsBack(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	x.events()
@@ -176,7 +176,7 @@ func TestDeclarationIsTakenAwayOnceTheAgentIsBack(t *testing.T) {
 	x.Expect(x.shows(x.mc)).NotTo(ContainElement(HavePrefix("Fenced")))
 }
 
-func TestDeclarationOfAnotherClusterCountsForNothing(t *testing.T) {
+func TestDeclarationOfAnotherClusterDoesNotCount(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("another"))
 	x.Expect(x.shows(x.mc)).To(ContainElement("Fenced=False/FencedOtherCluster"))
@@ -184,10 +184,10 @@ func TestDeclarationOfAnotherClusterCountsForNothing(t *testing.T) {
 	x.Expect(x.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
 	x.connect("uid-eu", "i2")
 	x.reconcile("eu")
-	x.Expect(x.read().Spec.Fenced).NotTo(BeNil(), "nobody but an operator knows what he meant")
+	x.Expect(x.read().Spec.Fenced).NotTo(BeNil(), "only an operator can decide what was meant")
 }
 
-func TestFencedMemberIsRemovedForGoodOnceNothingIsPlacedThere(t *testing.T) {
+func TestFencedMemberIsRemovedOnceNothingIsPlacedThere(t *testing.T) {
 	x := newFencing(t)
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	x.Observe(onHub("b", 2, "uid-us", "uid-eu"), false)
@@ -206,16 +206,16 @@ func TestFencedMemberIsRemovedForGoodOnceNothingIsPlacedThere(t *testing.T) {
 	x.held.Placed = 0
 	x.reconcile("eu")
 	x.read()
-	x.held, x.heard.seen = Held{Releasing: 2}, nil
+	x.held, x.changes.seen = Held{Releasing: 2}, nil
 	x.Observe(onHub("a", 2, "uid-us", "uid-eu"), false)
 	x.reconcile("eu")
 	x.reconcile("eu")
 	x.Expect(apierrors.IsNotFound(x.c.Get(context.Background(), client.ObjectKeyFromObject(x.mc), x.mc))).To(BeTrue())
-	x.Expect(x.Gone("uid-eu")).To(BeTrue(), "what was given up there is dropped")
-	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}))
+	x.Expect(x.Gone("uid-eu")).To(BeTrue(), "what was released there is dropped")
+	x.Expect(x.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}))
 }
 
-func TestMemberThatIsBackIsNotRemovedWithoutItsStops(t *testing.T) {
+func TestMemberThatIsBackIsNotRemovedBeforeItsStopsAreConfirmed(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	x.Expect(x.c.Delete(context.Background(), x.mc)).To(Succeed())

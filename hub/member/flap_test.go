@@ -32,7 +32,7 @@ func (x *fixture) renew(uid types.UID, instance string) {
 	x.Expect(err).NotTo(HaveOccurred())
 }
 
-// renewFor lets time pass while the agent renews.
+// renewFor advances time while the agent renews.
 func (x *fixture) renewFor(uid types.UID, instance string, d time.Duration) {
 	for ; d > 0; d -= x.timings.Renew {
 		x.clock.Step(min(d, x.timings.Renew))
@@ -42,7 +42,7 @@ func (x *fixture) renewFor(uid types.UID, instance string, d time.Duration) {
 
 var errReset = errors.New("connection reset by peer")
 
-func TestStreamThatFlapsIsNotWrittenOf(t *testing.T) {
+func TestFlappingStreamCostsNoWrites(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	x.reconcile("eu")
 	m, _ := x.connect("uid-eu", "i1")
@@ -78,7 +78,7 @@ func TestStreamThatFlapsIsNotWrittenOf(t *testing.T) {
 	x.Expect(mc.Status.Conditions[2].Message).To(HaveSuffix("Z: " + errReset.Error()))
 }
 
-func TestMemberThatIsLostAgainAndAgainIsWrittenOfSeldom(t *testing.T) {
+func TestFlappingMemberCostsFewWrites(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	x.reconcile("eu")
 	m, _ := x.connect("uid-eu", "i1")
@@ -97,7 +97,7 @@ func TestMemberThatIsLostAgainAndAgainIsWrittenOfSeldom(t *testing.T) {
 			x.clock.Step(time.Second)
 		}
 	}
-	x.Expect(x.writes-writes).To(BeNumerically("<=", 4*flaps), "lost, back, and what is coalesced of each; it was looked at 25 times")
+	x.Expect(x.writes-writes).To(BeNumerically("<=", 4*flaps), "lost, back, and what is coalesced of each; it was checked 25 times")
 	x.Expect(x.uids["uid-eu"].heartbeats.Falls()).To(Equal(1), "it was never stable again")
 }
 
@@ -134,18 +134,18 @@ func TestMemberThatDisagreesIsShownAsResyncing(t *testing.T) {
 	}
 }
 
-func TestAgentOfAnotherClusterIsTold(t *testing.T) {
+func TestAgentOfAnotherClusterIsReported(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	mc := x.member("eu")
 	mc.Status.Fingerprint = "enrolled"
 	x.Expect(x.c.Status().Update(context.Background(), mc)).To(Succeed())
 	x.reconcile("eu")
-	x.heard.take()
+	x.changes.take()
 	for range 3 {
 		_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "rebuilt\n", Instance: "i1"}, &peer{})
-		x.Expect(err).To(MatchError(link.ErrFingerprint), "enrolment has bound it")
+		x.Expect(err).To(MatchError(link.ErrFingerprint), "enrollment has bound it")
 	}
-	x.Expect(x.heard.take()).To(HaveLen(1), "told once, however often it asks")
+	x.Expect(x.changes.take()).To(HaveLen(1), "reported once, however often it connects")
 	x.reconcile("eu")
 	got := x.member("eu")
 	x.Expect(x.shows(got)).To(ContainElements("Ready=False/FingerprintChanged", "Connected=False/NeverConnected"))
@@ -161,16 +161,16 @@ func tooOld(version string) error {
 	return fmt.Errorf("%w: the agent (version %s) speaks versions 0 to 0, the hub 1 to 2: upgrade the agent", protocol.ErrVersion, version)
 }
 
-func TestAgentThatTheHubDoesNotUnderstandIsTold(t *testing.T) {
+func TestIncompatibleAgentIsReported(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	x.reconcile("eu")
 	x.clock.Step(x.timings.Suspect)
-	x.heard.take()
-	x.Refused("uid-nobody", tooOld("0.1"))
+	x.changes.take()
+	x.Refused("uid-none", tooOld("0.1"))
 	for range 3 {
 		x.Refused("uid-eu", tooOld("0.1"))
 	}
-	x.Expect(x.heard.take()).To(HaveLen(1), "told once, however often it asks")
+	x.Expect(x.changes.take()).To(HaveLen(1), "reported once, however often it connects")
 	x.reconcile("eu")
 	got := x.member("eu")
 	x.Expect(x.shows(got)).To(ContainElements("Ready=False/Incompatible", "Connected=False/NeverConnected"))
@@ -191,20 +191,20 @@ func TestAgentThatTheHubDoesNotUnderstandIsTold(t *testing.T) {
 	x.clock.Step(x.timings.Unreachable)
 	x.Refused("uid-eu", tooOld("0.3"))
 	x.reconcile("eu")
-	x.Expect(x.member("eu").Status.Conditions[2].Message).To(ContainSubstring("version 0.3"), "the other asks no more")
+	x.Expect(x.member("eu").Status.Conditions[2].Message).To(ContainSubstring("version 0.3"), "the other does not connect any more")
 	x.renew("uid-eu", "i1")
 	x.reconcile("eu")
 	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Ready=False/Recovering"), "its own agent is alive")
 }
 
-func TestAgentsThatAreTurnedAwayAgainAndAgainAreNotWrittenOf(t *testing.T) {
+func TestRepeatedlyRefusedAgentsCostNoWrites(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	x.reconcile("eu")
 	m, _ := x.connect("uid-eu", "i1")
 	x.reconcile("eu")
 	x.clock.Step(statusInterval)
 	x.reconcile("eu")
-	x.heard.take()
+	x.changes.take()
 	writes := x.writes
 	// Beside one that is well, and whose stream breaks now and then.
 	for range 20 {
@@ -226,7 +226,7 @@ func TestAgentsThatAreTurnedAwayAgainAndAgainAreNotWrittenOf(t *testing.T) {
 	x.Refused("uid-eu", tooOld("0.1"))
 	x.reconcile("eu")
 	writes = x.writes
-	x.heard.take()
+	x.changes.take()
 	for range 20 {
 		x.clock.Step(x.timings.Unreachable - time.Second)
 		x.Refused("uid-eu", tooOld("0.2"))
@@ -235,10 +235,10 @@ func TestAgentsThatAreTurnedAwayAgainAndAgainAreNotWrittenOf(t *testing.T) {
 		x.reconcile("eu")
 	}
 	x.Expect(x.writes).To(Equal(writes))
-	x.Expect(x.heard.take()).To(BeEmpty())
+	x.Expect(x.changes.take()).To(BeEmpty())
 }
 
-func TestAgentOfARevokedMemberIsNotToldOfAsIncompatible(t *testing.T) {
+func TestAgentOfARevokedMemberIsNotReportedAsIncompatible(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.clock.Step(x.timings.Suspect)
@@ -249,7 +249,7 @@ func TestAgentOfARevokedMemberIsNotToldOfAsIncompatible(t *testing.T) {
 	x.Expect(x.uids["uid-eu"].incompatible).To(BeEmpty())
 }
 
-func TestCertificateThatExpiresIsTold(t *testing.T) {
+func TestExpiringCertificateIsReported(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	mc := x.member("eu")
 	soon := metav1.NewTime(x.clock.Now().Add(time.Hour))
@@ -269,19 +269,19 @@ func TestCertificateThatExpiresIsTold(t *testing.T) {
 }
 
 // jumped is the same instant of the monotonic clock, at which the wall clock
-// shows so many seconds more: what time.Now returns after somebody has set it.
+// shows so many seconds more: what time.Now returns after the clock was set.
 // A time.Time keeps the seconds of its wall clock above its 30 bits of
 // nanoseconds, as long as it has a monotonic reading.
 func jumped(t time.Time, seconds int) time.Time {
-	words := (*struct {
+	fields := (*struct {
 		wall uint64
 		ext  int64
 	})(unsafe.Pointer(&t))
-	words.wall += uint64(int64(seconds)) << 30
+	fields.wall += uint64(int64(seconds)) << 30
 	return t
 }
 
-func TestExpiryIsJudgedByASteadyClock(t *testing.T) {
+func TestExpiryIsMeasuredByAMonotonicClock(t *testing.T) {
 	x := newFixture(t)
 	x.started = time.Now()
 	now := x.started.Add(time.Minute)

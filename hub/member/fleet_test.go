@@ -32,10 +32,10 @@ type fixture struct {
 	*Fleet
 	*cache.Cache
 	*WithT
-	scheme *kruntime.Scheme
-	clock  *clocktesting.FakeClock
-	aware  *aware
-	heard  *changes
+	scheme  *kruntime.Scheme
+	clock   *clocktesting.FakeClock
+	aware   *aware
+	changes *changes
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -48,7 +48,7 @@ func newFixture(t *testing.T) *fixture {
 	placed := cache.New(clock)
 	x := &fixture{
 		Fleet: New(Options{Scheme: scheme, Clock: clock, Timings: health.DefaultTimings(1), Cache: placed}), Cache: placed,
-		WithT: NewWithT(t), scheme: scheme, clock: clock, aware: &aware{}, heard: &changes{},
+		WithT: NewWithT(t), scheme: scheme, clock: clock, aware: &aware{}, changes: &changes{},
 	}
 	placed.Follow(x.Fleet)
 	x.unfenceWait = 0 // a test reconciles between two attempts
@@ -61,7 +61,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Errorf("the provider ended with %v", err)
 		}
 	})
-	x.Listen(x.heard.note)
+	x.Listen(x.changes.note)
 	return x
 }
 
@@ -81,12 +81,12 @@ func (x *fixture) open(uid types.UID, instance string) (link.Member, *peer, erro
 	return m, p, err
 }
 
-// connect opens, and says what the member holds and how much room there is.
+// connect opens a stream, and reports what the member holds and its capacity.
 func (x *fixture) connect(uid types.UID, instance string, items ...*v1alpha1.SessionAssignment) (link.Member, *peer) {
 	m, p, err := x.open(uid, instance)
 	x.Expect(err).NotTo(HaveOccurred())
 	reportAll(m, items...)
-	m.Capacity(room(1, 100))
+	m.Capacity(capacityReport(1, 100))
 	x.Eventually(x.cluster(string(uid[4:]))).Should(Succeed())
 	return m, p
 }
@@ -167,7 +167,7 @@ func (c *changes) note(change Change) {
 	c.seen = append(c.seen, change)
 }
 
-// take returns what was heard since it was last asked.
+// take returns the changes since its last call.
 func (c *changes) take() []Change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +211,7 @@ func TestMemberIsThereWhileItIsConnected(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrUnknownMember))
 }
 
-func TestMemberOfTheSameNameIsAnother(t *testing.T) {
+func TestRecreatedMemberIsAnotherMember(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	old, oldPeer := x.connect("uid-eu", "i1", item("a", 1, active))
@@ -231,7 +231,7 @@ func TestMemberOfTheSameNameIsAnother(t *testing.T) {
 	x.Expect(ref.UID).To(Equal(types.UID("new-eu")))
 }
 
-func TestWhoIsLetIn(t *testing.T) {
+func TestAgentsThatAreAdmitted(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	first, firstPeer := x.connect("uid-eu", "i1")
@@ -246,7 +246,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	x.Expect(firstPeer.closed).To(HaveOccurred(), "the same process replaces itself")
 	first.Changes(reportsOf(item("a", 9, active)))
 	first.Closed(errors.New("late"))
-	x.Expect(x.shown("uid-eu")).To(Equal(map[string]string{"a": "Active@2"}), "a replaced stream says nothing")
+	x.Expect(x.shown("uid-eu")).To(Equal(map[string]string{"a": "Active@2"}), "reports of a replaced stream do not count")
 	x.Expect(x.cluster("eu")()).To(Succeed(), "and ends nothing")
 
 	x.clock.Step(x.timings.Suspect)
@@ -258,7 +258,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrFingerprint))
 }
 
-func TestAgentOfAnEarlierTermIsTurnedAway(t *testing.T) {
+func TestAgentOfAnEarlierTermIsRefused(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "i2", AgentTerm: 2}, &peer{})
@@ -280,7 +280,7 @@ func TestRenewal(t *testing.T) {
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(lease).To(Equal(x.timings.Failover.Lease))
 
-	x.heard.take()
+	x.changes.take()
 	x.clock.Step(x.timings.Unreachable)
 	x.show("eu")
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
@@ -288,36 +288,36 @@ func TestRenewal(t *testing.T) {
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred())
 	x.Expect(x.cluster("eu")()).To(Succeed())
-	x.Expect(x.heard.take()).To(ContainElements(
+	x.Expect(x.changes.take()).To(ContainElements(
 		Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}, Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"},
-	), "what was shown as unknown is looked at again")
+	), "what was shown as unknown is checked again")
 	m.Closed(nil)
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred(), "a stream that broke takes no lease away")
 }
 
-func TestHealthThatChangesBySilenceIsTold(t *testing.T) {
+func TestHealthThatChangesBySilenceIsReported(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
 	x.show("eu")
-	x.Eventually(x.heard.take).Should(ContainElement(Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "it is engaged")
+	x.Eventually(x.changes.take).Should(ContainElement(Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "it is engaged")
 	x.show("eu")
-	x.Expect(x.heard.take()).To(BeEmpty())
+	x.Expect(x.changes.take()).To(BeEmpty())
 	x.clock.Step(x.timings.Suspect)
 	x.show("eu")
-	x.Expect(x.heard.take()).To(Equal([]Change{{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}}))
+	x.Expect(x.changes.take()).To(Equal([]Change{{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}}))
 }
 
-func TestListenBeginsWithHowThingsStand(t *testing.T) {
+func TestListenBeginsWithTheCurrentState(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.register("us", "uid-us")
 	x.connect("uid-eu", "i1")
-	x.Eventually(x.heard.take).Should(ContainElement(Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "it is engaged")
+	x.Eventually(x.changes.take).Should(ContainElement(Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "it is engaged")
 	late := &changes{}
 	x.Listen(func(c Change) {
-		x.HealthOf(c.UID) // a listener may ask the fleet
+		x.HealthOf(c.UID) // a listener may read the fleet
 		late.note(c)
 	})
 	x.Expect(late.take()).To(ConsistOf(
@@ -356,7 +356,7 @@ func TestOrdersGoToTheOpenConnection(t *testing.T) {
 	x.Expect(p.orders[0].Assign.Name).To(Equal("wanted"))
 	x.Expect(*p.orders[1].Withdraw).To(Equal(protocol.Withdrawal{SessionUID: "uid-running", Namespace: "desktops", Name: "running", UpToEpoch: 3}))
 
-	// What has ended is forgotten without asking anybody, by whoever has seen the end.
+	// An assignment that has ended is forgotten by the client that has seen the end.
 	cache := x.cache("uid-eu")
 	seen := cache.Get(keyOfName("running")).ResourceVersion
 	m.Results([]protocol.Result{{SessionUID: "uid-running", Namespace: "desktops", Name: "running", Epoch: 3, Code: protocol.Stopped}})
@@ -376,7 +376,7 @@ func TestOrdersGoToTheOpenConnection(t *testing.T) {
 	}
 }
 
-func TestNothingOfARemovedMemberGoesOn(t *testing.T) {
+func TestNothingOfARemovedMemberContinues(t *testing.T) {
 	x := newFixture(t)
 	x.register("keep", "uid-keep")
 	x.connect("uid-keep", "i1")

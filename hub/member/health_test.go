@@ -13,7 +13,7 @@ import (
 
 // A hub that has stood by for hours holds nothing against members that it
 // begins to watch now.
-func TestNewLeaderHoldsNothingAgainstMembers(t *testing.T) {
+func TestNewLeaderDoesNotCountEarlierSilenceAgainstMembers(t *testing.T) {
 	x := newFixture(t)
 	x.clock.Step(24 * time.Hour)
 	x.register("eu", "uid-eu", connectedBefore)
@@ -21,10 +21,10 @@ func TestNewLeaderHoldsNothingAgainstMembers(t *testing.T) {
 	x.clock.Step(x.timings.Unreachable)
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	x.connect("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "its first word makes it Ready: no trouble of it was seen")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "its first heartbeat makes it Ready: no failure of it was observed")
 }
 
-// connectedBefore is a member whose agent has said hello to an earlier leader.
+// connectedBefore is a member whose agent has connected to an earlier leader.
 func connectedBefore(mc *v1alpha1.MemberCluster) {
 	mc.Status.Fingerprint = "fp"
 	v1alpha1.SetCondition(&mc.Status.Conditions, 1, condition(v1alpha1.ConditionConnected)(metav1.ConditionTrue, v1alpha1.ReasonConnected, ""))

@@ -31,7 +31,7 @@ func (x *controllers) stored(name string) *v1alpha1.MemberCluster {
 	return mc
 }
 
-// drained is what the condition says of a member.
+// drained is the Drained condition of a member.
 func (x *controllers) drained(name string) string {
 	c := meta.FindStatusCondition(x.stored(name).Status.Conditions, v1alpha1.ConditionDrained)
 	if c == nil {
@@ -50,7 +50,7 @@ func holds(x *controllers, member types.UID, n int) {
 
 func drains(s *v1alpha1.MemberClusterSpec) { s.Scheduling = v1alpha1.SchedulingDraining }
 
-func TestMemberThatIsDrainedSaysHowFarItIs(t *testing.T) {
+func TestDrainedMemberReportsItsProgress(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	x.reconcile("eu")
 	x.connect("uid-eu", "i1")
@@ -60,10 +60,10 @@ func TestMemberThatIsDrainedSaysHowFarItIs(t *testing.T) {
 	x.Expect(draining).To(BeFalse())
 	x.Expect(x.drained("eu")).To(BeEmpty())
 
-	told := 0
+	notified := 0
 	x.Listen(func(c Change) {
 		if _, draining := x.DrainOf("uid-eu"); draining && c.Kind == MemberChanged {
-			told++
+			notified++
 		}
 	})
 	deadline := metav1.NewTime(x.clock.Now().Add(time.Hour)).Rfc3339Copy()
@@ -79,7 +79,7 @@ func TestMemberThatIsDrainedSaysHowFarItIs(t *testing.T) {
 	x.Expect(d.MaxUnavailable).To(Equal(2))
 	x.Expect(d.Deadline).To(BeTemporally("==", deadline.Time))
 	x.Expect(d.StartTime).To(BeTemporally("==", mc.Status.Drain.StartTime.Time))
-	x.Expect(told).To(Equal(1), "its sessions are called once the beginning is durable")
+	x.Expect(notified).To(Equal(1), "its sessions are requeued once the beginning is durable")
 	x.Expect(x.drained("eu")).To(HavePrefix("False/Draining: 5 sessions are still there"))
 
 	writes := x.writes
@@ -111,11 +111,11 @@ func TestMemberThatIsEmptyIsDrainedAtOnceAndOpenedAgain(t *testing.T) {
 	x.schedule("eu", func(s *v1alpha1.MemberClusterSpec) { s.Scheduling = v1alpha1.SchedulingActive })
 	x.Expect(x.drained("eu")).To(BeEmpty())
 	x.Expect(x.stored("eu").Status.Drain).To(BeNil())
-	var heard []string
+	var events []string
 	for len(x.recorder.Events) > 0 {
-		heard = append(heard, <-x.recorder.Events)
+		events = append(events, <-x.recorder.Events)
 	}
-	x.Expect(heard).To(ContainElements(ContainSubstring("Normal Drained nothing is placed there"), ContainSubstring("Draining it is not drained any more")))
+	x.Expect(events).To(ContainElements(ContainSubstring("Normal Drained nothing is placed there"), ContainSubstring("Draining it is not drained any more")))
 }
 
 func TestMemberThatIsDrainedAndAwayWaitsForItsAgent(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-func TestRoomAndUseAreMeasuredByRegion(t *testing.T) {
+func TestCapacityAndUseAreMeasuredByRegion(t *testing.T) {
 	x := newFixture(t)
 	x.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{
 		{Name: "browser", Revision: "r1"}, {Name: "browser", Revision: "old"},
@@ -27,9 +27,9 @@ func TestRoomAndUseAreMeasuredByRegion(t *testing.T) {
 	a, _ := x.connect("uid-eu-a", "i1")
 	b, _ := x.connect("uid-eu-b", "i1")
 	us, _ := x.connect("uid-us", "i1")
-	a.Capacity(room(2, 10))
-	b.Capacity(room(2, 5))
-	report := room(2, 7)
+	a.Capacity(capacityReport(2, 10))
+	b.Capacity(capacityReport(2, 5))
+	report := capacityReport(2, 7)
 	report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{Name: "browser", Revision: "old", Available: true, Slots: 99})
 	us.Capacity(report)
 	x.Observe(onHub("s1", 1, "uid-eu-a"), false)

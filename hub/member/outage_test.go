@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 )
 
-// back has members live again, and their agents connect.
+// back restores members, and their agents connect.
 func (r *region) back(names ...string) {
 	for _, name := range names {
 		uid := types.UID("uid-" + name)
@@ -25,16 +25,16 @@ func (r *region) back(names ...string) {
 // had without the outage, and its desktops do not run twice.
 func TestMembersThatWereLostTogetherGetTheirFullTimeAfterTheOutage(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
-	r.die("us", "asia")
+	r.disconnect("us", "asia")
 	r.passes(r.timings.Renew)
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(time.Hour)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Message).To(ContainSubstring("it may be the hub that is cut off"))
 
 	r.back("us", "asia")
 	full := r.timings.Unreachable + r.timings.Failover.After
-	for _, ask := range []failover.Session{restarts, {Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}} {
-		r.Expect(r.JudgmentOn("uid-eu").Judge(ask).Due).To(BeFalse(), "the pause has just ended")
+	for _, mode := range []failover.Session{restarts, {Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}} {
+		r.Expect(r.JudgmentOn("uid-eu").Judge(mode).Due).To(BeFalse(), "the pause has just ended")
 	}
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(full))
 	r.passes(full - time.Second)
@@ -53,37 +53,37 @@ func TestMembersGetTheirFullTimeAfterAnOutageAtTheHubsStart(t *testing.T) {
 		x.register(name, types.UID("uid-"+name), func(mc *v1alpha1.MemberCluster) { mc.Status.AgentVersion = "v1" })
 		r.members = append(r.members, types.UID("uid-"+name))
 	}
-	r.die("eu", "us")
+	r.disconnect("eu", "us")
 	r.passes(time.Hour)
 	r.back("us")
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(r.timings.Unreachable + r.timings.Failover.After))
 }
 
 // A member that fell before the others did has only the time left that it had: the
-// outage is not counted, and no more is given.
+// outage is not counted, and no more is granted.
 func TestOutageIsNotCountedAgainstAMemberThatWasLostBefore(t *testing.T) {
 	r := newRegion(t, "eu", "us")
-	r.die("eu")
+	r.disconnect("eu")
 	r.passes(60 * time.Second)
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(40 * time.Second))
-	r.die("us")
+	r.disconnect("us")
 	r.passes(time.Hour)
 	r.back("us")
 	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(40 * time.Second))
 }
 
 // The only other member falls silent again and again: what ran in the lost one is
-// placed elsewhere all the same.
+// placed elsewhere nevertheless.
 func TestMemberThatFlapsKeepsNoSessionsOfALostOne(t *testing.T) {
 	r := newRegion(t, "eu", "us")
-	r.die("eu", "us")
+	r.disconnect("eu", "us")
 	due := 0
 	for range 10 {
 		r.passes(2 * r.timings.Suspect)
 		r.back("us")
 		r.passes(2 * r.timings.Suspect)
 		due += count(r.JudgmentOn("uid-eu").Judge(restarts).Due)
-		r.die("us")
+		r.disconnect("us")
 	}
 	r.Expect(due).To(BeNumerically(">=", 5))
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// watched is a fleet that watches whether the hub runs, as often as the test says.
+// watched is a fleet that watches whether the hub runs, as often as the test sets.
 func watched(t *testing.T) *fixture {
 	x := newFixture(t)
 	x.pauses.Start(x.clock.Now())
 	return x
 }
 
-// runs lets time pass in which the hub runs.
+// runs advances time while the hub runs.
 func (x *fixture) runs(d time.Duration) {
 	for step := x.timings.Renew / health.ChecksPerRenew; d > 0; d -= step {
 		x.clock.Step(min(d, step))
@@ -57,30 +57,30 @@ func (x *fixture) fallen(name string) int {
 	return m.heartbeats.Falls()
 }
 
-func TestHubThatSleptHoldsNothingAgainstItsMembers(t *testing.T) {
+func TestPausedHubDoesNotCountThePauseAgainstItsMembers(t *testing.T) {
 	x := watched(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
 	for range 6 {
 		x.runsHearing("i1", x.timings.Renew)
 		x.clock.Step(time.Minute)
-		x.Expect(x.is("eu")).To(Equal("Unknown"), "nobody knows")
+		x.Expect(x.is("eu")).To(Equal("Unknown"), "no time is known")
 		x.Expect(x.Place(request("a"), 1).Placed).To(BeFalse())
 		x.renew("uid-eu", "i1")
-		x.Expect(x.is("eu")).To(Equal("Ready"), "its first word makes it so")
+		x.Expect(x.is("eu")).To(Equal("Ready"), "its first heartbeat makes it so")
 	}
 	x.Expect(x.fallen("eu")).To(BeZero())
 	x.clock.Step(time.Minute)
 	x.renew("uid-eu", "i1")
-	x.Expect(x.is("eu")).To(Equal("Ready"), "whoever is the first to look")
+	x.Expect(x.is("eu")).To(Equal("Ready"), "whichever check is the first")
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 
 	x.runs(x.timings.Suspect)
-	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"), "a hub that runs hears")
+	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"), "a hub that runs receives heartbeats")
 	x.Expect(x.fallen("eu")).To(Equal(1))
 }
 
-func TestMemberThatWasSilentBeforeTheHubSleptStaysSo(t *testing.T) {
+func TestMemberThatWasSilentBeforeThePauseStaysSo(t *testing.T) {
 	x := watched(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
@@ -90,7 +90,7 @@ func TestMemberThatWasSilentBeforeTheHubSleptStaysSo(t *testing.T) {
 		x.Expect(x.is("eu")).To(Equal("Suspect/Silence"))
 	}
 	x.runs(19 * time.Second)
-	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"), "it was silent for 39 s of those that the hub heard")
+	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"), "it was silent for 39 s while the hub was running")
 	x.runs(time.Second)
 	x.Expect(x.is("eu")).To(Equal("Unreachable/Silence"))
 	x.Expect(x.fallen("eu")).To(Equal(1))
@@ -98,14 +98,14 @@ func TestMemberThatWasSilentBeforeTheHubSleptStaysSo(t *testing.T) {
 	x.Expect(x.is("eu")).To(Equal("Unreachable/Silence"))
 }
 
-func TestMemberThatIsNotHeardOfAfterTheHubSleptIsUnreachableInTheEnd(t *testing.T) {
+func TestMemberWithoutAHeartbeatAfterThePauseBecomesUnreachable(t *testing.T) {
 	x := watched(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
 	x.clock.Step(2 * x.timings.Renew)
-	x.Expect(x.is("eu")).To(Equal("Ready"), "it was heard a moment ago, however it is counted")
+	x.Expect(x.is("eu")).To(Equal("Ready"), "its heartbeat is recent, however it is counted")
 	x.runs(x.timings.Suspect - 2*x.timings.Renew)
-	x.Expect(x.is("eu")).To(Equal("Unknown"), "it may have said something that nobody heard")
+	x.Expect(x.is("eu")).To(Equal("Unknown"), "it may have sent a heartbeat that the hub did not receive")
 	// It sleeps again and again: only when it is awake it waits.
 	awake := x.timings.Suspect - 2*x.timings.Renew
 	for ; awake < x.timings.Unreachable; awake += x.timings.Renew {
@@ -119,7 +119,7 @@ func TestMemberThatIsNotHeardOfAfterTheHubSleptIsUnreachableInTheEnd(t *testing.
 	x.Expect(x.is("eu")).To(Equal("Ready"))
 }
 
-func TestTimeThatTheHubSleptIsNotStable(t *testing.T) {
+func TestThePauseOfTheHubDoesNotCountAsStableTime(t *testing.T) {
 	x := watched(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
@@ -130,10 +130,10 @@ func TestTimeThatTheHubSleptIsNotStable(t *testing.T) {
 	x.renew("uid-eu", "i1")
 	x.Expect(x.is("eu")).To(Equal("Suspect/Recovering"))
 	x.runsHearing("i1", 10*time.Second)
-	x.Expect(x.is("eu")).To(Equal("Ready"), "stable for 30 s of those that the hub heard")
+	x.Expect(x.is("eu")).To(Equal("Ready"), "stable for 30 s while the hub was running")
 }
 
-func TestStreamThatIsTooSlowForAHubThatSleptIsNoFall(t *testing.T) {
+func TestStreamThatIsTooSlowAfterAPauseOfTheHubIsNoFailure(t *testing.T) {
 	x := watched(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
@@ -147,7 +147,7 @@ func TestStreamThatIsTooSlowForAHubThatSleptIsNoFall(t *testing.T) {
 	x.Expect(x.is("eu")).To(Equal("Suspect/Stalled"))
 }
 
-func TestRestoredHubThatSleptWaitsForItsMembersAllTheSame(t *testing.T) {
+func TestRestoredHubWaitsForItsMembersDespiteAPause(t *testing.T) {
 	x := watched(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
@@ -160,7 +160,7 @@ func TestRestoredHubThatSleptWaitsForItsMembersAllTheSame(t *testing.T) {
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 }
 
-func TestHubWatchesWhetherItRuns(t *testing.T) {
+func TestPauseDetectorChecksPeriodically(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
@@ -176,7 +176,7 @@ func TestHubWatchesWhetherItRuns(t *testing.T) {
 	x.Eventually(ran).Should(Equal(since(x.clock.Now())))
 	for range int(x.timings.Suspect / (x.timings.Renew / health.ChecksPerRenew)) {
 		x.clock.Step(x.timings.Renew / health.ChecksPerRenew)
-		x.Eventually(ran).Should(Equal(since(x.clock.Now())), "it looks by itself")
+		x.Eventually(ran).Should(Equal(since(x.clock.Now())), "it checks by itself")
 	}
 	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"))
 	x.renew("uid-eu", "i1")
@@ -205,7 +205,7 @@ func (m *manned) Add(r manager.Runnable) error {
 	return m.Manager.Add(r)
 }
 
-func TestTheLeaderWatchesItself(t *testing.T) {
+func TestTheLeaderRunsThePauseDetector(t *testing.T) {
 	x := newControllers(t)
 	inner, err := manager.New(&rest.Config{Host: "127.0.0.1:1"}, manager.Options{
 		Scheme: x.scheme, Metrics: metricsserver.Options{BindAddress: "0"},

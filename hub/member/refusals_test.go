@@ -16,38 +16,38 @@ func (x *fixture) openAs(instance string, term int64) (link.Member, error) {
 	return x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: instance, AgentTerm: term}, &peer{})
 }
 
-func TestAgentOfAnEarlierTermIsLetInOnceTheLaterOneIsSilent(t *testing.T) {
+func TestAgentOfAnEarlierTermIsAdmittedOnceTheLaterOneIsSilent(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	x.reconcile("eu")
-	liar, err := x.openAs("liar", 1<<40)
+	newer, err := x.openAs("newer", 1<<40)
 	x.Expect(err).NotTo(HaveOccurred())
-	x.renewFor("uid-eu", "liar", time.Minute)
+	x.renewFor("uid-eu", "newer", time.Minute)
 	_, err = x.openAs("real", 7)
 	x.Expect(err).To(MatchError(link.ErrStaleAgent), "it is connected")
-	liar.Closed(nil)
+	newer.Closed(nil)
 	x.clock.Step(x.timings.Unreachable - 1)
 	_, err = x.openAs("real", 7)
 	x.Expect(err).To(MatchError(link.ErrStaleAgent), "it sent a heartbeat a moment ago")
 	x.reconcile("eu")
-	x.Expect(x.said()).NotTo(ContainElement(ContainSubstring(v1alpha1.EventOlderAgent)))
+	x.Expect(x.newEvents()).NotTo(ContainElement(ContainSubstring(v1alpha1.EventOlderAgent)))
 
 	x.clock.Step(1)
 	_, err = x.openAs("real", 7)
 	x.Expect(err).NotTo(HaveOccurred())
 	x.reconcile("eu")
-	x.Expect(x.said()).To(ContainElement(And(HavePrefix("Warning "+v1alpha1.EventOlderAgent), ContainSubstring("of term 7"))))
+	x.Expect(x.newEvents()).To(ContainElement(And(HavePrefix("Warning "+v1alpha1.EventOlderAgent), ContainSubstring("of term 7"))))
 	x.reconcile("eu")
-	x.Expect(x.said()).To(BeEmpty(), "it is told once")
+	x.Expect(x.newEvents()).To(BeEmpty(), "it is reported once")
 	_, err = x.openAs("older", 6)
 	x.Expect(err).To(MatchError(link.ErrStaleAgent), "its term is the one that counts now")
 }
 
-// A stream that is held open without a renewal shuts nobody out.
+// A stream that is held open without a renewal keeps no other agent out.
 func TestAgentOfAnEarlierTermReplacesOneThatRenewsNothing(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	held := &peer{}
-	_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "liar", AgentTerm: 9}, held)
+	_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "newer", AgentTerm: 9}, held)
 	x.Expect(err).NotTo(HaveOccurred())
 	x.clock.Step(x.timings.Unreachable)
 	_, err = x.openAs("real", 1)
@@ -55,8 +55,8 @@ func TestAgentOfAnEarlierTermReplacesOneThatRenewsNothing(t *testing.T) {
 	x.Expect(held.closed).To(MatchError(ContainSubstring("replaced")))
 }
 
-// said are the events since the last time.
-func (x *controllers) said() []string {
+// newEvents returns the events since its last call.
+func (x *controllers) newEvents() []string {
 	var out []string
 	for {
 		select {

@@ -64,8 +64,8 @@ func reportAll(m link.Member, items ...*v1alpha1.SessionAssignment) {
 	m.Part(convert.AllBuckets(), reportsOf(items...))
 }
 
-// room is a capacity report of nodes with one core each.
-func room(sequence uint64, nodes int32) *fleetv1.CapacityReport {
+// capacityReport is a capacity report of nodes with one core each.
+func capacityReport(sequence uint64, nodes int32) *fleetv1.CapacityReport {
 	return &fleetv1.CapacityReport{
 		Sequence: sequence, Nodes: nodes, AdmittedNamespaces: []string{"desktops"},
 		Templates: []*fleetv1.TemplateCapacity{{

@@ -35,11 +35,11 @@ func (x *fixture) sessions(name string) int32 {
 	return v.sessions
 }
 
-func TestPlaceNeverGivesRoomAwayTwice(t *testing.T) {
+func TestPlaceNeverReservesCapacityTwice(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 10))
+	m.Capacity(capacityReport(2, 10))
 	var placed atomic.Int32
 	var group sync.WaitGroup
 	for i := range 40 {
@@ -54,21 +54,21 @@ func TestPlaceNeverGivesRoomAwayTwice(t *testing.T) {
 	x.Expect(x.sessions("eu")).To(Equal(int32(10)))
 }
 
-func TestRoomComesBack(t *testing.T) {
+func TestCapacityIsReleased(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 1))
+	m.Capacity(capacityReport(2, 1))
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse())
 	x.Release("uid-a")
 	x.Expect(x.sessions("eu")).To(BeZero())
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "a decision that was not written")
 
-	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "one that is recreated takes its own room")
-	x.heard.take()
+	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "a recreated session takes its own capacity")
+	x.changes.take()
 	m.Results([]protocol.Result{{SessionUID: "uid-b", Namespace: "desktops", Name: "b", Epoch: 1, SpecHash: "h", Code: protocol.Refused, Reason: "NoRoom"}})
-	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}))
+	x.Expect(x.changes.take()).To(ContainElement(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}))
 	x.Expect(x.Place(request("c"), 1).Placed).To(BeTrue(), "what was refused")
 }
 
@@ -82,19 +82,19 @@ func TestReservationStaysUntilAReportCountsIt(t *testing.T) {
 		{"counted by an earlier report", 2, 3, true},
 		{"counted by the next report", 3, 3, true},
 		{"counted by a later report", 4, 3, false},
-		{"the agent does not say", 0, 3, true},
+		{"the agent does not report it", 0, 3, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newFixture(t)
 			x.register("eu", "uid-eu")
 			m, _ := x.connect("uid-eu", "i1")
-			m.Capacity(room(2, 1))
+			m.Capacity(capacityReport(2, 1))
 			x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 			m.Results([]protocol.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 1, SpecHash: "h", Code: protocol.Stored, CountedFrom: c.countedFrom}})
 			if c.countedFrom == 0 {
 				x.Expect(x.Place(request("early"), 1).Placed).To(BeFalse())
 			}
-			m.Capacity(room(c.next, 1))
+			m.Capacity(capacityReport(c.next, 1))
 			x.Expect(x.Place(request("b"), 1).Placed).To(Equal(c.free))
 		})
 	}
@@ -104,7 +104,7 @@ func TestInventoryCountsFromTheReportThatFollows(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 1))
+	m.Capacity(capacityReport(2, 1))
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 	m.Closed(nil)
 	// It was stored, and the answer was lost with the stream.
@@ -112,9 +112,9 @@ func TestInventoryCountsFromTheReportThatFollows(t *testing.T) {
 	x.Expect(err).NotTo(HaveOccurred())
 	reportAll(m, item("a", 1, active))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "by the former report there is a node free")
-	m.Capacity(room(3, 0))
+	m.Capacity(capacityReport(3, 0))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse())
-	m.Capacity(room(4, 1))
+	m.Capacity(capacityReport(4, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
 }
 
@@ -126,11 +126,11 @@ func TestRebuiltReservationsAreCounted(t *testing.T) {
 	m, _, err := x.open("uid-eu", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
 	reportAll(m)
-	m.Capacity(room(1, 1))
+	m.Capacity(capacityReport(1, 1))
 	x.Eventually(x.cluster("eu")).Should(Succeed())
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "it is on its way there")
 	m.Results([]protocol.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 3, SpecHash: "h", Code: protocol.Stored, CountedFrom: 2}})
-	m.Capacity(room(2, 1))
+	m.Capacity(capacityReport(2, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
 }
 
@@ -138,16 +138,16 @@ func TestSessionsOfAMemberAreCounted(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.register("us", "uid-us")
-	x.heard.take()
+	x.changes.take()
 	x.Observe(onHub("a", 1, "uid-eu"), false)
-	x.Expect(x.heard.take()).To(Equal([]Change{{Kind: MemberSessions, Member: "eu", UID: "uid-eu"}}))
+	x.Expect(x.changes.take()).To(Equal([]Change{{Kind: MemberSessions, Member: "eu", UID: "uid-eu"}}))
 	x.Observe(onHub("a", 1, "uid-eu"), false)
-	x.Expect(x.heard.take()).To(BeEmpty())
+	x.Expect(x.changes.take()).To(BeEmpty())
 	x.Observe(onHub("a", 2, "uid-us", "uid-eu"), false)
-	x.Expect([]int32{x.sessions("eu"), x.sessions("us")}).To(Equal([]int32{1, 1}), "given up, and not confirmed stopped")
-	x.heard.take()
+	x.Expect([]int32{x.sessions("eu"), x.sessions("us")}).To(Equal([]int32{1, 1}), "released, and not confirmed stopped")
+	x.changes.take()
 	x.Observe(onHub("a", 2, "uid-us"), false)
-	x.Expect(x.heard.take()).To(Equal([]Change{{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}}))
+	x.Expect(x.changes.take()).To(Equal([]Change{{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}}))
 	x.Observe(onHub("a", 2, "uid-us"), true)
 	x.Expect([]int32{x.sessions("eu"), x.sessions("us")}).To(Equal([]int32{0, 0}))
 }
@@ -180,7 +180,7 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 	x.Expect(why()).To(Equal("its agent is not connected"))
 	reportAll(m)
 	x.Eventually(why).Should(Equal("its agent has not reported its capacity yet"))
-	m.Capacity(room(1, 1))
+	m.Capacity(capacityReport(1, 1))
 	x.Expect(why()).To(BeEmpty())
 	x.clock.Step(x.timings.Suspect)
 	x.Expect(why()).To(Equal("its agent has been silent for a while"))
@@ -206,21 +206,21 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 	x.Expect(why()).To(Equal("it is being removed"))
 }
 
-func TestSessionsWaitForTheMembersWordOnANewTemplate(t *testing.T) {
+func TestSessionsWaitForReportsOnANewTemplate(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.register("us", "uid-us")
 	eu, _ := x.connect("uid-eu", "i1")
 	us, _ := x.connect("uid-us", "i2")
 	key := request("a").Template
-	eu.Capacity(room(1, 1))
+	eu.Capacity(capacityReport(1, 1))
 	us.Capacity(&fleetv1.CapacityReport{Sequence: 1})
-	x.Expect(x.Evaluating(key)).To(BeTrue(), "us has not judged it")
-	us.Capacity(room(2, 1))
+	x.Expect(x.Evaluating(key)).To(BeTrue(), "us has not evaluated it")
+	us.Capacity(capacityReport(2, 1))
 	x.Expect(x.Evaluating(key)).To(BeFalse(), "both have")
 
 	us.Capacity(&fleetv1.CapacityReport{Sequence: 3})
-	x.Expect(x.Evaluating(key)).To(BeTrue(), "asked again")
+	x.Expect(x.Evaluating(key)).To(BeTrue(), "evaluated again")
 	x.clock.Step(evaluationWait)
-	x.Expect(x.Evaluating(key)).To(BeFalse(), "nobody waits for ever")
+	x.Expect(x.Evaluating(key)).To(BeFalse(), "the wait is bounded")
 }

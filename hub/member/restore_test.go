@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// everBefore is a member that an earlier leader knew.
+// everBefore is a member that was connected to an earlier leader.
 func everBefore(mc *v1alpha1.MemberCluster) { mc.Status.AgentVersion = "1" }
 
 func (x *fixture) places(name string) string {
@@ -49,12 +49,12 @@ func TestRestoredHubPlacesNothingUntilEveryMemberHasReported(t *testing.T) {
 
 	m, _, err := x.open("uid-us", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
-	x.Expect(x.places("b")).To(Equal(v1alpha1.ReasonHubRestored), "a hello tells nothing")
+	x.Expect(x.places("b")).To(Equal(v1alpha1.ReasonHubRestored), "a hello has no reports")
 	reportAll(m)
 	x.Eventually(x.cluster("us")).Should(Succeed())
-	x.Expect(x.places("b")).To(Equal(v1alpha1.ReasonHubRestored), "its room is not known")
+	x.Expect(x.places("b")).To(Equal(v1alpha1.ReasonHubRestored), "its capacity is not known")
 	x.Expect(x.Place(request("b"), 1).Message).To(Equal(first.Message), "it is not written again with each report")
-	m.Capacity(room(1, 100))
+	m.Capacity(capacityReport(1, 100))
 	x.Expect(x.places("b")).To(Equal("placed"), "neither the one that never connected nor the one that is revoked is awaited")
 
 	m.Closed(nil)
@@ -63,7 +63,7 @@ func TestRestoredHubPlacesNothingUntilEveryMemberHasReported(t *testing.T) {
 	x.Expect(x.places("d")).To(Equal("placed"), "it is restored but once")
 }
 
-func TestRestoredHubWaitsForMembersOnlySoLong(t *testing.T) {
+func TestRestoredHubWaitsForMembersForABoundedTime(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu", everBefore)
 	x.register("us", "uid-us", everBefore)
@@ -73,5 +73,5 @@ func TestRestoredHubWaitsForMembersOnlySoLong(t *testing.T) {
 	x.Restored()
 	x.Expect(x.places("a")).To(Equal(v1alpha1.ReasonHubRestored))
 	x.renewFor("uid-eu", "i1", time.Second)
-	x.Expect(x.places("a")).To(Equal("placed"), "another agent's word makes it no longer")
+	x.Expect(x.places("a")).To(Equal("placed"), "a report of another agent does not prolong it")
 }

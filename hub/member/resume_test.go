@@ -25,38 +25,38 @@ func (x *fixture) resumes(name string) bool {
 
 var eu = v1alpha1.ClusterRef{Name: "eu", UID: "uid-eu"}
 
-func TestRoomOfASessionThatRunsAgain(t *testing.T) {
+func TestCapacityOfASessionThatRunsAgain(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 1))
+	m.Capacity(capacityReport(2, 1))
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	d, _ := x.Resume(request("a"), eu, 1, 2)
 	x.Expect(d.Placed).To(BeTrue())
 	x.Expect(d.Message).To(Equal("eu: it was idle there, 1 slot left"))
-	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the room is given away")
+	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the capacity is reserved")
 
-	// What the member was told before may be acknowledged now.
+	// An earlier order may be acknowledged now.
 	m.Results([]protocol.Result{stored("a", "idle", 3)})
-	m.Capacity(room(3, 1))
+	m.Capacity(capacityReport(3, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the report does not count it")
 	x.Ordered("uid-a", 1, "uid-eu", "run 2")
 	m.Results([]protocol.Result{stored("a", "run 2", 4)})
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the report is from before")
-	m.Capacity(room(4, 1))
+	m.Capacity(capacityReport(4, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "the report counts it")
 }
 
-func TestRoomOfAResumeThatIsNotWrittenComesBack(t *testing.T) {
+func TestCapacityOfAResumeThatIsNotWrittenIsReleased(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 1))
+	m.Capacity(capacityReport(2, 1))
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	x.Expect(x.resumes("a")).To(BeTrue())
 	x.Observe(onHub("a", 1, "uid-eu"), false) // something else was written
 	x.Release("uid-a")
-	x.Expect(x.sessions("eu")).To(Equal(int32(1)), "it is placed there all the same")
+	x.Expect(x.sessions("eu")).To(Equal(int32(1)), "it is placed there nevertheless")
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
 	x.Release("uid-b")
 
@@ -65,7 +65,7 @@ func TestRoomOfAResumeThatIsNotWrittenComesBack(t *testing.T) {
 	shown.Status.Placement.Run = 2
 	x.Observe(shown, false)
 	x.Release("uid-a")
-	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "once it is written there is nothing to give back")
+	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "once it is written there is nothing to release")
 }
 
 func TestWhyASessionDoesNotRunAgain(t *testing.T) {
@@ -80,7 +80,7 @@ func TestWhyASessionDoesNotRunAgain(t *testing.T) {
 	expect("eu is no member of the fleet any more", true)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
-	m.Capacity(room(2, 0))
+	m.Capacity(capacityReport(2, 0))
 	expect("eu lacks cpu", false)
 	at := metav1.NewTime(x.clock.Now())
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.DeletionTimestamp = &at })
@@ -90,7 +90,7 @@ func TestWhyASessionDoesNotRunAgain(t *testing.T) {
 	expect("eu is not ready (eu: its agent is not connected)", true)
 }
 
-func TestRebuiltRoomOfARunIsCountedByThatRunAlone(t *testing.T) {
+func TestRebuiltReservationIsCountedByItsRunOnly(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.Observe(onHub("a", 1, "uid-eu"), false)
@@ -99,9 +99,9 @@ func TestRebuiltRoomOfARunIsCountedByThatRunAlone(t *testing.T) {
 	idle.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: "idle"}
 	m, _ := x.connect("uid-eu", "i1", idle)
 	x.Ordered("uid-a", 1, "uid-eu", "run 2")
-	m.Capacity(room(2, 1))
-	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the member has yet to hear that it runs again")
+	m.Capacity(capacityReport(2, 1))
+	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the order to run again has not reached the member yet")
 	m.Results([]protocol.Result{stored("a", "run 2", 3)})
-	m.Capacity(room(3, 1))
+	m.Capacity(capacityReport(3, 1))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
 }

@@ -25,15 +25,15 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	x.register("eu", "uid-eu")
 	old, p := x.connect("uid-eu", "i1", item("a", 1, active))
 	x.renew("uid-eu", "i1")
-	x.heard.take()
+	x.changes.take()
 
 	x.register("eu", "uid-eu", revoked)
 	x.Expect(p.closed).To(MatchError(link.ErrRevoked), "before Register returns")
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound))
-	x.Expect(x.heard.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are looked at")
-	standing, known := x.Access("uid-eu")
-	x.Expect(known).To(BeTrue())
+	x.Expect(x.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are reconciled")
+	standing, ok := x.Access("uid-eu")
+	x.Expect(ok).To(BeTrue())
 	x.Expect(standing.Revoked).To(BeTrue())
 	_, err := x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).To(MatchError(link.ErrRevoked))
@@ -41,17 +41,17 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrRevoked))
 	old.Closed(link.ErrRevoked)
 	old.Changes(reportsOf(item("b", 1, active)))
-	x.Expect(x.shown("uid-eu")).To(HaveLen(1), "nobody listens to it any more")
+	x.Expect(x.shown("uid-eu")).To(HaveLen(1), "its reports do not count any more")
 
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "until it has said hello again")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "until it sends a hello again")
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).To(MatchError(link.ErrNotConnected))
 	x.connect("uid-eu", "i1")
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "what an operator did is not held against it")
 }
 
-func TestRevokedMemberLosesItsCertificateForGood(t *testing.T) {
+func TestRevokedMemberLosesItsCertificatePermanently(t *testing.T) {
 	object := newMemberObject("eu")
 	x := newControllers(t, object)
 	ctx := context.Background()
@@ -86,7 +86,7 @@ func TestRevokedMemberLosesItsCertificateForGood(t *testing.T) {
 	access(v1alpha1.AccessAllowed)
 	standing, _ = x.Access("uid-eu")
 	x.Expect(standing.Revoked).To(BeFalse())
-	x.Expect(standing.Serials).NotTo(BeNil(), "nil would let any in")
+	x.Expect(standing.Serials).NotTo(BeNil(), "nil would admit any")
 	x.Expect(standing.Serials).To(BeEmpty(), "what it had before is not valid again")
 	x.Expect(x.shows(get())).To(ContainElement("Enrolled=False/AwaitingAgent"))
 	revocations := 0
@@ -95,10 +95,10 @@ func TestRevokedMemberLosesItsCertificateForGood(t *testing.T) {
 			revocations++
 		}
 	}
-	x.Expect(revocations).To(Equal(1), "said once")
+	x.Expect(revocations).To(Equal(1), "reported once")
 }
 
-func TestRevokedMemberWhoseCertificatesOthersIssue(t *testing.T) {
+func TestRevokedMemberWithExternallyIssuedCertificates(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	mc := newMemberObject("eu")
 	revoked(mc)
@@ -106,12 +106,12 @@ func TestRevokedMemberWhoseCertificatesOthersIssue(t *testing.T) {
 	v, _ := x.viewOf("eu")
 	status := &v1alpha1.MemberClusterStatus{}
 	writeStatus(status, v, 1)
-	x.Expect(status.Certificate).To(BeNil(), "they go on being judged by whoever issues them")
+	x.Expect(status.Certificate).To(BeNil(), "their issuer goes on deciding on them")
 }
 
-// A cache that lags behind what was just written must not take a certificate
-// away again; but an API server that was restored is believed in the end.
-func TestLaggingCacheTakesNoCertificateAway(t *testing.T) {
+// A cache that lags behind what was just written must not remove a certificate
+// again; but the state of a restored API server is accepted in the end.
+func TestStaleCacheRemovesNoCertificate(t *testing.T) {
 	x := newFixture(t)
 	serial := func(version, serial string) func(*v1alpha1.MemberCluster) {
 		return func(mc *v1alpha1.MemberCluster) {

@@ -59,7 +59,7 @@ func TestStatusShowsRestrictions(t *testing.T) {
 	}
 	writeStatus(status, view{}, 1)
 	if status.Restrictions == nil {
-		t.Error("they are forgotten while the agent is away")
+		t.Error("they are dropped while the agent is away")
 	}
 	writeStatus(status, view{agent: agent{agentVersion: "1"}}, 1)
 	if status.Restrictions != nil {
@@ -71,7 +71,7 @@ func TestPodSecurityCondition(t *testing.T) {
 	for _, tc := range []struct {
 		capacity *placement.Capacity
 		reason   string
-		says     string
+		message  string
 	}{
 		{nil, "", ""},
 		{&placement.Capacity{}, "", ""}, // an older agent does not report it
@@ -82,7 +82,7 @@ func TestPodSecurityCondition(t *testing.T) {
 		status := &v1alpha1.MemberClusterStatus{}
 		writeStatus(status, view{capacity: tc.capacity}, 1)
 		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPodSecurity)
-		if c == nil != (tc.reason == "") || c != nil && (c.Reason != tc.reason || !strings.Contains(c.Message, tc.says)) {
+		if c == nil != (tc.reason == "") || c != nil && (c.Reason != tc.reason || !strings.Contains(c.Message, tc.message)) {
 			t.Errorf("%+v: %+v", tc.capacity, c)
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// doubts has an agent renew that can't write to its API server.
-func (x *fixture) doubts(instance string) {
+// renewUncertain renews the lease of an agent that can't write to its API server.
+func (x *fixture) renewUncertain(instance string) {
 	_, err := x.Renew("uid-eu", link.Renewal{Instance: instance, LeadershipUncertain: true})
 	x.Expect(err).NotTo(HaveOccurred())
 }
 
-func TestALaterReplicaTakesThePlaceOfOneThatIsNotCertainToLead(t *testing.T) {
+func TestALaterReplicaReplacesOneThatIsNotCertainToLead(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	incumbent := &peer{}
@@ -30,10 +30,10 @@ func TestALaterReplicaTakesThePlaceOfOneThatIsNotCertainToLead(t *testing.T) {
 	_, err = x.openAs("clone", 5)
 	x.Expect(err).To(MatchError(link.ErrAlreadyConnected), "the incumbent is certain to lead: the other is none of its replicas")
 
-	x.doubts("i1")
+	x.renewUncertain("i1")
 	for _, term := range []int64{3, 4} {
 		_, err = x.openAs("earlier", term)
-		x.Expect(err).To(HaveOccurred(), "nobody of term %d has taken the lock since", term)
+		x.Expect(err).To(HaveOccurred(), "no replica of term %d has taken the lock since", term)
 	}
 	x.Expect(incumbent.closed).NotTo(HaveOccurred())
 	_, err = x.openAs("i2", 5)
@@ -41,13 +41,13 @@ func TestALaterReplicaTakesThePlaceOfOneThatIsNotCertainToLead(t *testing.T) {
 	x.Expect(incumbent.closed).To(MatchError(ContainSubstring("replaced")))
 
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1", LeadershipUncertain: true})
-	x.Expect(err).To(MatchError(link.ErrAlreadyConnected), "it speaks no more")
+	x.Expect(err).To(MatchError(link.ErrAlreadyConnected), "it has no stream any more")
 	_, err = x.openAs("i1", 4)
 	x.Expect(err).To(MatchError(link.ErrStaleAgent))
 	_, err = x.openAs("i3", 6)
-	x.Expect(err).To(MatchError(link.ErrAlreadyConnected), "the doubts were those of its predecessor")
+	x.Expect(err).To(MatchError(link.ErrAlreadyConnected), "the uncertainty was that of its predecessor")
 
-	x.doubts("i2")
+	x.renewUncertain("i2")
 	x.renew("uid-eu", "i2")
 	_, err = x.openAs("i3", 6)
 	x.Expect(err).To(MatchError(link.ErrAlreadyConnected), "it has renewed its lock since")
@@ -63,7 +63,7 @@ func TestAMemberWhoseAgentCannotWriteTakesNoSessionsAndKeepsThoseThatItHas(t *te
 
 	for range 120 { // ten minutes
 		x.clock.Step(x.timings.Renew)
-		x.doubts("i1")
+		x.renewUncertain("i1")
 	}
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Suspect), "and not Unreachable, by which its sessions would move")
 	ready, why := x.uids["uid-eu"].acceptsSessions(x.timings, x.clock.Now())
@@ -80,7 +80,7 @@ func TestAMemberWhoseAgentCannotWriteTakesNoSessionsAndKeepsThoseThatItHas(t *te
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "at once: it was never lost")
 	x.Expect(x.fallen("eu")).To(Equal(fallen), "and nothing is held against it")
 
-	x.doubts("i1")
+	x.renewUncertain("i1")
 	x.clock.Step(x.timings.Unreachable)
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "one that falls silent besides is lost as any other")
 }

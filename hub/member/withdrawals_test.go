@@ -11,7 +11,7 @@ import (
 )
 
 // A hub that has lost state finds nearly all that a member runs to be none of its
-// doing: it stops a few, and then asks people.
+// doing: it stops a few, and then leaves the decision to an operator.
 func TestWithdrawalsWithoutACauseStop(t *testing.T) {
 	for holds, most := range map[int]int{3: 3, 10: 5, 100: 30} {
 		t.Run(fmt.Sprint(holds), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestWithdrawalsWithoutACauseStop(t *testing.T) {
 			x.renew("uid-eu", "i1")
 			x.reconcile("eu")
 			withdrawn := 0
-			for range 2 { // asked again, the answers are the same
+			for range 2 { // the answers are the same at the second request
 				withdrawn = 0
 				for i := range holds {
 					withdrawn += count(x.MayWithdraw("uid-eu", types.UID(fmt.Sprint("uid-s", i))))

@@ -21,7 +21,7 @@ func fleet(n int) ([]Candidate, *Ledger) {
 	for i := range n {
 		var buckets []Bucket
 		for b := range int64(100) {
-			buckets = append(buckets, Bucket{Nodes: int32(max(10, 1000/n)), Free: room(500+100*b, 1+b%32)})
+			buckets = append(buckets, Bucket{Nodes: int32(max(10, 1000/n)), Free: free(500+100*b, 1+b%32)})
 		}
 		c := member(fmt.Sprintf("member-%04d", i), 0)
 		c.UID = types.UID(fmt.Sprintf("5f0c1f0e-6a51-4d06-9d49-%012d", i))
@@ -31,13 +31,13 @@ func fleet(n int) ([]Candidate, *Ledger) {
 		c.Sessions = int32(100_000 / n)
 		candidates = append(candidates, c)
 		for s := range 20 {
-			ledger.ReserveFor(types.UID(fmt.Sprintf("held-%d-%d", i, s)), 1, c.UID, desk, room(int64(500+s%4*500), 2))
+			ledger.ReserveFor(types.UID(fmt.Sprintf("held-%d-%d", i, s)), 1, c.UID, desk, free(int64(500+s%4*500), 2))
 		}
 	}
 	return candidates, ledger
 }
 
-// everything is a policy with all that one can say, in ways that cost the most:
+// everything is a policy with all its fields set, in ways that cost the most:
 // most members are in the last tier, and all of them below the caps.
 func everything(candidates []Candidate) (*v1alpha1.PlacementPolicySpec, Counts) {
 	counts := Counts{Total: 100_000, User: 10, Namespace: 1000, Clusters: map[types.UID]int32{}}
@@ -60,7 +60,7 @@ func everything(candidates []Candidate) (*v1alpha1.PlacementPolicySpec, Counts) 
 	}, counts
 }
 
-// sizes that sessions ask for in turn, so that what was remembered of one is of
+// sizes that sessions request in turn, so that what was cached for one is of
 // no use to the next.
 var sizes = []Resources{
 	{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 4 * gi},
@@ -69,7 +69,7 @@ var sizes = []Resources{
 	{corev1.ResourceCPU: 4000, corev1.ResourceMemory: 16 * gi},
 }
 
-// BenchmarkPlace decides, reserves, and lets one member report again between
+// BenchmarkPlace decides, reserves, and has one member report again between
 // two decisions, as in a fleet at work.
 func BenchmarkPlace(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
@@ -104,7 +104,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// reportDecisions says how long they took, and how many a second that makes for
+// reportDecisions reports how long they took, and how many a second that makes for
 // the one that decides.
 func reportDecisions(b *testing.B, took []time.Duration) {
 	var sum time.Duration

@@ -17,45 +17,45 @@ func TestCapacity(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		buckets  []Bucket
-		asked    Resources
+		requests Resources
 		headroom int32
 		sessions int32
 		failover bool
 		slots    int64 // 0: it doesn't fit
 		message  string
 	}{
-		{name: "counts by node and by the scarcest resource", buckets: []Bucket{{3, room(5000, 6)}, {1, room(1000, 100)}},
-			asked: room(1000, 2), slots: 3*3 + 1},
-		{name: "a thousand small nodes do not make a large one", buckets: []Bucket{{2000, room(1000, 32)}}, asked: room(2000, 4),
+		{name: "counts by node and by the scarcest resource", buckets: []Bucket{{3, free(5000, 6)}, {1, free(1000, 100)}},
+			requests: free(1000, 2), slots: 3*3 + 1},
+		{name: "a thousand small nodes do not make a large one", buckets: []Bucket{{2000, free(1000, 32)}}, requests: free(2000, 4),
 			message: "lacks cpu (largest free on a node 1, asked 2)"},
-		{name: "the free capacity is on different nodes", buckets: []Bucket{{1, room(8000, 1)}, {1, room(500, 32)}}, asked: room(1000, 4),
+		{name: "the free capacity is on different nodes", buckets: []Bucket{{1, free(8000, 1)}, {1, free(500, 32)}}, requests: free(1000, 4),
 			message: "has no single node with capacity for all of it (the free capacity is on different nodes; ask for less, or add a node)"},
-		{name: "every resource that is short is named", buckets: []Bucket{{5, room(900, 3)}}, asked: room(2000, 4),
+		{name: "every resource that is short is named", buckets: []Bucket{{5, free(900, 3)}}, requests: free(2000, 4),
 			message: "lacks cpu and memory (largest free on a node 500m, asked 2; largest free on a node 3Gi, asked 4Gi)"},
-		{name: "a resource that the report does not name is not there", buckets: []Bucket{{5, room(8000, 32)}}, asked: Resources{gpu: 1},
+		{name: "a resource that the report does not name is not there", buckets: []Bucket{{5, free(8000, 32)}}, requests: Resources{gpu: 1},
 			message: "lacks nvidia.com/gpu (largest free on a node 0, asked 1)"},
-		{name: "devices", buckets: []Bucket{{2, Resources{gpu: 4, corev1.ResourcePods: 10}}}, asked: Resources{gpu: 2}, slots: 4},
-		{name: "pods limit what asks for nothing", buckets: []Bucket{{2, Resources{corev1.ResourcePods: 3}}}, asked: nil, slots: 6},
-		{name: "no pods, no room", buckets: []Bucket{{2, Resources{corev1.ResourceCPU: 8000}}}, asked: Resources{corev1.ResourceCPU: 1000},
+		{name: "devices", buckets: []Bucket{{2, Resources{gpu: 4, corev1.ResourcePods: 10}}}, requests: Resources{gpu: 2}, slots: 4},
+		{name: "pods limit what requests nothing", buckets: []Bucket{{2, Resources{corev1.ResourcePods: 3}}}, requests: nil, slots: 6},
+		{name: "no pods, no capacity", buckets: []Bucket{{2, Resources{corev1.ResourceCPU: 8000}}}, requests: Resources{corev1.ResourceCPU: 1000},
 			message: "lacks capacity for another Pod (largest free on a node 0, asked 1)"},
-		{name: "no bucket at all", asked: Resources{corev1.ResourceCPU: 1000},
+		{name: "no bucket at all", requests: Resources{corev1.ResourceCPU: 1000},
 			message: "lacks cpu and capacity for another Pod (largest free on a node 0, asked 1; largest free on a node 0, asked 1)"},
 		{name: "more used than there is", buckets: []Bucket{{2, Resources{corev1.ResourceCPU: -500, corev1.ResourcePods: 5}}},
-			asked: Resources{corev1.ResourceCPU: 100}, message: "lacks cpu (largest free on a node 0, asked 100m)"},
+			requests: Resources{corev1.ResourceCPU: 100}, message: "lacks cpu (largest free on a node 0, asked 100m)"},
 
-		{name: "headroom is a share of free and used", buckets: []Bucket{{1, room(4000, 32)}}, asked: room(1000, 1),
+		{name: "headroom is a share of free and used", buckets: []Bucket{{1, free(4000, 32)}}, requests: free(1000, 1),
 			headroom: 20, sessions: 6, slots: 2},
-		{name: "headroom is kept", buckets: []Bucket{{1, room(2000, 32)}}, asked: room(1000, 1), headroom: 20, sessions: 8,
+		{name: "headroom is kept", buckets: []Bucket{{1, free(2000, 32)}}, requests: free(1000, 1), headroom: 20, sessions: 8,
 			message: "keeps its last free capacity for failover (spec.headroomPercent of the MemberCluster)"},
-		{name: "failover may use the headroom", buckets: []Bucket{{1, room(2000, 32)}}, asked: room(1000, 1), headroom: 20, sessions: 8,
+		{name: "failover may use the headroom", buckets: []Bucket{{1, free(2000, 32)}}, requests: free(1000, 1), headroom: 20, sessions: 8,
 			failover: true, slots: 2},
-		{name: "headroom rounds up", buckets: []Bucket{{1, room(3000, 32)}}, asked: room(1000, 1), headroom: 1, slots: 2},
+		{name: "headroom rounds up", buckets: []Bucket{{1, free(3000, 32)}}, requests: free(1000, 1), headroom: 1, slots: 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := with(member("m", 1), func(c *Candidate) {
 				c.Capacity, c.HeadroomPercent, c.Sessions = reporting(tc.buckets...), tc.headroom, tc.sessions
 			})
-			r := asking(session("s"), func(r *Request) { r.Resources, r.Failover = tc.asked, tc.failover })
+			r := requestWith(session("s"), func(r *Request) { r.Resources, r.Failover = tc.requests, tc.failover })
 			v := Explain(r, []Candidate{c}, NewLedger()).Verdicts[0]
 			if v.Slots != tc.slots || v.Fits != (tc.slots > 0) || !v.Fits && v.Message != tc.message {
 				t.Errorf("got %d slots, %s: %s\nwant %d slots, %s", v.Slots, v.Filter, v.Message, tc.slots, tc.message)
@@ -64,17 +64,17 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-func TestReservationsTakeRoom(t *testing.T) {
+func TestReservationsTakeCapacity(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		reserved []Resources
 		slots    int64
 	}{
-		{name: "like shapes cost exactly one", reserved: []Resources{room(1000, 4), room(1000, 4), room(1000, 4)}, slots: 13},
-		{name: "a smaller one costs one as well", reserved: []Resources{room(100, 0)}, slots: 15},
-		{name: "a larger one costs as much as its scarcest resource", reserved: []Resources{room(2500, 4)}, slots: 13},
-		{name: "a resource that isn't asked for costs the Pod alone", reserved: []Resources{{gpu: 8}}, slots: 15},
-		{name: "all is given away", reserved: []Resources{room(8000, 1), room(8000, 1)}, slots: 0},
+		{name: "like shapes cost exactly one", reserved: []Resources{free(1000, 4), free(1000, 4), free(1000, 4)}, slots: 13},
+		{name: "a smaller one costs one as well", reserved: []Resources{free(100, 0)}, slots: 15},
+		{name: "a larger one costs as much as its scarcest resource", reserved: []Resources{free(2500, 4)}, slots: 13},
+		{name: "a resource that isn't requested costs the Pod alone", reserved: []Resources{{gpu: 8}}, slots: 15},
+		{name: "all is reserved", reserved: []Resources{free(8000, 1), free(8000, 1)}, slots: 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := NewLedger()

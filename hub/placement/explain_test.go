@@ -12,7 +12,7 @@ import (
 
 func TestExplanations(t *testing.T) {
 	short := func(name string, cpu, memory int64) Candidate {
-		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{3, room(cpu, memory)}) })
+		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{3, free(cpu, memory)}) })
 	}
 	cordoned := func(name string) Candidate {
 		return with(member(name, 1), func(c *Candidate) { c.Scheduling = v1alpha1.SchedulingCordoned })
@@ -32,7 +32,7 @@ func TestExplanations(t *testing.T) {
 			with(member("eu-4", 1), func(c *Candidate) { c.SessionCap = ptr(int32(0)) }),
 			with(member("eu-5", 1), func(c *Candidate) { c.Capacity.AdmittedNamespaces = nil }),
 		}},
-		{"home-elsewhere", asking(session("s"), func(r *Request) {
+		{"home-elsewhere", requestWith(session("s"), func(r *Request) {
 			r.Home = &v1alpha1.ClusterRef{Name: "eu-1", UID: "uid-eu-1"}
 		}), []Candidate{short("eu-1", 0, 0), member("eu-2", 1), member("eu-3", 1)}},
 		{"too-many-kinds", session("s"), func() []Candidate {
@@ -47,10 +47,10 @@ func TestExplanations(t *testing.T) {
 		{"placed-least-loaded", session("s"), []Candidate{member("eu-1", 4), cordoned("eu-2"),
 			with(member("eu-3", 6), func(c *Candidate) { c.Sessions = 30 })}},
 		{"placed-only-one", session("s"), []Candidate{member("eu-1", 4), cordoned("eu-2")}},
-		{"placed-with-home", asking(session("s"), func(r *Request) {
+		{"placed-with-home", requestWith(session("s"), func(r *Request) {
 			r.Home = &v1alpha1.ClusterRef{Name: "eu-1", UID: "uid-eu-1"}
 		}), []Candidate{member("eu-1", 1), member("eu-2", 1)}},
-		{"placed-preferred", asking(session("s"), func(r *Request) {
+		{"placed-preferred", requestWith(session("s"), func(r *Request) {
 			r.PreferredRegions = []string{"us"}
 			r.Policy = &v1alpha1.PlacementPolicySpec{Strategy: v1alpha1.StrategySpread, PreferredClusters: selecting("tier", "a")}
 		}), []Candidate{member("eu-1", 9), with(member("us-1", 1), func(c *Candidate) { c.Region = "us" }),

@@ -28,7 +28,7 @@ func TestFilters(t *testing.T) {
 			message: "takes no session with 0 of memory (it would have no limit: delete it and create it with more)"},
 		{name: "no devices, which is none", member: plain, session: func(r *Request) { r.Resources["nvidia.com/gpu"] = 0 }, message: "8 slots left"},
 
-		{name: "not ready, and says why", member: func(c *Candidate) { c.Ready = false; c.NotReady = "no agent has connected" },
+		{name: "not ready, with its reason", member: func(c *Candidate) { c.Ready = false; c.NotReady = "no agent has connected" },
 			session: same, filter: "Ready", message: "is not ready (m: no agent has connected)"},
 
 		{name: "an empty scheduling state is active", member: func(c *Candidate) { c.Scheduling = "" }, session: same, message: "8 slots left"},
@@ -55,7 +55,7 @@ func TestFilters(t *testing.T) {
 				r.ClusterTolerations = []corev1.Toleration{{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoExecute}}
 			}, filter: "Taints",
 			message: "has the taint dedicated=gpu:NoSchedule (tolerate it in spec.placement.clusterTolerations)"},
-		{name: "a soft taint keeps nobody away", member: func(c *Candidate) {
+		{name: "a soft taint excludes no session", member: func(c *Candidate) {
 			c.Taints = []corev1.Taint{{Key: "spot", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}, session: same, message: "8 slots left"},
 
@@ -91,7 +91,7 @@ func TestFilters(t *testing.T) {
 		{name: "namespace not admitted", member: plain, session: func(r *Request) { r.Namespace = "secret" }, filter: "Namespace",
 			message: "does not admit namespace secret (in member m: kubectl vdi admit secret)"},
 
-		{name: "template not judged", member: plain, session: func(r *Request) { r.Template.Revision = "r2" },
+		{name: "template not evaluated", member: plain, session: func(r *Request) { r.Template.Revision = "r2" },
 			filter: "Template", message: "has not evaluated template desk yet"},
 		{name: "template unavailable", member: func(c *Candidate) {
 			c.Capacity = reporting()
@@ -109,12 +109,12 @@ func TestFilters(t *testing.T) {
 		{name: "a cap of none", member: func(c *Candidate) { c.SessionCap = ptr(int32(0)) }, session: same,
 			filter: "SessionCap", message: "is at its cap of sessions (raise spec.sessionCap of the MemberCluster)"},
 
-		{name: "the earlier filter speaks", member: func(c *Candidate) { c.Ready = false; c.Capacity = nil }, session: same,
+		{name: "the earlier filter decides", member: func(c *Candidate) { c.Ready = false; c.Capacity = nil }, session: same,
 			filter: "Ready", message: "is not ready (m)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := with(member("m", 1), tc.member)
-			d := Explain(asking(session("s"), tc.session), []Candidate{c}, NewLedger())
+			d := Explain(requestWith(session("s"), tc.session), []Candidate{c}, NewLedger())
 			v := d.Verdicts[0]
 			if v.Filter != tc.filter || v.Message != tc.message || v.Fits != (tc.filter == "") || d.Placed != v.Fits {
 				t.Errorf("got filter %q: %s (placed %v)\nwant filter %q: %s", v.Filter, v.Message, d.Placed, tc.filter, tc.message)

@@ -20,8 +20,8 @@ const gi = int64(1) << 30
 
 var desk = TemplateKey{Name: "desk", Revision: "r1"}
 
-// room is what a node has free: cpu in milli-units, memory in GiB.
-func room(cpu, memory int64) Resources {
+// free returns the free resources of a node: cpu in milli-units, memory in GiB.
+func free(cpu, memory int64) Resources {
 	return Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory * gi, corev1.ResourcePods: 100}
 }
 
@@ -38,7 +38,7 @@ func member(name string, nodes int32) Candidate {
 	return Candidate{
 		Name: name, UID: types.UID("uid-" + name), Region: "eu", Labels: map[string]string{"tier": "a"},
 		Scheduling: v1alpha1.SchedulingActive, Weight: 100, Ready: true,
-		Capacity: reporting(Bucket{Nodes: nodes, Free: room(8000, 32)}),
+		Capacity: reporting(Bucket{Nodes: nodes, Free: free(8000, 32)}),
 	}
 }
 
@@ -48,7 +48,7 @@ func with(c Candidate, change func(*Candidate)) Candidate {
 	return c
 }
 
-// session asks for 1 cpu and 4 GiB of desk.
+// session requests 1 cpu and 4 GiB of desk.
 func session(name string) Request {
 	return Request{
 		UID: types.UID("session-" + name), Namespace: "demo", Name: name, User: "ada", Template: desk,
@@ -56,8 +56,8 @@ func session(name string) Request {
 	}
 }
 
-// asking changes a request.
-func asking(r Request, change func(*Request)) Request {
+// requestWith changes a request.
+func requestWith(r Request, change func(*Request)) Request {
 	change(&r)
 	return r
 }

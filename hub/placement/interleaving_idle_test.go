@@ -6,27 +6,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// word is what the hub wants a member to have of a session.
-func (s *simSession) word() string {
+// desired is the desired state of a session in its member.
+func (s *simSession) desired() string {
 	if s.idle {
 		return fmt.Sprint(s.epoch, ".", s.run, " idle")
 	}
 	return fmt.Sprint(s.epoch, ".", s.run)
 }
 
-// rest makes sessions idle on the hub. Their members don't know yet.
-func (w *world) rest(t *rapid.T) {
+// suspend makes sessions idle on the hub. Their members have no order yet.
+func (w *world) suspend(t *rapid.T) {
 	for _, s := range w.inOrder() {
-		if s.member != nil && !s.idle && rapid.Bool().Draw(t, "rests") {
+		if s.member != nil && !s.idle && rapid.Bool().Draw(t, "suspends") {
 			s.idle = true
 		}
 	}
 }
 
-// doze has members hear which of theirs are idle: those leave their nodes.
-func (w *world) doze(t *rapid.T) {
+// stopIdle has members receive which of theirs are idle: those are stopped.
+func (w *world) stopIdle(t *rapid.T) {
 	for _, s := range w.inOrder() {
-		if s.member == nil || s.gone || !s.idle || s.has == s.word() || rapid.Bool().Draw(t, "later") {
+		if s.member == nil || s.gone || !s.idle || s.has == s.desired() || rapid.Bool().Draw(t, "later") {
 			continue
 		}
 		if s.stored {
@@ -37,32 +37,32 @@ func (w *world) doze(t *rapid.T) {
 	}
 }
 
-// wake asks for room for sessions that are idle, where they are and under the
-// epoch that they have; some of them rest again before their members hear of it.
-func (w *world) wake(t *rapid.T) {
+// resume requests capacity for sessions that are idle, where they are and under the
+// epoch that they have; some are suspended again before their members receive it.
+func (w *world) resume(t *rapid.T) {
 	for _, s := range w.inOrder() {
-		if s.member == nil || !s.idle || rapid.Bool().Draw(t, "sleeps on") {
+		if s.member == nil || !s.idle || rapid.Bool().Draw(t, "stays idle") {
 			continue
 		}
 		m := s.member.candidate
 		r := session(string(s.uid))
 		r.Resources, r.Template = s.resources, s.template
-		include := w.ledger.Exclude(s.uid, m.UID)
+		restore := w.ledger.Exclude(s.uid, m.UID)
 		d := Place(r, []Candidate{m}, w.ledger)
-		include()
+		restore()
 		if !d.Placed {
 			continue
 		}
-		restore := w.ledger.ReserveAgain(s.uid, s.epoch, m.UID, s.template, s.resources)
+		release := w.ledger.ReserveAgain(s.uid, s.epoch, m.UID, s.template, s.resources)
 		if rapid.Bool().Draw(t, "not written") {
-			restore()
+			release()
 			continue
 		}
 		s.idle, s.run = false, s.run+1
 	}
 }
 
-// rebuild reserves what a session is given, as a new hub reads it.
+// rebuild makes the reservation of a session, as a new hub reads it.
 func (w *world) rebuild(s *simSession) {
 	if s.run > 1 {
 		w.ledger.ReserveAgain(s.uid, s.epoch, s.member.candidate.UID, s.template, s.resources)

@@ -24,7 +24,7 @@ type world struct {
 type simMember struct {
 	candidate Candidate
 	nodes     []Resources
-	foreign   []landing
+	otherPods []landing
 	sequence  uint64
 	// inFlight are the agent's messages on their way, in order.
 	inFlight []func()
@@ -42,8 +42,8 @@ type simSession struct {
 	stored, gone bool
 	node         int
 
-	// run that the hub wants, or that it is idle after it; has is the word that
-	// the member has on that, empty: none.
+	// run that the hub wants, or that it is idle after it; has is the desired state that
+	// the member has stored, empty: none.
 	run  int64
 	idle bool
 	has  string
@@ -132,7 +132,7 @@ func (w *world) candidates() []Candidate {
 	return out
 }
 
-// place asks the production code for a decision, for a new session or for one
+// place has the production code decide, for a new session or for one
 // that has stopped, under its next epoch.
 func (w *world) place(t *rapid.T) {
 	s := &simSession{uid: types.UID(fmt.Sprint("s", w.placed)), resources: drawResources(t, "session", 3)}
@@ -165,13 +165,13 @@ func (w *world) reserve(s *simSession) {
 // store lands a session. This is where over-commitment would show.
 func (w *world) store(t *rapid.T) {
 	for _, s := range w.inOrder() {
-		if s.member == nil || s.gone || s.idle || s.has == s.word() || rapid.Bool().Draw(t, "later") {
+		if s.member == nil || s.gone || s.idle || s.has == s.desired() || rapid.Bool().Draw(t, "later") {
 			continue
 		}
 		if !s.stored {
 			fitting := s.member.fitting(s.template, s.resources)
 			if len(fitting) == 0 {
-				t.Fatalf("%s was placed where no node has room for %v: %v", s.uid, s.resources, s.member.nodes)
+				t.Fatalf("%s was placed where no node has capacity for %v: %v", s.uid, s.resources, s.member.nodes)
 			}
 			s.node, s.stored = rapid.SampledFrom(fitting).Draw(t, "lands on"), true
 			s.member.take(s.node, s.resources, 1)
@@ -180,15 +180,15 @@ func (w *world) store(t *rapid.T) {
 	}
 }
 
-// acknowledge has the member take the hub's word, and say so.
+// acknowledge has the member store the desired state, and report it.
 func (w *world) acknowledge(s *simSession) {
-	m, epoch, word, from := s.member, s.epoch, s.word(), s.member.sequence+1
-	w.ledger.Expect(s.uid, epoch, m.candidate.UID, word)
-	s.has = word
-	m.inFlight = append(m.inFlight, func() { w.ledger.CountedFrom(s.uid, epoch, m.candidate.UID, word, from) })
+	m, epoch, desired, from := s.member, s.epoch, s.desired(), s.member.sequence+1
+	w.ledger.Expect(s.uid, epoch, m.candidate.UID, desired)
+	s.has = desired
+	m.inFlight = append(m.inFlight, func() { w.ledger.CountedFrom(s.uid, epoch, m.candidate.UID, desired, from) })
 }
 
-// stop ends a session that is stored; the hub hears of it later.
+// stop ends a session that is stored; the hub is notified later.
 func (w *world) stop(t *rapid.T) {
 	for _, s := range w.inOrder() {
 		if s.member == nil || !s.stored || s.gone || rapid.Bool().Draw(t, "spared") {
@@ -208,31 +208,31 @@ func (w *world) stopped(s *simSession, m *simMember, epoch int64) {
 	}
 }
 
-// foreignPods leave at any time; they come just before a report that the hub
-// gets at once, since what comes unseen nobody could know of.
-func (w *world) foreignPods(t *rapid.T) {
+// changeOtherPods removes Pods of others at any time; it adds one just before a report that the hub
+// gets at once, since an unreported one could not be known.
+func (w *world) changeOtherPods(t *rapid.T) {
 	m := rapid.SampledFrom(w.members).Draw(t, "member")
-	if len(m.foreign) > 0 && rapid.Bool().Draw(t, "leaves") {
-		m.take(m.foreign[0].node, m.foreign[0].resources, -1)
-		m.foreign = m.foreign[1:]
+	if len(m.otherPods) > 0 && rapid.Bool().Draw(t, "remove") {
+		m.take(m.otherPods[0].node, m.otherPods[0].resources, -1)
+		m.otherPods = m.otherPods[1:]
 		return
 	}
 	for _, s := range w.sessions {
 		if s.member == m && !s.stored {
-			return // an order on its way has room nowhere but here
+			return // an order on its way has capacity nowhere but here
 		}
 	}
-	r := drawResources(t, "foreign", 4)
+	r := drawResources(t, "other", 4)
 	if fitting := m.fitting(desk, r); len(fitting) > 0 {
 		l := landing{rapid.SampledFrom(fitting).Draw(t, "node"), r}
 		m.take(l.node, r, 1)
-		m.foreign = append(m.foreign, l)
+		m.otherPods = append(m.otherPods, l)
 		w.report(m)
 		w.deliverAll(m)
 	}
 }
 
-// restartAgent loses what was on its way; the new instance tells its whole
+// restartAgent loses what was on its way; the new instance reports its whole
 // inventory and then reports again.
 func (w *world) restartAgent(t *rapid.T) {
 	m := rapid.SampledFrom(w.members).Draw(t, "member")
@@ -251,7 +251,7 @@ func (w *world) restartAgent(t *rapid.T) {
 }
 
 // restartHub rebuilds the reservations from the statuses, before anything is
-// heard of the members.
+// received from the members.
 func (w *world) restartHub() {
 	w.ledger = NewLedger()
 	for _, s := range w.inOrder() {
@@ -268,7 +268,7 @@ func (w *world) restartHub() {
 				w.stopped(s, m, s.epoch)
 			default:
 				w.ledger.CountedFrom(s.uid, s.epoch, m.candidate.UID, s.has, m.sequence+1)
-				w.ledger.Expect(s.uid, s.epoch, m.candidate.UID, s.word())
+				w.ledger.Expect(s.uid, s.epoch, m.candidate.UID, s.desired())
 			}
 		}
 		w.report(m)
@@ -283,7 +283,7 @@ func (w *world) inOrder() []*simSession {
 	return out
 }
 
-// check that nothing is forgotten: what is placed is reserved, or counted by
+// check that nothing is lost: what is placed is reserved, or counted by
 // the report that the hub goes by.
 func (w *world) check(t *rapid.T) {
 	for _, s := range w.sessions {
@@ -301,7 +301,7 @@ func (w *world) check(t *rapid.T) {
 // are the truth.
 func (w *world) settle(t *rapid.T) {
 	for _, s := range w.inOrder() {
-		if s.member != nil && s.has != s.word() {
+		if s.member != nil && s.has != s.desired() {
 			w.ledger.Release(s.uid, s.epoch, s.member.candidate.UID)
 			s.member = nil
 		}
@@ -327,19 +327,19 @@ func TestNeverOverANodeUnderAnyInterleaving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		t.Repeat(map[string]func(*rapid.T){
-			"place": w.place,
-			"store": w.store,
-			"stop":  w.stop,
-			"rest":  w.rest,
-			"doze":  w.doze,
-			"wake":  w.wake,
+			"place":     w.place,
+			"store":     w.store,
+			"stop":      w.stop,
+			"suspend":   w.suspend,
+			"stop idle": w.stopIdle,
+			"resume":    w.resume,
 			"deliver": func(t *rapid.T) {
 				if m := rapid.SampledFrom(w.members).Draw(t, "member"); len(m.inFlight) > 0 {
 					w.deliver(m)
 				}
 			},
 			"report":        func(t *rapid.T) { w.report(rapid.SampledFrom(w.members).Draw(t, "member")) },
-			"foreign":       w.foreignPods,
+			"other Pods":    w.changeOtherPods,
 			"restart agent": w.restartAgent,
 			"restart hub":   func(*rapid.T) { w.restartHub() },
 			"":              w.check,

@@ -32,15 +32,15 @@ func contents(l *Ledger) map[string]string {
 	return out
 }
 
-func TestWhatIsTriedOnASketchLeavesTheLedgerAsItWas(t *testing.T) {
+func TestADryRunDoesNotChangeTheLedger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		before := contents(ledger)
-		sketch := ledger.CopyFor(r.UID, func(types.UID) bool { return false })
+		dryRun := ledger.CopyFor(r.UID, func(types.UID) bool { return false })
 		for i := range rapid.IntRange(1, 8).Draw(t, "tries") {
 			r.UID = types.UID(fmt.Sprint("try-", i))
-			if d := Place(r, candidates, sketch); d.Placed {
-				sketch.ReserveFor(r.UID, 1, d.Cluster.UID, r.Template, r.Resources)
+			if d := Place(r, candidates, dryRun); d.Placed {
+				dryRun.ReserveFor(r.UID, 1, d.Cluster.UID, r.Template, r.Resources)
 			}
 		}
 		if diff := cmp.Diff(before, contents(ledger)); diff != "" {
@@ -49,7 +49,7 @@ func TestWhatIsTriedOnASketchLeavesTheLedgerAsItWas(t *testing.T) {
 	})
 }
 
-func TestASketchDecidesAsTheLedgerDoes(t *testing.T) {
+func TestADryRunDecidesAsTheLedgerDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		want := Explain(r, candidates, ledger)
@@ -60,26 +60,26 @@ func TestASketchDecidesAsTheLedgerDoes(t *testing.T) {
 				ledger.ReserveFor(r.UID, 1, candidates[i].UID, desk, drawResources(t, "own", 3))
 			}
 		}
-		sketch := ledger.CopyFor(r.UID, seat)
-		if diff := cmp.Diff(want, Explain(r, candidates, sketch), cmpopts.EquateEmpty()); diff != "" {
+		dryRun := ledger.CopyFor(r.UID, seat)
+		if diff := cmp.Diff(want, Explain(r, candidates, dryRun), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
 	})
 }
 
-func TestASketchKeepsWhatTheSessionHasInItsSeat(t *testing.T) {
+func TestADryRunKeepsTheCapacityOfTheSessionsSeat(t *testing.T) {
 	m := member("eu", 1)
 	ledger := NewLedger()
 	r := session("s")
 	ledger.ReserveFor(r.UID, 3, m.UID, r.Template, r.Resources)
 	ledger.ReserveFor(r.UID, 4, "uid-us", r.Template, r.Resources)
-	sketch := ledger.CopyFor(r.UID, func(member types.UID) bool { return member == m.UID })
-	if got := []int{sketch.Outstanding(m.UID), sketch.Outstanding("uid-us")}; got[0] != 1 || got[1] != 0 {
+	dryRun := ledger.CopyFor(r.UID, func(member types.UID) bool { return member == m.UID })
+	if got := []int{dryRun.Outstanding(m.UID), dryRun.Outstanding("uid-us")}; got[0] != 1 || got[1] != 0 {
 		t.Fatalf("the session has %v reservations there and elsewhere, instead of one there", got)
 	}
 	r.Current = &CurrentPlacement{Cluster: m.UID, UsesCapacity: true}
 	want := Explain(r, []Candidate{m}, ledger)
-	if diff := cmp.Diff(want, Explain(r, []Candidate{m}, sketch)); diff != "" {
+	if diff := cmp.Diff(want, Explain(r, []Candidate{m}, dryRun)); diff != "" {
 		t.Fatal(diff)
 	}
 }

@@ -5,7 +5,7 @@ import (
 )
 
 func TestLedger(t *testing.T) {
-	r := room(1000, 1)
+	r := free(1000, 1)
 	for _, tc := range []struct {
 		name string
 		do   func(*Ledger)
@@ -80,33 +80,33 @@ func TestLedger(t *testing.T) {
 			l.CountedFrom("s", 1, "m", "run 2", 9)
 			l.Reported("m", 9)
 		}, 0},
-		{"also when nobody had said yet that it was expected", func(l *Ledger) {
+		{"also when it was not expected yet", func(l *Ledger) {
 			l.ReserveAgain("s", 1, "m", desk, r)
 			l.CountedFrom("s", 1, "m", "run 2", 9)
 			l.Reported("m", 9)
 			l.Expect("s", 1, "m", "run 2")
 		}, 0},
-		{"what it still had is taken for its next run", func(l *Ledger) {
+		{"what it still had is used for its next run", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.CountedFrom("s", 1, "m", "run 1", 9)
 			l.ReserveAgain("s", 1, "m", desk, r)
 			l.Reported("m", 9)
 		}, 1},
-		{"and is its own again once that is given back", func(l *Ledger) {
+		{"and is its own again once that is released", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.ReserveAgain("s", 1, "m", desk, r)()
 		}, 1},
 		{"unless it was counted meanwhile", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
-			restore := l.ReserveAgain("s", 1, "m", desk, r)
+			release := l.ReserveAgain("s", 1, "m", desk, r)
 			l.CountedFrom("s", 1, "m", "idle", 9)
 			l.Reported("m", 9)
-			restore()
+			release()
 		}, 0},
-		{"what is given back twice is given back once", func(l *Ledger) {
-			restore := l.ReserveAgain("s", 1, "m", desk, r)
-			restore()
-			restore()
+		{"what is released twice is released once", func(l *Ledger) {
+			release := l.ReserveAgain("s", 1, "m", desk, r)
+			release()
+			release()
 		}, 0},
 		{"an older epoch does not run again", func(l *Ledger) {
 			l.ReserveFor("s", 2, "m", desk, r)
@@ -119,7 +119,7 @@ func TestLedger(t *testing.T) {
 			l.Release("s", 9, "n")
 			l.Forget("n")
 		}, 1},
-		{"a member that is gone owes nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Forget("m") }, 0},
+		{"a member that is gone has no reservations", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Forget("m") }, 0},
 		{"unknown members do no harm", func(l *Ledger) {
 			l.CountedFrom("s", 1, "m", "", 1)
 			l.Release("s", 1, "m")
@@ -141,32 +141,32 @@ func TestLedger(t *testing.T) {
 // sent after it, since it might land there first.
 func TestSmallSessionsDoNotTakeTheNodeOfALargeOne(t *testing.T) {
 	m := member("m", 1)
-	m.Capacity = reporting(Bucket{1, room(4000, 32)}, Bucket{5, room(1000, 32)})
+	m.Capacity = reporting(Bucket{1, free(4000, 32)}, Bucket{5, free(1000, 32)})
 	l := NewLedger()
-	l.ReserveFor("large", 1, m.UID, desk, room(4000, 4))
+	l.ReserveFor("large", 1, m.UID, desk, free(4000, 4))
 	if d := Place(session("small"), []Candidate{m}, l); d.Placed {
 		t.Errorf("placed: %s", d.Message)
 	}
 	l.CountedFrom("large", 1, m.UID, "", 2)
-	m.Capacity = reporting(Bucket{5, room(1000, 32)})
+	m.Capacity = reporting(Bucket{5, free(1000, 32)})
 	l.Reported(m.UID, 2)
 	if d := Place(session("small"), []Candidate{m}, l); !d.Placed {
 		t.Errorf("still not placed once the large one is counted: %s", d.Message)
 	}
 }
 
-// What is remembered stays bounded, and reservations outlive the forgetting.
-func TestManyQuestions(t *testing.T) {
+// What is cached stays bounded, and reservations outlive its eviction.
+func TestManyRequests(t *testing.T) {
 	l := NewLedger()
 	m := member("m", 1000)
-	l.ReserveFor("held", 1, m.UID, desk, room(1, 1))
+	l.ReserveFor("held", 1, m.UID, desk, free(1, 1))
 	for i := range int64(3 * maxRequestClasses) {
 		r := session("s")
-		r.Resources = room(i+2, 1)
+		r.Resources = free(i+2, 1)
 		Place(r, []Candidate{m}, l)
 	}
 	if len(l.classes) > maxRequestClasses || len(l.accounts[m.UID].evaluations) > maxRequestClasses {
-		t.Errorf("%d questions, %d evaluations remembered", len(l.classes), len(l.accounts[m.UID].evaluations))
+		t.Errorf("%d request classes, %d evaluations remembered", len(l.classes), len(l.accounts[m.UID].evaluations))
 	}
 	l.Release("held", 1, m.UID)
 	if l.Outstanding(m.UID) != 0 || len(l.accounts[m.UID].groups) != 0 {

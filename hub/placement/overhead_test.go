@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// withOverhead has every Pod of desk take more than is asked for.
+// withOverhead has every Pod of desk take more than it requests.
 func withOverhead(c Candidate, overhead Resources) Candidate {
 	report := *c.Capacity
 	t := report.Templates[desk]
@@ -20,10 +20,10 @@ func withOverhead(c Candidate, overhead Resources) Candidate {
 	return c
 }
 
-// What a runtime class takes besides counts as if the session had asked for it,
-// for what is given away already too; in each member its own, and for each
+// The overhead of a runtime class counts as if the session had requested it,
+// for earlier reservations too; in each member its own, and for each
 // template.
-func TestOverheadCountsAsAskedFor(t *testing.T) {
+func TestOverheadCountsAsRequested(t *testing.T) {
 	plain := TemplateKey{Name: "plain", Revision: "r1"}
 	cpu := func(amount int64) Resources {
 		return Resources{corev1.ResourceCPU: amount, corev1.ResourceMemory: gi}
@@ -40,34 +40,34 @@ func TestOverheadCountsAsAskedFor(t *testing.T) {
 		}
 		template := rapid.SampledFrom([]TemplateKey{desk, plain})
 		amount := rapid.SampledFrom([]int64{500, 1000, 1500, 3000})
-		overhead, asked := NewLedger(), NewLedger()
+		overhead, requested := NewLedger(), NewLedger()
 		for i := range rapid.IntRange(0, 5).Draw(t, "reserved") {
 			uid, k, n := types.UID(rune('a'+i)), template.Draw(t, "of"), amount.Draw(t, "cpu")
 			overhead.ReserveFor(uid, 1, "uid-m", k, cpu(n))
-			asked.ReserveFor(uid, 1, "uid-m", k, fat(k, n))
+			requested.ReserveFor(uid, 1, "uid-m", k, fat(k, n))
 		}
-		k, n := template.Draw(t, "asked of"), amount.Draw(t, "asked")
-		ask := func(r Resources) Request {
-			return asking(session("s"), func(s *Request) { s.Template, s.Resources = k, r })
+		k, n := template.Draw(t, "requested of"), amount.Draw(t, "requested")
+		request := func(r Resources) Request {
+			return requestWith(session("s"), func(s *Request) { s.Template, s.Resources = k, r })
 		}
-		got := Slots(ask(cpu(n)), []Candidate{sandboxed}, overhead, 100)
-		if want := Slots(ask(fat(k, n)), []Candidate{m}, asked, 100); got != want {
-			t.Fatalf("room for %d with an overhead, and for %d that ask for it themselves", got, want)
+		got := Slots(request(cpu(n)), []Candidate{sandboxed}, overhead, 100)
+		if want := Slots(request(fat(k, n)), []Candidate{m}, requested, 100); got != want {
+			t.Fatalf("capacity for %d with an overhead, and for %d that request it themselves", got, want)
 		}
 	})
 	two := []Candidate{withOverhead(member("m1", 1), Resources{corev1.ResourceCPU: 600}), member("m2", 1)}
 	if got := Slots(session("s"), two, NewLedger(), 100); got != 5+8 {
-		t.Errorf("room for %d, want 5 where 1.6 cpu go and 8 where 1 does", got)
+		t.Errorf("capacity for %d, want 5 where each takes 1.6 cpu and 8 where each takes 1", got)
 	}
 }
 
 func TestOverheadIsPartOfWhatIsLacking(t *testing.T) {
-	big := asking(session("s"), func(r *Request) { r.Resources = Resources{corev1.ResourceCPU: 8000} })
+	big := requestWith(session("s"), func(r *Request) { r.Resources = Resources{corev1.ResourceCPU: 8000} })
 	if d := Place(big, []Candidate{member("m", 1)}, NewLedger()); !d.Placed {
 		t.Fatal(d.Message)
 	}
 	d := Place(big, []Candidate{withOverhead(member("m", 1), Resources{corev1.ResourceCPU: 1})}, NewLedger())
 	if d.Placed {
-		t.Error("placed on a node of 8 cpu that asks for 8.001")
+		t.Error("placed on a node of 8 cpu though it requests 8.001")
 	}
 }

@@ -31,7 +31,7 @@ func inRegions(regions ...string) v1alpha1.OverflowTier {
 	return v1alpha1.OverflowTier{Regions: regions}
 }
 
-func labelled(key, value string) v1alpha1.OverflowTier {
+func labeled(key, value string) v1alpha1.OverflowTier {
 	return v1alpha1.OverflowTier{ClusterLabels: map[string]string{key: value}}
 }
 
@@ -49,14 +49,14 @@ func TestPolicyFilters(t *testing.T) {
 		message string
 	}{
 		{"in a tier by region", plain, governed(tiers(inRegions("us"), inRegions("ap", "eu"))), "", "8 slots left"},
-		{"in a tier by label", plain, governed(tiers(labelled("tier", "a"))), "", "8 slots left"},
+		{"in a tier by label", plain, governed(tiers(labeled("tier", "a"))), "", "8 slots left"},
 		{"in the tier of all others", plain, governed(tiers(inRegions("us"), v1alpha1.OverflowTier{})), "", "8 slots left"},
 		{"in no tier", plain, governed(tiers(inRegions("us"), inRegions("ap"))), "Overflow",
 			"is in no overflow tier of policy lab (an empty tier at the end of spec.overflow is any cluster)"},
 		{"in the region of a tier, but not of its labels", plain,
 			governed(tiers(v1alpha1.OverflowTier{Regions: []string{"eu"}, ClusterLabels: map[string]string{"tier": "b"}})), "Overflow",
 			"is in no overflow tier of policy lab (an empty tier at the end of spec.overflow is any cluster)"},
-		{"a label that is empty is not one that is missing", plain, governed(tiers(labelled("gold", ""))), "Overflow",
+		{"a label that is empty is not one that is missing", plain, governed(tiers(labeled("gold", ""))), "Overflow",
 			"is in no overflow tier of policy lab (an empty tier at the end of spec.overflow is any cluster)"},
 
 		{"a taint that the policy tolerates", func(c *Candidate) {
@@ -171,8 +171,8 @@ func TestPolicyRanking(t *testing.T) {
 
 // Were it rescheduled, a session does not stand in its own way.
 func TestSeat(t *testing.T) {
-	seat := func(taken bool) func(*Request) {
-		return func(r *Request) { r.Current = &CurrentPlacement{Cluster: "uid-a", UsesCapacity: taken} }
+	seat := func(inUse bool) func(*Request) {
+		return func(r *Request) { r.Current = &CurrentPlacement{Cluster: "uid-a", UsesCapacity: inUse} }
 	}
 	spreading := func(p *v1alpha1.PlacementPolicySpec) { p.Strategy = v1alpha1.StrategySpread }
 	full := func(name string) Candidate {
@@ -185,16 +185,16 @@ func TestSeat(t *testing.T) {
 		members []Candidate
 		want    string // empty: nowhere
 	}{
-		{"its own room is room", asking(session("s"), seat(true)), nil, []Candidate{full("a"), full("b")}, "a"},
-		{"one that is idle has none", asking(session("s"), seat(false)), nil, []Candidate{full("a"), full("b")}, ""},
-		{"room of its own that no report counts yet is set aside once", asking(session("s"), seat(true)), func(l *Ledger) {
+		{"its own capacity is free for it", requestWith(session("s"), seat(true)), nil, []Candidate{full("a"), full("b")}, "a"},
+		{"one that is idle has none", requestWith(session("s"), seat(false)), nil, []Candidate{full("a"), full("b")}, ""},
+		{"its own capacity that no report counts yet is ignored once", requestWith(session("s"), seat(true)), func(l *Ledger) {
 			l.ReserveFor("session-s", 1, "uid-a", desk, session("s").Resources)
 			l.ReserveFor("other", 1, "uid-a", desk, session("s").Resources)
-		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, room(1000, 4)}) })}, ""},
-		{"where it is it harms nobody who is on his way", asking(session("s"), seat(true)), func(l *Ledger) {
+		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(1000, 4)}) })}, ""},
+		{"where it is it harms no session that is on its way", requestWith(session("s"), seat(true)), func(l *Ledger) {
 			l.ReserveFor("other", 1, "uid-a", desk, session("s").Resources)
-		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, room(1000, 4)}) })}, "a"},
-		{"it keeps its place under a cap", asking(session("s"), seat(true)), nil,
+		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(1000, 4)}) })}, "a"},
+		{"it keeps its place under a cap", requestWith(session("s"), seat(true)), nil,
 			[]Candidate{with(full("a"), func(c *Candidate) { c.SessionCap = ptr(int32(8)) })}, "a"},
 		{"among equals it stays", governed(spreading, seat(true)), nil,
 			[]Candidate{with(member("a", 1), func(c *Candidate) { c.Sessions = 5 }), with(member("b", 1), func(c *Candidate) { c.Sessions = 4 }),

@@ -71,7 +71,7 @@ func drawScene(t *rapid.T) (Request, []Candidate, *Ledger) {
 		}
 	}
 	r := session("s")
-	r.Resources = drawResources(t, "asked", 3)
+	r.Resources = drawResources(t, "requested", 3)
 	r.Failover = rapid.Bool().Draw(t, "failover")
 	drawPolicy(t, &r, candidates)
 	if rapid.IntRange(0, 3).Draw(t, "picky") == 0 {
@@ -91,7 +91,7 @@ func drawScene(t *rapid.T) (Request, []Candidate, *Ledger) {
 	return r, candidates, ledger
 }
 
-// drawPolicy gives the request a policy, with what its caps count.
+// drawPolicy sets a policy on the request, with what its caps count.
 func drawPolicy(t *rapid.T, r *Request, candidates []Candidate) {
 	p := &v1alpha1.PlacementPolicySpec{
 		Strategy: rapid.SampledFrom([]v1alpha1.Strategy{
@@ -185,7 +185,7 @@ func tierBySight(tiers []v1alpha1.OverflowTier, c Candidate) int {
 		for _, r := range tier.Regions {
 			region = region || r == c.Region
 		}
-		if want, asked := tier.ClusterLabels["tier"]; region && (!asked || want == c.Labels["tier"]) {
+		if want, required := tier.ClusterLabels["tier"]; region && (!required || want == c.Labels["tier"]) {
 			return i
 		}
 	}
@@ -211,7 +211,7 @@ func TestNoLaterTierWhereAnEarlierOneFits(t *testing.T) {
 }
 
 // The best by its scores as they are shown is the one that is chosen: nothing
-// decides that is not told.
+// decides that is not shown.
 func TestScoresAreInTheOrderInWhichTheyDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
@@ -242,7 +242,7 @@ func fraction(t *rapid.T, text string) *big.Rat {
 	return out
 }
 
-func TestMoreRoomNeverHurts(t *testing.T) {
+func TestMoreCapacityNeverHurts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		if !Place(r, candidates, ledger).Placed {

@@ -65,7 +65,7 @@ func TestRanking(t *testing.T) {
 		{"LeastLoaded is the default and counts the share used", func(*Request) {},
 			[]Candidate{with(member("a", 10), holding(20)), with(member("b", 1), holding(5))}},
 		{"LeastLoaded prefers the larger of empty members", func(*Request) {}, []Candidate{member("b", 2), member("a", 1)}},
-		{"Spread takes the fewest sessions, whatever the room", strategy(v1alpha1.StrategySpread),
+		{"Spread takes the fewest sessions, whatever the capacity", strategy(v1alpha1.StrategySpread),
 			[]Candidate{with(member("a", 1), holding(3)), with(member("b", 90), holding(4))}},
 		{"BinPack takes the fullest", strategy(v1alpha1.StrategyBinPack),
 			[]Candidate{with(member("a", 1), holding(5)), with(member("b", 1), holding(4)), member("c", 1)}},
@@ -81,7 +81,7 @@ func TestRanking(t *testing.T) {
 		{"an unknown strategy is LeastLoaded", strategy("Newest"), []Candidate{with(member("b", 1), plain), with(member("a", 1), holding(1))}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := Place(asking(session("s"), tc.session), tc.members, NewLedger())
+			d := Place(requestWith(session("s"), tc.session), tc.members, NewLedger())
 			if d.Cluster.Name != tc.members[0].Name {
 				t.Errorf("got %s, want %s", d.Message, tc.members[0].Name)
 			}
@@ -94,7 +94,7 @@ func TestRanking(t *testing.T) {
 func burst(n int, strategy v1alpha1.Strategy, members []Candidate) map[string]int {
 	ledger, got := NewLedger(), map[string]int{}
 	for i := range n {
-		r := asking(session(fmt.Sprint(i)), func(r *Request) { r.Policy = &v1alpha1.PlacementPolicySpec{Strategy: strategy} })
+		r := requestWith(session(fmt.Sprint(i)), func(r *Request) { r.Policy = &v1alpha1.PlacementPolicySpec{Strategy: strategy} })
 		d := Place(r, members, ledger)
 		if !d.Placed {
 			got[""]++
@@ -132,12 +132,12 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// Ties break by session as well as by member: no name is favoured.
+// Ties break by session as well as by member: no name is favored.
 func TestTiesAreShared(t *testing.T) {
 	members := []Candidate{member("a", 1), member("b", 1), member("c", 1)}
 	got := map[string]int{}
 	for i := range 3000 {
-		got[Place(asking(session("s"), func(r *Request) { r.UID = types.UID(fmt.Sprint("session-", i)) }), members, NewLedger()).Cluster.Name]++
+		got[Place(requestWith(session("s"), func(r *Request) { r.UID = types.UID(fmt.Sprint("session-", i)) }), members, NewLedger()).Cluster.Name]++
 	}
 	for name, n := range got {
 		if n < 850 || n > 1150 {

@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func TestRoomCountsWhatFits(t *testing.T) {
+func TestSlotsCountWhatFits(t *testing.T) {
 	busy := NewLedger()
 	for _, s := range []types.UID{"a", "b", "c"} {
 		busy.ReserveFor(s, 1, "uid-m1", desk, session("s").Resources)
@@ -20,35 +20,35 @@ func TestRoomCountsWhatFits(t *testing.T) {
 	two := []Candidate{member("m1", 1), member("m2", 1)}
 	for _, c := range []struct {
 		name       string
-		ask        Request
+		request    Request
 		candidates []Candidate
 		ledger     *Ledger
 		most, want int64
 	}{
 		{"all slots of all members", session("s"), two, NewLedger(), 100, 16},
-		{"no more than asked for", session("s"), two, NewLedger(), 5, 5},
-		{"less what is given away", session("s"), two, busy, 100, 13},
+		{"no more than requested", session("s"), two, NewLedger(), 5, 5},
+		{"less what is reserved", session("s"), two, busy, 100, 13},
 		{"not those of a cordoned member", session("s"), []Candidate{member("m1", 1), with(member("m2", 1), func(c *Candidate) { c.Scheduling = v1alpha1.SchedulingCordoned })}, NewLedger(), 100, 8},
 		{"the member's cap", session("s"), []Candidate{with(member("m1", 1), func(c *Candidate) { c.SessionCap, c.Sessions = ptr[int32](7), 4 })}, NewLedger(), 100, 3},
 		{"less its headroom", session("s"), []Candidate{with(member("m1", 1), func(c *Candidate) { c.HeadroomPercent = 25 })}, NewLedger(), 100, 6},
-		{"the policy's cap", asking(session("s"), capped(v1alpha1.SessionCaps{Total: ptr[int32](10)}, Counts{Total: 6})), two, NewLedger(), 100, 4},
-		{"the policy's cap on a user", asking(session("s"), capped(v1alpha1.SessionCaps{PerUser: ptr[int32](2)}, Counts{User: 1})), two, NewLedger(), 100, 1},
-		{"the policy's cap on a namespace", asking(session("s"), capped(v1alpha1.SessionCaps{PerNamespace: ptr[int32](3)}, Counts{Namespace: 1})), two, NewLedger(), 100, 2},
-		{"the policy's cap on a cluster", asking(session("s"), capped(v1alpha1.SessionCaps{PerCluster: ptr[int32](3)}, Counts{Clusters: map[types.UID]int32{"uid-m1": 1}})), two, NewLedger(), 100, 5},
-		{"a cap that is reached", asking(session("s"), capped(v1alpha1.SessionCaps{Total: ptr[int32](6)}, Counts{Total: 6})), two, NewLedger(), 100, 0},
+		{"the policy's cap", requestWith(session("s"), capped(v1alpha1.SessionCaps{Total: ptr[int32](10)}, Counts{Total: 6})), two, NewLedger(), 100, 4},
+		{"the policy's cap on a user", requestWith(session("s"), capped(v1alpha1.SessionCaps{PerUser: ptr[int32](2)}, Counts{User: 1})), two, NewLedger(), 100, 1},
+		{"the policy's cap on a namespace", requestWith(session("s"), capped(v1alpha1.SessionCaps{PerNamespace: ptr[int32](3)}, Counts{Namespace: 1})), two, NewLedger(), 100, 2},
+		{"the policy's cap on a cluster", requestWith(session("s"), capped(v1alpha1.SessionCaps{PerCluster: ptr[int32](3)}, Counts{Clusters: map[types.UID]int32{"uid-m1": 1}})), two, NewLedger(), 100, 5},
+		{"a cap that is reached", requestWith(session("s"), capped(v1alpha1.SessionCaps{Total: ptr[int32](6)}, Counts{Total: 6})), two, NewLedger(), 100, 0},
 		{"no members", session("s"), nil, NewLedger(), 100, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Slots(c.ask, c.candidates, c.ledger, c.most); got != c.want {
-				t.Errorf("room for %d, want %d", got, c.want)
+			if got := Slots(c.request, c.candidates, c.ledger, c.most); got != c.want {
+				t.Errorf("capacity for %d, want %d", got, c.want)
 			}
 		})
 	}
 }
 
-// A member whose report is void, since another agent speaks for it, has no room
+// A member whose report is void, since another agent reports for it, has no capacity
 // until it reports again.
-func TestAMemberWhoseReportIsVoidHasNoRoom(t *testing.T) {
+func TestAMemberWhoseReportIsVoidHasNoCapacity(t *testing.T) {
 	ledger := NewLedger()
 	for _, c := range []struct {
 		what string
@@ -60,20 +60,20 @@ func TestAMemberWhoseReportIsVoidHasNoRoom(t *testing.T) {
 		{"that reported again", member("m1", 1), 8},
 	} {
 		if got := Slots(session("s"), []Candidate{c.of}, ledger, 100); got != c.want {
-			t.Errorf("a member %s has room for %d, not %d", c.what, got, c.want)
+			t.Errorf("a member %s has capacity for %d, not %d", c.what, got, c.want)
 		}
 	}
 }
 
-// There is room where Place finds a place, and nowhere else: who is called by
-// room does not come in vain, and nobody waits who could be placed.
-func TestThereIsRoomWhereASessionIsPlaced(t *testing.T) {
+// There is capacity where Place finds a place, and nowhere else: a session that is queued by
+// capacity is not queued in vain, and no session is pending that could be placed.
+func TestASessionIsPlacedWhereThereIsCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		most := rapid.Int64Range(1, 50).Draw(t, "most")
-		room := Slots(r, candidates, ledger, most)
-		if placed := Place(r, candidates, ledger).Placed; placed != (room > 0) || room > most || room < 0 {
-			t.Fatalf("placed: %v, room for %d of %d", placed, room, most)
+		fits := Slots(r, candidates, ledger, most)
+		if placed := Place(r, candidates, ledger).Placed; placed != (fits > 0) || fits > most || fits < 0 {
+			t.Fatalf("placed: %v, capacity for %d of %d", placed, fits, most)
 		}
 	})
 }

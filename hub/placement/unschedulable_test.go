@@ -9,7 +9,7 @@ import (
 
 func TestTheWorstReasonComesFirst(t *testing.T) {
 	full := func(name string) Candidate {
-		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, room(0, 0)}) })
+		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(0, 0)}) })
 	}
 	tainted := func(name string) Candidate {
 		return with(member(name, 1), func(c *Candidate) {
@@ -19,11 +19,11 @@ func TestTheWorstReasonComesFirst(t *testing.T) {
 	down := func(name string) Candidate {
 		return with(member(name, 1), func(c *Candidate) { c.Ready = false })
 	}
-	foreign := func(name string) Candidate {
+	elsewhere := func(name string) Candidate {
 		return with(member(name, 1), func(c *Candidate) { c.Region = "us" })
 	}
-	r := asking(session("s"), func(r *Request) { r.RequiredRegions = []string{"eu"} })
-	d := Place(r, []Candidate{full("a"), full("b"), full("c"), full("d"), down("e"), tainted("f"), tainted("g"), foreign("h"), foreign("i"), foreign("j")}, NewLedger())
+	r := requestWith(session("s"), func(r *Request) { r.RequiredRegions = []string{"eu"} })
+	d := Place(r, []Candidate{full("a"), full("b"), full("c"), full("d"), down("e"), tainted("f"), tainted("g"), elsewhere("h"), elsewhere("i"), elsewhere("j")}, NewLedger())
 	at := 0
 	for _, part := range []string{"10 clusters: 3 are outside eu", "2 have the taint team", "1 is not ready", "4 lack cpu"} {
 		next := strings.Index(d.Message, part)

@@ -21,12 +21,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// appraiser says that as many sessions as it is told would go elsewhere, one in
+// appraiser reports that some of the sessions would be placed elsewhere, one in
 // so many.
 type appraiser struct {
-	oneIn   int
-	unknown bool
-	asked   []placement.Request
+	oneIn    int
+	unknown  bool
+	requests []placement.Request
 	// takes is how long it takes.
 	takes func()
 }
@@ -35,7 +35,7 @@ func (a *appraiser) Misplaced(_ context.Context, requests []placement.Request) (
 	if a.takes != nil {
 		a.takes()
 	}
-	a.asked = append(a.asked, requests...)
+	a.requests = append(a.requests, requests...)
 	if a.unknown || a.oneIn == 0 {
 		return 0, !a.unknown
 	}
@@ -51,7 +51,7 @@ type fixture struct {
 	clock *clocktesting.FakePassiveClock
 }
 
-// newPolicyHub has policy "lab" for namespace lab, and "all" for the rest.
+// newFixture has policy "lab" for namespace lab, and "all" for the others.
 func newFixture(t *testing.T, sessions ...*v1alpha1.VDISession) *fixture {
 	h := &fixture{WithT: NewWithT(t), fleet: &appraiser{}, clock: clocktesting.NewFakePassiveClock(sessiontest.Now)}
 	scheme := runtime.NewScheme()
@@ -102,8 +102,8 @@ func atEU(s *v1alpha1.VDISession) {
 	s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}
 }
 
-// look lets the controller look once, or rest.
-func (h *fixture) look() (wait time.Duration) {
+// reconcile reconciles once, if the controller is due.
+func (h *fixture) reconcile() (wait time.Duration) {
 	if h.notBefore.IsZero() {
 		h.notBefore = h.clock.Now()
 	}
@@ -136,7 +136,7 @@ func TestStatusOfAPolicy(t *testing.T) {
 		}),
 	)
 	h.fleet.oneIn = 1
-	h.look()
+	h.reconcile()
 	h.Expect(h.numbers("lab")).To(Equal("7: 1 placed, 3 waiting, 1 elsewhere"))
 	h.Expect(h.numbers("all")).To(Equal("1: 1 placed, 0 waiting, 1 elsewhere"))
 	h.Expect(h.policy("lab").Status.LastReviewTime.Time).To(BeTemporally("==", sessiontest.Now.Truncate(time.Second)))
@@ -144,19 +144,19 @@ func TestStatusOfAPolicy(t *testing.T) {
 
 func TestPolicyIsWrittenOnlyWhenItsNumbersChange(t *testing.T) {
 	h := newFixture(t, session("lab", "placed", atEU))
-	h.look()
+	h.reconcile()
 	before := h.policy("lab")
-	h.Expect(h.look()).To(Equal(DefaultInterval), "it rests")
+	h.Expect(h.reconcile()).To(Equal(DefaultInterval), "it waits")
 	h.clock.SetTime(sessiontest.Now.Add(DefaultInterval))
-	h.fleet.asked = nil
-	h.Expect(h.look()).To(BeZero())
-	h.Expect(h.fleet.asked).NotTo(BeEmpty(), "it has looked")
+	h.fleet.requests = nil
+	h.Expect(h.reconcile()).To(BeZero())
+	h.Expect(h.fleet.requests).NotTo(BeEmpty(), "it has evaluated them")
 	h.Expect(h.policy("lab").ResourceVersion).To(Equal(before.ResourceVersion))
 
 	h.clock.SetTime(sessiontest.Now.Add(2 * DefaultInterval))
 	h.fleet.unknown = true
 	h.Expect(h.Client.Create(context.Background(), session("lab", "another"))).To(Succeed())
-	h.look()
+	h.reconcile()
 	h.Expect(h.numbers("lab")).To(Equal("2: 1 placed, 1 waiting, 0 elsewhere"))
 }
 
@@ -167,15 +167,15 @@ func TestNoStatusBeforeMembersCouldReconnect(t *testing.T) {
 	h.Expect(result.RequeueAfter).To(Equal(DefaultInterval))
 	h.Expect(h.policy("lab").Status.LastReviewTime).To(BeNil())
 	h.clock.SetTime(sessiontest.Now.Add(DefaultInterval))
-	h.Expect(h.look()).To(BeZero())
+	h.Expect(h.reconcile()).To(BeZero())
 	h.Expect(h.policy("lab").Status.LastReviewTime).NotTo(BeNil())
 }
 
-func TestSlowUpdatesAreRarer(t *testing.T) {
+func TestSlowUpdatesAreLessFrequent(t *testing.T) {
 	h := newFixture(t, session("lab", "placed", atEU))
 	h.fleet.takes = func() { h.clock.SetTime(h.clock.Now().Add(time.Second)) }
-	h.look()
-	h.Expect(h.look()).To(Equal(2*idleFactor*time.Second), "two policies took a second each")
+	h.reconcile()
+	h.Expect(h.reconcile()).To(Equal(2*idleFactor*time.Second), "two policies took a second each")
 }
 
 func TestSlowWritesDoNotDelayUpdates(t *testing.T) {
@@ -186,8 +186,8 @@ func TestSlowWritesDoNotDelayUpdates(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	})
-	h.look()
-	h.Expect(h.look()).To(Equal(DefaultInterval), "two writes took a second each")
+	h.reconcile()
+	h.Expect(h.reconcile()).To(Equal(DefaultInterval), "two writes took a second each")
 }
 
 func TestRequestOfAPlacedSession(t *testing.T) {
@@ -197,9 +197,9 @@ func TestRequestOfAPlacedSession(t *testing.T) {
 		session("lab", "at home", atEU, func(s *v1alpha1.VDISession) { s.Spec.Template = "at-home" }),
 		session("lab", "of a template that is gone", atEU, func(s *v1alpha1.VDISession) { s.Status.TemplateRevision = "r0" }),
 	)
-	h.look()
+	h.reconcile()
 	seats := map[string]placement.CurrentPlacement{}
-	for _, r := range h.fleet.asked {
+	for _, r := range h.fleet.requests {
 		h.Expect(r.PolicyName).To(Equal("lab"))
 		seats[r.Name] = *r.Current
 		if r.Name == "plain" {
@@ -216,15 +216,15 @@ func TestLargePoliciesAreSampled(t *testing.T) {
 	}
 	h := newFixture(t, sessions...)
 	h.fleet.oneIn = 5
-	h.look()
-	h.Expect(h.fleet.asked).To(HaveLen(maxSampled))
+	h.reconcile()
+	h.Expect(h.fleet.requests).To(HaveLen(maxSampled))
 	h.Expect(h.policy("lab").Status.Elsewhere).To(Equal(int32(4 * maxSampled / 5)))
 
-	first := h.fleet.asked
-	h.fleet.asked = nil
+	first := h.fleet.requests
+	h.fleet.requests = nil
 	h.clock.SetTime(sessiontest.Now.Add(time.Minute))
-	h.look()
-	h.Expect(h.fleet.asked).To(Equal(first), "the same are drawn again")
+	h.reconcile()
+	h.Expect(h.fleet.requests).To(Equal(first), "the same are drawn again")
 }
 
 func TestRelevantChanges(t *testing.T) {
@@ -242,8 +242,8 @@ func TestRelevantChanges(t *testing.T) {
 	x.Expect(changed(func(s *v1alpha1.VDISession) { s.Generation = 2 })).To(BeTrue())
 }
 
-// BenchmarkGovernedBy is a look at 100,000 sessions and ten policies, less what
-// the fleet is asked.
+// BenchmarkUsageBy is a pass over 100,000 sessions and ten policies, without what
+// the fleet evaluates.
 func BenchmarkUsageBy(b *testing.B) {
 	policies := make([]v1alpha1.PlacementPolicy, 10)
 	for i := range policies {

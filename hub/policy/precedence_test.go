@@ -39,7 +39,7 @@ func TestGoverning(t *testing.T) {
 			want:     "a", found: true,
 		},
 		{
-			name: "everything that is given must hold",
+			name: "everything that is set must hold",
 			policies: []v1alpha1.PlacementPolicy{
 				policy("namespace", 9, v1alpha1.PolicyMatch{Namespaces: []string{"lab"}}),
 				policy("user", 8, v1alpha1.PolicyMatch{Namespaces: []string{"desktops"}, Users: []string{"bob"}}),

@@ -119,7 +119,7 @@ func (r *reviewsInMemory) until(key client.ObjectKey) int {
 
 // A namespace that creates reviews of 10000 sessions in a loop delays the single
 // review of another by a few reconciles, of which one is computed.
-func TestAFloodOfReviewsDelaysAnotherNamespaceByOneTurn(t *testing.T) {
+func TestAFloodOfReviewsDelaysAnotherNamespaceByOneReview(t *testing.T) {
 	r := newReviewsInMemory(t)
 	for i := range 5 * maxPendingReviews {
 		r.create("flood", fmt.Sprintf("flood-%d", i), 10000)

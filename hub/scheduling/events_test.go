@@ -18,30 +18,30 @@ import (
 
 func TestCapacityQueuesNoMoreThanItHelps(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	for i := range 100 {
 		l.wait(request(fmt.Sprint("b", i), "ann", "browser"))
 		l.wait(request(fmt.Sprint("g", i), "ann", "gpu"))
 	}
 	f.free[here]["browser"], f.lookups = 2, 0
-	if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"b0", "b1", "b2"}) {
+	if got := l.requeued(capacityIn(here)); !slices.Equal(got, []string{"b0", "b1", "b2"}) {
 		t.Errorf("queued %v, want the first two that fit and one more", got)
 	}
 	if f.lookups != 2 {
 		t.Errorf("%d lookups for 200 sessions of 2 classes", f.lookups)
 	}
 	l.dismiss()
-	if got := l.called(capacityIn(there)); len(got) > 0 {
+	if got := l.requeued(capacityIn(there)); len(got) > 0 {
 		t.Errorf("queued %v by a member without capacity", got)
 	}
-	if got := l.called(member.Change{Kind: member.MemberSessions, UID: here}); len(got) > 0 {
+	if got := l.requeued(member.Change{Kind: member.MemberSessions, UID: here}); len(got) > 0 {
 		t.Errorf("queued %v when a member got more sessions", got)
 	}
 }
 
-func TestThoseThatAreQueuedAreFirstInOrder(t *testing.T) {
+func TestQueuedSessionsAreTheFirstInOrder(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	burst := map[string]*Request{}
 	for i := range 50 {
 		r := request(fmt.Sprint("burst", i), "ann", "browser")
@@ -51,28 +51,28 @@ func TestThoseThatAreQueuedAreFirstInOrder(t *testing.T) {
 	l.wait(request("single", "ben", "browser"))
 	f.free[here]["browser"] = 1
 	for range 2 {
-		if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"burst0", "single"}) {
+		if got := l.requeued(capacityIn(here)); !slices.Equal(got, []string{"burst0", "single"}) {
 			t.Errorf("queued %v", got)
 		}
 		l.dismiss()
 	}
-	l.called(capacityIn(here))
+	l.requeued(capacityIn(here))
 	l.decide()
 	l.placed(burst["burst0"])
 	f.free[here]["browser"] = 1
-	if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"single", "burst1"}) {
+	if got := l.requeued(capacityIn(here)); !slices.Equal(got, []string{"single", "burst1"}) {
 		t.Errorf("queued %v after ann was served", got)
 	}
 	l.dismiss()
 	f.free[here]["browser"] = 0
 	l.wait(request("high", "ann", "browser", priority(7)))
 	f.free[here]["browser"] = 1
-	if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"high", "single"}) {
+	if got := l.requeued(capacityIn(here)); !slices.Equal(got, []string{"high", "single"}) {
 		t.Errorf("queued %v after one of higher priority came", got)
 	}
 }
 
-func TestWhatQueuesWhom(t *testing.T) {
+func TestEventsThatQueueSessions(t *testing.T) {
 	capped := func(r *Request) {
 		r.Placement.PolicyName = "gold"
 		r.Placement.Policy = &v1alpha1.PlacementPolicySpec{SessionCaps: v1alpha1.SessionCaps{Total: ptr.To[int32](1)}}
@@ -114,11 +114,11 @@ func TestWhatQueuesWhom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &slots{free: map[types.UID]map[string]int64{}}
-			l := newLine(t, f)
+			l := newFixture(t, f)
 			l.RefusalExpired = func(types.UID, types.UID) bool { return c.willing }
 			l.wait(c.request)
 			c.free(f)
-			if got := len(l.called(c.change)) > 0; got != c.queued {
+			if got := len(l.requeued(c.change)) > 0; got != c.queued {
 				t.Errorf("queued: %v, want %v", got, c.queued)
 			}
 		})
@@ -127,12 +127,12 @@ func TestWhatQueuesWhom(t *testing.T) {
 
 func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 	f := &slots{}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	for i := range 250 {
 		l.wait(request(fmt.Sprint("s", i), "ann", fmt.Sprint("t", i%3)))
 	}
 	l.Wait(types.NamespacedName{Namespace: "desktops", Name: "home"}, "home", request("home", "ann", "t0").Rank, v1alpha1.ReasonHomeInUse)
-	look := func(c member.Change) (n, batches int) {
+	spread := func(c member.Change) (n, batches int) {
 		l.events.record(c)
 		for more := true; more; batches++ {
 			more = l.spread(l.enqueue)
@@ -141,48 +141,48 @@ func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 		}
 		return n, batches
 	}
-	if n, _ := look(capacityIn(here)); n > 0 {
+	if n, _ := spread(capacityIn(here)); n > 0 {
 		t.Errorf("%d are decided on again after a report of capacity", n)
 	}
-	if n, batches := look(member.Change{Kind: member.MemberChanged, Member: "here", UID: here}); n != 250 || batches != 25 {
+	if n, batches := spread(member.Change{Kind: member.MemberChanged, Member: "here", UID: here}); n != 250 || batches != 25 {
 		t.Errorf("%d are decided on again in %d batches, want all 250, %d in each", n, batches, rechecksPerBatch)
 	}
-	if n, _ := look(member.Change{Kind: member.MemberConnected, Member: "here", UID: here}); n != 250 {
+	if n, _ := spread(member.Change{Kind: member.MemberConnected, Member: "here", UID: here}); n != 250 {
 		t.Errorf("%d are decided on again after a member was connected, want all 250", n)
 	}
 	of := request("s", "ann", "t1").Placement.Template
-	if n, _ := look(member.Change{Kind: member.MemberTemplates, Member: "here", UID: here, Templates: []placement.TemplateKey{of}}); n != 83 {
-		t.Errorf("%d are decided on again after a member has evaluated %s, want the 83 that ask for it", n, of)
+	if n, _ := spread(member.Change{Kind: member.MemberTemplates, Member: "here", UID: here, Templates: []placement.TemplateKey{of}}); n != 83 {
+		t.Errorf("%d are decided on again after a member has evaluated %s, want the 83 that request it", n, of)
 	}
 }
 
-// A decision that an event has asked for and that says nothing new needs no pass.
-func TestSessionHearsOfAnotherReasonAlone(t *testing.T) {
+// A decision after an event that gives the same result needs no pass.
+func TestSessionIsReconciledForANewReasonOnly(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	r := request("s", "ann", "browser")
 	l.wait(r)
-	l.called(member.Change{Kind: member.MemberChanged, Member: "here", UID: here})
+	l.requeued(member.Change{Kind: member.MemberChanged, Member: "here", UID: here})
 	if got := l.decide(); len(got) > 0 || len(f.decided) != 2 {
-		t.Errorf("enqueued %v after %d decisions, want nobody after two", got, len(f.decided))
+		t.Errorf("enqueued %v after %d decisions, want none after two", got, len(f.decided))
 	}
-	r.Placement.Template.Name = "gpu" // the decision says something else now
-	l.called(member.Change{Kind: member.MemberChanged, Member: "here", UID: here})
+	r.Placement.Template.Name = "gpu" // the decision has another message now
+	l.requeued(member.Change{Kind: member.MemberChanged, Member: "here", UID: here})
 	if got := l.decide(); !slices.Equal(got, []string{"s"}) {
 		t.Errorf("enqueued %v", got)
 	}
 }
 
 // Capacity is reported between the decision and the pass that takes it.
-func TestEventBeforeTheAnswerIsTakenIsNotLost(t *testing.T) {
+func TestEventBeforeTheAnswerIsReadIsNotLost(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	r := request("s", "ann", "browser")
-	l.ask(r)
+	l.request(r)
 	l.decide()
 	f.free[here]["browser"] = 1
-	l.called(capacityIn(here))
-	if a, ok := l.ask(r); !ok || a.Placed {
+	l.requeued(capacityIn(here))
+	if a, ok := l.request(r); !ok || a.Placed {
 		t.Fatalf("answered %t: %+v", ok, a)
 	}
 	if got := l.decide(); !slices.Equal(got, []string{"s"}) {
@@ -191,22 +191,22 @@ func TestEventBeforeTheAnswerIsTakenIsNotLost(t *testing.T) {
 	l.placed(r)
 }
 
-func TestSessionThatWaitsNoMoreIsNotQueued(t *testing.T) {
+func TestSessionThatIsNoLongerPendingIsNotQueued(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	r := request("s", "ann", "browser")
 	l.wait(r)
 	home := request("home", "ann", "browser")
 	l.Wait(home.Session, home.Placement.UID, home.Rank, v1alpha1.ReasonHomeInUse)
 	l.Done(home.Session, false, nil)
 	f.free[here]["browser"] = 5
-	if got := l.called(capacityIn(here)); !slices.Equal(got, []string{"s"}) {
-		t.Errorf("queued %v: capacity does not help who waits for a home", got)
+	if got := l.requeued(capacityIn(here)); !slices.Equal(got, []string{"s"}) {
+		t.Errorf("queued %v: capacity does not help a session that waits for a home", got)
 	}
 	l.dismiss()
-	l.Done(r.Session, false, nil) // it has not asked in this pass
-	if got := l.called(capacityIn(here)); len(got) > 0 {
-		t.Errorf("queued %v, who waits no more", got)
+	l.Done(r.Session, false, nil) // it has requested nothing in this pass
+	if got := l.requeued(capacityIn(here)); len(got) > 0 {
+		t.Errorf("queued %v, which is no longer pending", got)
 	}
 	if len(l.pending.classes) > 0 || len(l.pending.perUser) > 0 {
 		t.Error("a class without sessions is remembered")
@@ -217,7 +217,7 @@ func TestSessionThatWaitsNoMoreIsNotQueued(t *testing.T) {
 	}
 }
 
-func TestClassesAskWhatDecidesWhetherItFits(t *testing.T) {
+func TestEquivalenceClassesCoverWhatDecidesTheFit(t *testing.T) {
 	base := request("s", "ann", "browser").class()
 	for name, change := range map[string]func(*Request){
 		"the template's revision": func(r *Request) { r.Placement.Template.Revision = "r2" },
@@ -245,19 +245,19 @@ func TestClassesAskWhatDecidesWhetherItFits(t *testing.T) {
 		r.Placement.Priority, r.Placement.PreferredRegions = 9, []string{"eu"}
 	})
 	if same.class() != base {
-		t.Error("who asks, or where it would rather go, makes a class")
+		t.Error("the session's user, or its preferred regions, makes a class")
 	}
 }
 
 // BenchmarkEvent is one report of capacity where 5,000 sessions of 10 classes are pending:
-// what matters is how often the fleet is asked.
+// what matters is how often the fleet is queried.
 func BenchmarkEvent(b *testing.B) {
-	for _, room := range []int64{0, 1, 100} {
-		b.Run(fmt.Sprintf("capacity for %d of each class", room), func(b *testing.B) {
+	for _, perClass := range []int64{0, 1, 100} {
+		b.Run(fmt.Sprintf("capacity for %d of each class", perClass), func(b *testing.B) {
 			free := map[string]int64{}
 			f := &slots{free: map[types.UID]map[string]int64{here: free}}
-			s := New(Options{Cache: f, Members: f, Clock: newLine(nil, f).clock})
-			l := &line{Scheduler: s, fleet: f}
+			s := New(Options{Cache: f, Members: f, Clock: newFixture(nil, f).clock})
+			l := &fixture{Scheduler: s, fleet: f}
 			enqueue := func(types.NamespacedName) {}
 			for i := range 5000 {
 				r := request(fmt.Sprint("s", i), fmt.Sprint("u", i%700), fmt.Sprint("t", i%10), priority(int32(i%3)))
@@ -267,7 +267,7 @@ func BenchmarkEvent(b *testing.B) {
 				s.Done(r.Session, false, nil)
 			}
 			for i := range 10 {
-				free[fmt.Sprint("t", i)] = room
+				free[fmt.Sprint("t", i)] = perClass
 			}
 			f.lookups, f.of = 0, nil
 			b.ReportAllocs()

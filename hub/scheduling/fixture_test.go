@@ -110,7 +110,7 @@ func (f *slots) Failover(req placement.Request, _ failover.Session, _ types.UID,
 	return f.Place(req, epoch), f.verdict
 }
 
-// Release gives back what a session holds.
+// Release releases what a session holds.
 func (f *slots) Release(session types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,26 +121,28 @@ func (f *slots) Release(session types.UID) {
 	delete(f.held, session)
 }
 
-// line is a scheduler whose loop runs by hand.
-type line struct {
+// fixture is a scheduler whose loop runs by hand.
+type fixture struct {
 	*testing.T
 	*Scheduler
 	fleet *slots
 	clock *clocktesting.FakeClock
-	// enqueued are the sessions whose controllers are to look, by name.
+	// enqueued are the sessions whose controllers are to reconcile, by name.
 	enqueued []string
 }
 
-func newLine(t *testing.T, f *slots) *line {
-	l := &line{T: t, fleet: f, clock: clocktesting.NewFakeClock(start)}
+func newFixture(t *testing.T, f *slots) *fixture {
+	l := &fixture{T: t, fleet: f, clock: clocktesting.NewFakeClock(start)}
 	l.Scheduler = New(Options{Cache: f, Members: f, Clock: l.clock})
 	return l
 }
 
-func (l *line) enqueue(session types.NamespacedName) { l.enqueued = append(l.enqueued, session.Name) }
+func (l *fixture) enqueue(session types.NamespacedName) {
+	l.enqueued = append(l.enqueued, session.Name)
+}
 
-// decide decides on all that are queued, and returns whom it enqueues.
-func (l *line) decide() []string {
+// decide decides on all that are queued, and returns what it enqueues.
+func (l *fixture) decide() []string {
 	l.enqueued = nil
 	for l.Step(l.enqueue) {
 	}
@@ -167,27 +169,27 @@ func priority(p int32) func(*Request) {
 	return func(r *Request) { r.Rank.Priority = p }
 }
 
-// ask has a session ask in a pass of its controller that writes nothing.
-func (l *line) ask(r *Request) (Answer, bool) {
+// request has a session request a decision in a pass of its controller that writes nothing.
+func (l *fixture) request(r *Request) (Answer, bool) {
 	a, ok := l.Decide(r)
 	l.Done(r.Session, false, nil)
 	return a, ok
 }
 
-// wait has a session ask in vain, and know it.
-func (l *line) wait(r *Request) {
+// wait has a session request a decision that no member fits, and read it.
+func (l *fixture) wait(r *Request) {
 	l.Helper()
-	if _, ok := l.ask(r); ok {
+	if _, ok := l.request(r); ok {
 		l.Fatalf("%s is answered before it is decided on", r.Session.Name)
 	}
 	l.decide()
-	if a, ok := l.ask(r); !ok || a.Placed {
-		l.Fatalf("%s: answered %t, placed %t, want that no member takes it", r.Session.Name, ok, a.Placed)
+	if a, ok := l.request(r); !ok || a.Placed {
+		l.Fatalf("%s: answered %t, placed %t, want that it fits no member", r.Session.Name, ok, a.Placed)
 	}
 }
 
-// placed has a session ask and its placement be written.
-func (l *line) placed(r *Request) {
+// placed has a session request a decision and its placement be written.
+func (l *fixture) placed(r *Request) {
 	l.Helper()
 	a, ok := l.Decide(r)
 	if !ok || !a.Placed {
@@ -196,8 +198,8 @@ func (l *line) placed(r *Request) {
 	l.Done(r.Session, true, nil)
 }
 
-// called are the sessions that changes of the fleet have queued again.
-func (l *line) called(changes ...member.Change) []string {
+// requeued returns the sessions that changes of the fleet have queued again.
+func (l *fixture) requeued(changes ...member.Change) []string {
 	for _, c := range changes {
 		l.events.record(c)
 	}
@@ -208,7 +210,7 @@ func (l *line) called(changes ...member.Change) []string {
 }
 
 // queued are those that are to be decided on, in their order.
-func (l *line) queued() []string {
+func (l *fixture) queued() []string {
 	var out []string
 	for _, e := range l.active.First(l.active.Len(), l.clock.Now()) {
 		out = append(out, e.session.Name)
@@ -216,8 +218,8 @@ func (l *line) queued() []string {
 	return out
 }
 
-// dismiss lets those that were queued be parked again, undecided.
-func (l *line) dismiss() {
+// dismiss returns queued sessions to the unschedulable ones, undecided.
+func (l *fixture) dismiss() {
 	for _, e := range l.sessions {
 		if e.state == queued {
 			l.active.Remove(e)

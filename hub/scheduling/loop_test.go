@@ -18,11 +18,11 @@ import (
 )
 
 func TestSessionsAreDecidedOnInTheirOrder(t *testing.T) {
-	l := newLine(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 10}}})
+	l := newFixture(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 10}}})
 	for _, r := range []*Request{
 		request("a1", "ann", "browser"), request("a2", "ann", "browser"), request("b1", "ben", "browser"), request("high", "ann", "browser", priority(1)),
 	} {
-		l.ask(r)
+		l.request(r)
 	}
 	if got, want := l.decide(), []string{"high", "a1", "b1", "a2"}; !slices.Equal(got, want) {
 		t.Errorf("decided on %v, want %v", got, want)
@@ -30,29 +30,29 @@ func TestSessionsAreDecidedOnInTheirOrder(t *testing.T) {
 }
 
 func TestQueuedSessionMovesWithItsPriority(t *testing.T) {
-	l := newLine(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 10}}})
-	l.ask(request("first", "ann", "browser"))
-	l.ask(request("last", "ann", "browser"))
-	l.ask(request("last", "ann", "browser", priority(5)))
+	l := newFixture(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 10}}})
+	l.request(request("first", "ann", "browser"))
+	l.request(request("last", "ann", "browser"))
+	l.request(request("last", "ann", "browser", priority(5)))
 	if got := l.decide(); got[0] != "last" {
 		t.Errorf("decided on %v, want first the one whose priority was raised", got)
 	}
 }
 
-// Whoever comes while answers wait for their write is not behind them all.
-func TestNoMoreAnswersThanMayWaitForTheirWrite(t *testing.T) {
-	l := newLine(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 1000}}})
+// A session that comes while decisions wait for their write is not behind them all.
+func TestUnwrittenDecisionsAreBounded(t *testing.T) {
+	l := newFixture(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 1000}}})
 	requests := map[string]*Request{}
 	for i := range 3 * maxUnwritten {
 		r := request(fmt.Sprint("s", i), "ann", "browser")
 		requests[r.Session.Name] = r
-		l.ask(r)
+		l.request(r)
 	}
 	first := l.decide()
 	if len(first) != maxUnwritten {
 		t.Fatalf("%d answers, want %d", len(first), maxUnwritten)
 	}
-	l.ask(request("high", "ben", "browser", priority(9)))
+	l.request(request("high", "ben", "browser", priority(9)))
 	if got := l.decide(); len(got) > 0 {
 		t.Fatalf("%v are decided on while no answer is written", got)
 	}
@@ -62,26 +62,28 @@ func TestNoMoreAnswersThanMayWaitForTheirWrite(t *testing.T) {
 	}
 }
 
-func TestAnswerThatIsNotUsedGivesItsCapacityBack(t *testing.T) {
-	for name, then := range map[string]func(l *line, r *Request){
-		"the session asks no more":      func(l *line, r *Request) { l.Done(r.Session, false, nil) },
-		"its pass fails before it asks": func(l *line, r *Request) { l.Done(r.Session, false, errors.New("away")) },
-		"it is deleted":                 func(l *line, r *Request) { l.Forget(r.Session) },
-		"it waits for its home":         func(l *line, r *Request) { l.Wait(r.Session, r.Placement.UID, r.Rank, v1alpha1.ReasonHomeInUse) },
-		"it asks for something else":    func(l *line, r *Request) { l.ask(request("s", "ann", "other")) },
-		"it asks for another epoch":     func(l *line, r *Request) { l.ask(request("s", "ann", "browser", func(r *Request) { r.Epoch = 2 })) },
-		"another session has its name": func(l *line, r *Request) {
-			l.ask(request("s", "ann", "browser", func(r *Request) { r.Placement.UID = "new" }))
+func TestUnusedDecisionReleasesItsCapacity(t *testing.T) {
+	for name, then := range map[string]func(l *fixture, r *Request){
+		"the session makes no request":      func(l *fixture, r *Request) { l.Done(r.Session, false, nil) },
+		"its pass fails before its request": func(l *fixture, r *Request) { l.Done(r.Session, false, errors.New("away")) },
+		"it is deleted":                     func(l *fixture, r *Request) { l.Forget(r.Session) },
+		"it waits for its home":             func(l *fixture, r *Request) { l.Wait(r.Session, r.Placement.UID, r.Rank, v1alpha1.ReasonHomeInUse) },
+		"it requests something else":        func(l *fixture, r *Request) { l.request(request("s", "ann", "other")) },
+		"it requests another epoch": func(l *fixture, r *Request) {
+			l.request(request("s", "ann", "browser", func(r *Request) { r.Epoch = 2 }))
 		},
-		"its preference of regions is new": func(l *line, r *Request) {
-			l.ask(request("s", "ann", "browser", func(r *Request) { r.Placement.PreferredRegions = []string{"eu"} }))
+		"another session has its name": func(l *fixture, r *Request) {
+			l.request(request("s", "ann", "browser", func(r *Request) { r.Placement.UID = "new" }))
+		},
+		"its preference of regions is new": func(l *fixture, r *Request) {
+			l.request(request("s", "ann", "browser", func(r *Request) { r.Placement.PreferredRegions = []string{"eu"} }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &slots{free: map[types.UID]map[string]int64{here: {"browser": 1}}}
-			l := newLine(t, f)
+			l := newFixture(t, f)
 			r := request("s", "ann", "browser")
-			l.ask(r)
+			l.request(r)
 			l.decide()
 			then(l, r)
 			if f.free[here]["browser"] != 1 || f.released != 1 || l.unwritten != 0 {
@@ -92,15 +94,15 @@ func TestAnswerThatIsNotUsedGivesItsCapacityBack(t *testing.T) {
 }
 
 // The request changes, or goes, while the loop decides on it.
-func TestDecisionOnAnEarlierRequestIsTakenBack(t *testing.T) {
-	for name, meanwhile := range map[string]func(l *line){
-		"it asks for something else": func(l *line) { l.ask(request("s", "ann", "other")) },
-		"it is gone":                 func(l *line) { l.Forget(types.NamespacedName{Namespace: "desktops", Name: "s"}) },
+func TestDecisionOnAnEarlierRequestIsForgotten(t *testing.T) {
+	for name, meanwhile := range map[string]func(l *fixture){
+		"it requests something else": func(l *fixture) { l.request(request("s", "ann", "other")) },
+		"it is gone":                 func(l *fixture) { l.Forget(types.NamespacedName{Namespace: "desktops", Name: "s"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &slots{free: map[types.UID]map[string]int64{here: {"browser": 1}}}
-			l := newLine(t, f)
-			l.ask(request("s", "ann", "browser"))
+			l := newFixture(t, f)
+			l.request(request("s", "ann", "browser"))
 			f.deciding = func(string) { f.deciding = nil; meanwhile(l) }
 			if got := l.decide(); slices.Contains(got, "s") && len(l.sessions) == 0 || f.free[here]["browser"] != 1 {
 				t.Errorf("enqueued %v, %d slots free", got, f.free[here]["browser"])
@@ -110,57 +112,57 @@ func TestDecisionOnAnEarlierRequestIsTakenBack(t *testing.T) {
 }
 
 func TestWrittenPlacementIsCharged(t *testing.T) {
-	l := newLine(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 10}}})
+	l := newFixture(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 10}}})
 	a, b := request("a", "ann", "browser"), request("b", "ben", "browser")
-	l.ask(a)
-	l.ask(b)
+	l.request(a)
+	l.request(b)
 	l.decide()
 	l.placed(a)
 	l.Decide(b)
 	l.Done(b.Session, false, errors.New("not written"))
-	l.ask(request("a2", "ann", "browser"))
-	l.ask(b)
+	l.request(request("a2", "ann", "browser"))
+	l.request(b)
 	if got := l.decide(); !slices.Equal(got, []string{"b", "a2"}) {
-		t.Errorf("decided on %v, want first the one who got nothing", got)
+		t.Errorf("decided on %v, want first the one that got nothing", got)
 	}
 }
 
 func TestPendingSessionIsAnsweredAtOnceUntilItsRecheck(t *testing.T) {
 	f := &slots{}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	r := request("s", "ann", "browser")
 	l.wait(r)
 	l.clock.Step(10 * time.Second)
-	a, ok := l.ask(r)
+	a, ok := l.request(r)
 	if !ok || a.Again <= 0 || a.Again > DefaultRecheckAfter-10*time.Second {
-		t.Fatalf("answered %t, to ask again after %s", ok, a.Again)
+		t.Fatalf("answered %t, to be requested again after %s", ok, a.Again)
 	}
 	if len(f.decided) != 1 {
 		t.Errorf("decided %d times", len(f.decided))
 	}
 	l.clock.Step(DefaultRecheckAfter)
-	if _, ok := l.ask(r); ok || !slices.Equal(l.decide(), []string{"s"}) {
+	if _, ok := l.request(r); ok || !slices.Equal(l.decide(), []string{"s"}) {
 		t.Error("it is not decided on again when its time has come")
 	}
 }
 
-func TestPendingSessionIsRecheckedAfterAsLongAgain(t *testing.T) {
-	l := newLine(t, &slots{})
+func TestPendingSessionIsRecheckedWithBackoff(t *testing.T) {
+	l := newFixture(t, &slots{})
 	r := request("s", "ann", "browser")
 	for _, want := range []time.Duration{30, 30, 60, 120, 240, 300, 300} {
 		want *= time.Second
-		l.ask(r)
+		l.request(r)
 		l.decide()
-		a, _ := l.ask(r)
+		a, _ := l.request(r)
 		if a.Again > want || a.Again < want*8/10 {
 			t.Errorf("rechecked after %s, want about %s", a.Again, want)
 		}
 		l.clock.Step(want)
 	}
 	other := request("s", "ann", "gpu")
-	l.ask(other)
+	l.request(other)
 	l.decide()
-	if a, _ := l.ask(other); a.Again > RecheckAtMost {
+	if a, _ := l.request(other); a.Again > RecheckAtMost {
 		t.Errorf("rechecked after %s", a.Again)
 	}
 }
@@ -171,7 +173,7 @@ func TestResume(t *testing.T) {
 			r.Resume = &Resume{Placement: r.Placement, Member: v1alpha1.ClusterRef{Name: "here", UID: here}, Epoch: 1, Run: 2, Pinned: stays}
 		}
 	}
-	room := map[types.UID]map[string]int64{there: {"browser": 1}}
+	capacity := map[types.UID]map[string]int64{there: {"browser": 1}}
 	for _, c := range []struct {
 		name        string
 		fleet       *slots
@@ -180,16 +182,16 @@ func TestResume(t *testing.T) {
 		other       bool
 		otherPlaced bool
 	}{
-		{name: "where it is", fleet: &slots{idle: map[types.UID]int64{here: 1}, free: room}, placed: true},
+		{name: "where it is", fleet: &slots{idle: map[types.UID]int64{here: 1}, free: capacity}, placed: true},
 		{name: "in another member", fleet: &slots{free: map[types.UID]map[string]int64{there: {"browser": 1}}}, other: true, otherPlaced: true},
 		{name: "nowhere", fleet: &slots{}, other: true},
 		{name: "nowhere, for one that stays", fleet: &slots{free: map[types.UID]map[string]int64{there: {"browser": 1}}}, stays: true},
 		{name: "once its member is back", fleet: &slots{free: map[types.UID]map[string]int64{there: {"browser": 1}}, away: map[types.UID]bool{here: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLine(t, c.fleet)
+			l := newFixture(t, c.fleet)
 			r := request("s", "ann", "browser", in(c.stays))
-			l.ask(r)
+			l.request(r)
 			l.decide()
 			a, ok := l.Decide(r)
 			if !ok || a.Placed != c.placed || (a.Other != nil) != c.other || c.other && a.Other.Placed != c.otherPlaced {
@@ -199,17 +201,17 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A failover that is not due is no pending request: its controller asks again in time.
-func TestFailoverThatIsNotDueIsAskedForAgain(t *testing.T) {
+// A failover that is not due is no pending request: its controller retries in time.
+func TestFailoverThatIsNotDueIsRetried(t *testing.T) {
 	f := &slots{verdict: failover.Verdict{Due: true, Wait: time.Second, Message: "soon"}}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	r := request("s", "ann", "browser", func(r *Request) { r.Failover = &Failover{From: here} })
 	for range 2 {
-		if _, ok := l.ask(r); ok {
+		if _, ok := l.request(r); ok {
 			t.Fatal("it is answered without a decision")
 		}
 		l.decide()
-		if a, ok := l.ask(r); !ok || a.Verdict.Message != "soon" {
+		if a, ok := l.request(r); !ok || a.Verdict.Message != "soon" {
 			t.Fatalf("answered %t: %+v", ok, a)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// distinct is a request that nobody else makes.
+// distinct is a request unlike any other.
 func distinct(name, namespace, user string, n int) *Request {
 	return request(name, user, "browser", func(r *Request) {
 		r.Session.Namespace, r.Rank.Namespace, r.Placement.Namespace = namespace, namespace, namespace
@@ -21,12 +21,12 @@ func distinct(name, namespace, user string, n int) *Request {
 // 10,000 distinct requests of one user were 10,000 lookups.
 func TestUserCannotMultiplyTheLookupsOfACapacityReport(t *testing.T) {
 	f := &slots{}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	for i := range 10_000 {
 		l.wait(distinct(fmt.Sprint("s", i), "desktops", "ann", i))
 	}
 	f.lookups = 0
-	l.called(capacityIn(here))
+	l.requeued(capacityIn(here))
 	t.Logf("%d lookups for one capacity report, with 10,000 distinct requests of one user", f.lookups)
 	if f.lookups > 100 {
 		t.Errorf("%d lookups", f.lookups)
@@ -37,7 +37,7 @@ func TestUserCannotMultiplyTheLookupsOfACapacityReport(t *testing.T) {
 // number, and every one in the end.
 func TestBatchOfEventsTakesTheLockAFewTimes(t *testing.T) {
 	f := &slots{}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	const users = 100
 	for i := range users * classesPerUser {
 		l.wait(distinct(fmt.Sprint("s", i), fmt.Sprint("ns", i%50), fmt.Sprint("user", i/classesPerUser), i))
@@ -67,30 +67,30 @@ func TestBatchOfEventsTakesTheLockAFewTimes(t *testing.T) {
 	}
 }
 
-// Requests beyond the bound are not queued by events; they are rechecked by time, say so,
+// Requests beyond the bound are not queued by events; they are rechecked by time, report it,
 // and come in once others are gone.
-func TestRequestsBeyondTheBoundAreRecheckedAndSaySo(t *testing.T) {
+func TestRequestsBeyondTheBoundAreRecheckedAndReported(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
-	l := newLine(t, f)
+	l := newFixture(t, f)
 	for i := range classesPerUser {
 		l.wait(distinct(fmt.Sprint("s", i), "desktops", "ann", i))
 	}
 	beyond := distinct("beyond", "desktops", "ann", classesPerUser)
 	l.wait(beyond)
-	a, _ := l.ask(beyond)
+	a, _ := l.request(beyond)
 	if want := "16 distinct requests of user ann in namespace desktops"; a.ClassLimit != want || a.Again <= 0 || a.Again > DefaultRecheckAfter {
 		t.Errorf("crowded out by %q, rechecked after %s", a.ClassLimit, a.Again)
 	}
 	for name, r := range map[string]*Request{
-		"one that asks what another asks": distinct("same", "desktops", "ann", 0), "another user's": distinct("other", "desktops", "ben", 1),
+		"one that requests what another requests": distinct("same", "desktops", "ann", 0), "another user's": distinct("other", "desktops", "ben", 1),
 	} {
 		l.wait(r)
-		if a, _ := l.ask(r); a.ClassLimit != "" {
+		if a, _ := l.request(r); a.ClassLimit != "" {
 			t.Errorf("%s is crowded out by %q", name, a.ClassLimit)
 		}
 	}
 	f.free[here]["browser"] = 1
-	if got := l.called(capacityIn(here)); slices.Contains(got, "beyond") {
+	if got := l.requeued(capacityIn(here)); slices.Contains(got, "beyond") {
 		t.Errorf("queued %v", got)
 	}
 	l.dismiss()
@@ -99,7 +99,7 @@ func TestRequestsBeyondTheBoundAreRecheckedAndSaySo(t *testing.T) {
 	l.clock.Step(DefaultRecheckAfter)
 	l.wait(beyond)
 	f.free[here]["browser"] = 1
-	if got := l.called(capacityIn(here)); !slices.Contains(got, "beyond") {
+	if got := l.requeued(capacityIn(here)); !slices.Contains(got, "beyond") {
 		t.Errorf("queued %v once there is a place", got)
 	}
 }
@@ -120,7 +120,7 @@ func TestFreedCapacityGoesToThoseThatComeFirst(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &slots{free: map[types.UID]map[string]int64{here: {}}}
-			l := newLine(t, f)
+			l := newFixture(t, f)
 			for i := range 3 {
 				l.wait(request(fmt.Sprint("burst", i), "ann", "browser"))
 			}
@@ -129,7 +129,7 @@ func TestFreedCapacityGoesToThoseThatComeFirst(t *testing.T) {
 			if c.spread {
 				l.spread(l.enqueue)
 			}
-			l.ask(request("new", "ann", "browser", c.change, func(r *Request) { r.Rank.Since = start }))
+			l.request(request("new", "ann", "browser", c.change, func(r *Request) { r.Rank.Since = start }))
 			l.decide()
 			for name := range l.fleet.held {
 				if name != types.UID("uid-"+c.want) {

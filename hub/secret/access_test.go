@@ -66,7 +66,7 @@ func TestAccessData(t *testing.T) {
 		data map[string][]byte
 		want bool
 	}{
-		{"ours", map[string][]byte{"username": []byte("desktop"), "password": []byte("p")}, true},
+		{"complete", map[string][]byte{"username": []byte("desktop"), "password": []byte("p")}, true},
 		{"with more in it", map[string][]byte{"username": []byte("u"), "password": []byte("p"), "junk": long}, true},
 		{"no password", map[string][]byte{"username": []byte("u")}, false},
 		{"an empty one", map[string][]byte{"username": []byte("u"), "password": nil}, false},

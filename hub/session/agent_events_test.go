@@ -9,11 +9,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// What happens in a member that no order asked for, and is reported.
+// Changes in a member without an order, which its agent reports.
 
-// giveUp reports that an assignment is given up, and what room that leaves.
-func (a *agent) giveUp(uid types.UID, reason, message string) {
-	a.say(func(m link.Member) {
+// fail reports that an assignment has failed permanently, and the capacity that this frees.
+func (a *agent) fail(uid types.UID, reason, message string) {
+	a.send(func(m link.Member) {
 		a.mu.Lock()
 		held := a.held[uid]
 		held.Status.Reason, held.Status.Message = reason, message
@@ -27,9 +27,9 @@ func (a *agent) giveUp(uid types.UID, reason, message string) {
 	})
 }
 
-// tell changes the status of an assignment and tells of it.
-func (a *agent) tell(uid types.UID, change func(*api.SessionAssignmentStatus)) {
-	a.say(func(m link.Member) {
+// updateStatus changes the status of an assignment and reports it.
+func (a *agent) updateStatus(uid types.UID, change func(*api.SessionAssignmentStatus)) {
+	a.send(func(m link.Member) {
 		a.mu.Lock()
 		change(&a.held[uid].Status)
 		report := reportOf(a.held[uid])
@@ -41,7 +41,7 @@ func (a *agent) tell(uid types.UID, change func(*api.SessionAssignmentStatus)) {
 // finishStops confirms what was held back.
 func (a *agent) finishStops() {
 	a.set(func() { a.holdStops = false })
-	a.say(func(m link.Member) {
+	a.send(func(m link.Member) {
 		for _, uid := range a.sessions() {
 			if a.holds(uid).Status.State == api.AssignmentStopping {
 				a.stopped(uid, m)
@@ -50,9 +50,9 @@ func (a *agent) finishStops() {
 	})
 }
 
-// deleteByHand removes an assignment in the member that nobody withdrew.
+// deleteByHand removes an assignment in the member without an order.
 func (a *agent) deleteByHand(uid types.UID) {
-	a.say(func(m link.Member) { a.stopped(uid, m) })
+	a.send(func(m link.Member) { a.stopped(uid, m) })
 }
 
 func (a *agent) stopped(uid types.UID, m link.Member) {
@@ -69,7 +69,7 @@ func (a *agent) stopped(uid types.UID, m link.Member) {
 
 // become reports conditions of an assignment.
 func (a *agent) become(uid types.UID, conditions []metav1.Condition) {
-	a.say(func(m link.Member) {
+	a.send(func(m link.Member) {
 		a.mu.Lock()
 		a.held[uid].Status.Conditions, a.held[uid].Status.ObservedGeneration = conditions, 1
 		report := reportOf(a.held[uid])
@@ -78,7 +78,7 @@ func (a *agent) become(uid types.UID, conditions []metav1.Condition) {
 	})
 }
 
-// plant stores an assignment that no order asked for.
+// plant stores an assignment without an order.
 func (a *agent) plant(item *api.SessionAssignment) {
 	a.set(func() {
 		item.Status.State = api.AssignmentActive
@@ -90,7 +90,7 @@ func (a *agent) plant(item *api.SessionAssignment) {
 func (a *agent) expire(s *api.VDISession) {
 	over := conditions(api.ModeSuspended)
 	over[1].Reason = api.ReasonTimeExpired
-	a.tell(s.UID, func(status *api.SessionAssignmentStatus) {
+	a.updateStatus(s.UID, func(status *api.SessionAssignmentStatus) {
 		status.Conditions, status.TimeUsed = over, s.Spec.Timeout
 	})
 }

@@ -36,7 +36,7 @@ type agent struct {
 	slots int
 	// lacks is why a template, by name, can't run there.
 	lacks map[string]string
-	// refuse says why an assignment is refused; empty: it is not.
+	// refuse returns why an assignment is refused; empty: it is not.
 	refuse func(*api.SessionAssignment) (reason, message string)
 	// holdStops: what is withdrawn keeps stopping; starts: Pods become ready.
 	holdStops, holdStarts bool
@@ -58,7 +58,7 @@ type agent struct {
 }
 
 // stream is one connection of an agent: the link.Peer of it, and the one
-// goroutine that speaks on it.
+// goroutine that sends on it.
 type stream struct {
 	agent  *agent
 	member link.Member
@@ -77,7 +77,7 @@ func newAgent(name string, uid types.UID, w *world) *agent {
 	}
 }
 
-// connect opens a stream to the hub, as soon as that lets it.
+// connect opens a stream to the hub, as soon as the hub admits it.
 func (a *agent) connect(h *hub) {
 	GinkgoHelper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -121,7 +121,7 @@ func (s *stream) run(ctx context.Context, h *hub, inventory []*api.SessionAssign
 	}
 }
 
-// disconnect ends the stream, and waits until the hub knows.
+// disconnect ends the stream, and waits until the hub has noticed.
 func (a *agent) disconnect() {
 	a.mu.Lock()
 	s := a.open
@@ -155,8 +155,8 @@ func (s *stream) Put(o protocol.Order) {
 	})
 }
 
-// do has the stream's goroutine do something, unless the stream has ended: whoever asks,
-// a worker of the hub's among them, does not wait for what nobody does any more.
+// do runs f in the stream's goroutine, unless the stream has ended: a caller,
+// such as a worker of the hub, does not wait for a stream that is over.
 func (s *stream) do(f func(link.Member)) {
 	select {
 	case s.todo <- f:
@@ -187,7 +187,7 @@ func (a *agent) report() *fleetv1.CapacityReport {
 	return a.capacity()
 }
 
-// capacity is what room there is: one core, and one Pod, a slot.
+// capacity is a report of the free capacity: one core and one Pod for each slot.
 func (a *agent) capacity() *fleetv1.CapacityReport {
 	a.sequence++
 	free := int32(max(0, a.slots-a.busy()))
@@ -205,17 +205,17 @@ func (a *agent) capacity() *fleetv1.CapacityReport {
 	return report
 }
 
-// count counts orders as they would cross the wire: one that says what the last
-// about its session said is not sent. The caller holds the lock.
+// count counts orders as they would cross the wire: one that equals the last
+// of its session is not sent. The caller holds the lock.
 func (a *agent) count(o protocol.Order) {
-	words := ""
+	content := ""
 	if o.Assign != nil {
-		words = o.Assign.Annotations[api.AnnotationSpecHash]
+		content = o.Assign.Annotations[api.AnnotationSpecHash]
 	} else {
-		words = fmt.Sprint("withdraw ", o.Withdraw.UpToEpoch, o.Withdraw.Force)
+		content = fmt.Sprint("withdraw ", o.Withdraw.UpToEpoch, o.Withdraw.Force)
 	}
-	if uid := o.SessionUID(); a.last[uid] != words {
-		a.last[uid] = words
+	if uid := o.SessionUID(); a.last[uid] != content {
+		a.last[uid] = content
 		a.orders++
 	}
 }
@@ -284,8 +284,8 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 	m.Capacity(capacity)
 }
 
-// keep stores an order. What was given up stays so until a higher attempt is
-// asked for, and the time that was used is not forgotten. The caller holds the
+// keep stores an order. What failed permanently stays so until a higher attempt is
+// ordered, and the time that was used is kept. The caller holds the
 // lock.
 func (a *agent) keep(order *api.SessionAssignment) {
 	uid := order.Spec.Session.UID
@@ -335,7 +335,7 @@ func (a *agent) end(uid types.UID) *api.SessionAssignment {
 	return held
 }
 
-func (a *agent) say(f func(link.Member)) {
+func (a *agent) send(f func(link.Member)) {
 	GinkgoHelper()
 	a.mu.Lock()
 	s := a.open

@@ -26,7 +26,7 @@ const (
 	mostOfOne = 32 << 10
 )
 
-// A user who may create sessions fills the hub's memory with none of what is in them:
+// A user who may create sessions cannot fill the hub's memory with their content:
 // neither with env and files of sessions that are placed nowhere, nor with annotations.
 func TestASessionCostsTheHubsCacheLittleMemory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// Somebody sets the hub's clock an hour forward, or a replica leads whose clock is
+// The hub's clock is set an hour forward, or a replica leads whose clock is
 // ahead: no session ends by that while its member is reachable, and none is charged.
 func TestHubsClockEndsNothingAndChargesNothing(t *testing.T) {
 	h, clock := placedInMemory(t)
@@ -20,7 +20,7 @@ func TestHubsClockEndsNothingAndChargesNothing(t *testing.T) {
 	s := h.pass()
 	h.Expect(s.Status.Placement.Idle).To(BeFalse())
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
-	h.Expect(h.heard()).To(BeEmpty())
+	h.Expect(h.events()).To(BeEmpty())
 
 	h.edit(suspended)
 	s = h.pass()
@@ -31,7 +31,7 @@ func TestHubsClockEndsNothingAndChargesNothing(t *testing.T) {
 	h.Expect(h.pass().Status.Placement.Idle).To(BeFalse(), "it has 28 minutes left")
 }
 
-// While the member is away nobody else keeps the time.
+// While the member is away only the hub measures the time.
 func TestHubsClockEndsASessionWhoseMemberIsAway(t *testing.T) {
 	h, clock := placedInMemory(t)
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Timeout = "30m" })
@@ -40,5 +40,5 @@ func TestHubsClockEndsASessionWhoseMemberIsAway(t *testing.T) {
 	s := h.pass()
 	h.Expect(s.Status.Placement.Idle).To(BeTrue())
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseFailed))
-	h.Expect(h.heard()).To(ContainElement(v1alpha1.EventExpired))
+	h.Expect(h.events()).To(ContainElement(v1alpha1.EventExpired))
 }

@@ -38,8 +38,8 @@ func TestDeniedRequestIsShown(t *testing.T) {
 		h.Revisions = template.NewRevisions(h.denying(&appsv1.ControllerRevision{}), "vdi-system")
 		_, err := h.reconcile()
 		h.Expect(err).To(MatchError(apierrors.IsForbidden, "a denial, which is retried"))
-		h.Expect(h.says(v1alpha1.ConditionAccepted)).To(shown)
-		h.Expect(h.heard()).To(ContainElement(v1alpha1.EventWriteDenied))
+		h.Expect(h.condition(v1alpha1.ConditionAccepted)).To(shown)
+		h.Expect(h.events()).To(ContainElement(v1alpha1.EventWriteDenied))
 	})
 	t.Run("of its access secret", func(t *testing.T) {
 		h := newHubInMemory(t)
@@ -48,6 +48,6 @@ func TestDeniedRequestIsShown(t *testing.T) {
 		h.member.away = false
 		_, err := h.reconcile()
 		h.Expect(err).NotTo(HaveOccurred())
-		h.Expect(h.says(v1alpha1.ConditionAssigned)).To(shown)
+		h.Expect(h.condition(v1alpha1.ConditionAssigned)).To(shown)
 	})
 }

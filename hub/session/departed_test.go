@@ -87,7 +87,7 @@ func TestTheHomeOfASessionThatIsGoneIsHeldWhileItMayBeMounted(t *testing.T) {
 			x.member.reported.Status.State = v1alpha1.AssignmentStopped
 		}, true},
 		{"the member is away", func(x *homesInMemory) { x.member.away = true }, false},
-		{"the member was removed for good", func(x *homesInMemory) {
+		{"the member was removed", func(x *homesInMemory) {
 			x.member.away = true
 			x.sessions.Fleet.(*oneMember).gone = map[types.UID]bool{sessiontest.Here: true}
 		}, true},

@@ -31,7 +31,7 @@ func (d *drainage) DrainOf(uid types.UID) (member.Drain, bool) {
 func (d *drainage) ShowDrain(_ types.UID, counts member.DrainCounts) { d.counts = counts }
 
 // drainedInMemory is a hub whose session runs in "eu", which is drained, and has
-// room in "us".
+// capacity in "us".
 func drainedInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubInMemory, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	h, clock := placedInMemory(t)
@@ -58,8 +58,8 @@ func TestIdleSessionIsMovedOutOfADrainedMemberAtOnce(t *testing.T) {
 	h.Expect(s.Status.Placement).To(BeNil())
 	h.Expect(s.Status.Releasing).To(HaveExactElements(And(HaveField("ClusterUID", sessiontest.Here), HaveField("Epoch", int64(1)))))
 	h.Expect(s.Status.IdleSince).To(BeNil())
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
-	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "room elsewhere first")
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventMoved}))
+	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "capacity elsewhere first")
 	h.Expect(h.fleet.released).To(BeZero(), "and it is kept")
 	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, ContainSubstring("drained")))
 	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}))
@@ -87,56 +87,56 @@ func TestSessionInUseShowsTheDrainAndIsMovedAtTheDeadline(t *testing.T) {
 	h.Expect(result.RequeueAfter).To(Equal(time.Hour))
 	s := h.pass()
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
-	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(And(HavePrefix("True/Draining: eu is being drained"),
+	h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(And(HavePrefix("True/Draining: eu is being drained"),
 		ContainSubstring(h.fleet.drain.Deadline.UTC().Format(time.RFC3339)), ContainSubstring("save your work")))
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventDraining}))
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventDraining}))
 	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{InUse: 1}))
 	h.Expect(h.fleet.placed).To(BeEmpty())
 
 	h.fleet.drain.Deadline = clock.Now().Add(2 * time.Hour)
 	h.later(clock, time.Hour)
 	h.Expect(h.stored().Status.Placement).NotTo(BeNil(), "it has been put off")
-	h.Expect(h.heard()).To(BeEmpty(), "told once")
+	h.Expect(h.events()).To(BeEmpty(), "reported once")
 	s = h.later(clock, time.Hour)
 	h.Expect(s.Status.Placement).To(BeNil())
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventMoved}))
 }
 
-func TestSessionInUseIsNeverForcedOutWithoutADeadline(t *testing.T) {
+func TestSessionInUseIsNeverEvictedWithoutADeadline(t *testing.T) {
 	h, clock := drainedInMemory(t)
 	for range 5 {
 		h.Expect(h.later(clock, 1000*time.Hour).Status.Placement).NotTo(BeNil())
 	}
 	h.edit(idle)
-	h.Expect(h.pass().Status.Placement).To(BeNil(), "but leaves when nobody uses it")
+	h.Expect(h.pass().Status.Placement).To(BeNil(), "but is moved when it is idle")
 }
 
 func TestSessionThatDoesNotRunIsMovedOutOfADrainedMember(t *testing.T) {
 	h, _ := drainedInMemory(t, suspended)
 	h.fleet.nowhere = true
 	s := h.pass()
-	h.Expect(s.Status.Placement).To(BeNil(), "it needs no room")
-	h.Expect(h.fleet.counts).To(BeZero(), "and is nobody's loss")
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventSuspended, v1alpha1.EventMoved, v1alpha1.EventWaiting}))
+	h.Expect(s.Status.Placement).To(BeNil(), "it needs no capacity")
+	h.Expect(h.fleet.counts).To(BeZero(), "and does not count against the drain budget")
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventSuspended, v1alpha1.EventMoved, v1alpha1.EventWaiting}))
 	h.Expect(s.Status.Releasing).To(HaveLen(1))
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	h.pass()
-	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix("False/Suspended"))
+	h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(HavePrefix("False/Suspended"))
 }
 
 func TestSessionStaysInAMemberThatIsDrained(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		why    func(*hubInMemory)
-		counts member.DrainCounts
-		says   string
+		name    string
+		why     func(*hubInMemory)
+		counts  member.DrainCounts
+		message string
 	}{
 		{"where its home is", func(h *hubInMemory) {
 			h.edit(func(s *v1alpha1.VDISession) {
 				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "c"}
 			})
 		}, member.DrainCounts{Homes: 1}, "its home is there"},
-		{"while no other member takes it", func(h *hubInMemory) { h.fleet.nowhere = true }, member.DrainCounts{NoRoom: 1}, "2 clusters: 2 lack cpu"},
+		{"while it fits no other member", func(h *hubInMemory) { h.fleet.nowhere = true }, member.DrainCounts{NoRoom: 1}, "2 clusters: 2 lack cpu"},
 		{"where it has failed", func(h *hubInMemory) { h.edit(hasFailed) }, member.DrainCounts{Failed: 1}, "spec.attempt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestSessionStaysInAMemberThatIsDrained(t *testing.T) {
 				h.Expect(h.later(clock, time.Hour).Status.Placement).NotTo(BeNil())
 			}
 			h.Expect(h.fleet.counts).To(Equal(c.counts))
-			h.Expect(h.says(v1alpha1.ConditionScheduled)).To(And(HavePrefix("True/Draining: eu is being drained"), ContainSubstring(c.says)))
-			h.Expect(h.heard()).To(ContainElement(v1alpha1.EventDraining))
+			h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(And(HavePrefix("True/Draining: eu is being drained"), ContainSubstring(c.message)))
+			h.Expect(h.events()).To(ContainElement(v1alpha1.EventDraining))
 		})
 	}
 }
@@ -173,13 +173,13 @@ func TestDrainOfAMemberThatIsAwayWaits(t *testing.T) {
 func TestDrainThatIsCanceled(t *testing.T) {
 	h, _ := drainedInMemory(t)
 	h.pass()
-	h.heard()
+	h.events()
 	h.fleet.drain = nil
 	h.edit(idle)
 	s := h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
-	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix("True/Placed: eu: it is placed there, and is not drained any more"))
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventDraining}))
+	h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(HavePrefix("True/Placed: eu: it is placed there, and is not drained any more"))
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventDraining}))
 	h.Expect(h.drains.Limit(sessiontest.Here, 1)).To(BeFalse(), "it is not tracked any more")
 }
 
@@ -188,7 +188,7 @@ func TestReleaseThatIsNotWrittenIsRetried(t *testing.T) {
 	h.answer = fmt.Errorf("no")
 	_, err := h.reconcile()
 	h.Expect(err).To(HaveOccurred())
-	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}), "nobody knows whether it was")
+	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}), "whether it was is unknown")
 	h.answer = nil
 	h.Expect(h.pass().Status.Placement).To(BeNil())
 	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}))

@@ -62,7 +62,7 @@ var _ = Describe("A member that is drained", func() {
 		return n
 	}
 
-	It("is empty in the end, with no more sessions on the move at any time than are allowed", specs.Smoke, func(ctx SpecContext) {
+	It("is empty in the end, and never more sessions are evicted at once than its drain budget allows", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		sessions := several(ctx, 8, eu, true)
@@ -90,14 +90,14 @@ var _ = Describe("A member that is drained", func() {
 		for _, s := range sessions {
 			_, at := running(ctx, s)
 			Expect(at).To(Equal(us))
-			Eventually(told(ctx, s, api.EventMoved)).Should(Equal(1))
+			Eventually(eventCount(ctx, s, api.EventMoved)).Should(Equal(1))
 		}
 		Expect(most).To(BeNumerically(">", 0))
 		Expect(eu.sessions()).To(BeEmpty())
 		Expect(counted("vdi_hub_sessions_moved_total")).To(Equal(before + 8))
 	})
 
-	It("goes on under a new leader, which counts those that the last has sent", func(ctx SpecContext) {
+	It("continues under a new leader, which counts the sessions that the last one evicted", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		sessions := several(ctx, 4, eu, true)
@@ -116,7 +116,7 @@ var _ = Describe("A member that is drained", func() {
 		}
 	})
 
-	It("tells those that use their desktops, and moves them at the deadline", func(ctx SpecContext) {
+	It("shows the drain to sessions in use, and moves them at the deadline", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s := several(ctx, 1, eu, false)[0]
@@ -124,7 +124,7 @@ var _ = Describe("A member that is drained", func() {
 		deadline := metav1.NewTime(time.Now().Add(4 * time.Second)).Rfc3339Copy()
 		drain(ctx, "eu", api.DrainLimits{Deadline: &deadline})
 		Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("True/Draining"))
-		Eventually(told(ctx, s, api.EventDraining)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventDraining)).Should(Equal(1))
 		Eventually(drained(ctx, "eu")).Should(ContainSubstring("1 in use, until they are idle, or " + deadline.UTC().Format(time.RFC3339)))
 		Expect(eu.sessions()).To(HaveLen(1))
 		Eventually(us.sessions).Should(HaveLen(1))
@@ -132,7 +132,7 @@ var _ = Describe("A member that is drained", func() {
 		Eventually(drained(ctx, "eu")).Should(HavePrefix("True/Drained"))
 	})
 
-	It("keeps those that fit nowhere else until there is room, and those whose homes are there", func(ctx SpecContext) {
+	It("keeps sessions that fit nowhere else until there is capacity, and those whose homes are there", func(ctx SpecContext) {
 		template(ctx, "browser")
 		template(ctx, "office", withHome(api.HomePerUser, "1Gi"))
 		eu := join(ctx, "eu")
@@ -145,16 +145,16 @@ var _ = Describe("A member that is drained", func() {
 		Expect(admin.Get(ctx, client.ObjectKey{Name: "eu"}, mc)).To(Succeed())
 		Expect([]int32{mc.Status.Drain.NoRoom, mc.Status.Drain.Homes}).To(Equal([]int32{1, 1}))
 		us.set(func() { us.slots = 1 })
-		us.say(func(m link.Member) { m.Capacity(us.report()) })
+		us.send(func(m link.Member) { m.Capacity(us.report()) })
 		Eventually(us.sessions).Should(HaveLen(1))
 		Expect(now(ctx, s).Status.Epoch).To(Equal(int64(2)))
 		Expect(now(ctx, home).Status.Placement.ClusterName).To(Equal("eu"))
-		Eventually(told(ctx, home, api.EventDraining)).Should(Equal(1))
+		Eventually(eventCount(ctx, home, api.EventDraining)).Should(Equal(1))
 		Expect(admin.Delete(ctx, home)).To(Succeed())
 		Eventually(drained(ctx, "eu")).Should(HavePrefix("True/Drained"))
 	})
 
-	It("keeps what is left when that is called off, and says so to who was told", func(ctx SpecContext) {
+	It("keeps the remaining sessions when the drain is canceled, and shows it on them", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s := several(ctx, 1, eu, false)[0]
@@ -171,7 +171,7 @@ var _ = Describe("A member that is drained", func() {
 		Expect(now(ctx, s).Status.Epoch).To(Equal(int64(1)))
 	})
 
-	It("gives up at once what is suspended there, and reschedules it when it is resumed", func(ctx SpecContext) {
+	It("releases suspended sessions at once, and reschedules them when they are resumed", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s := several(ctx, 1, eu, false)[0]
@@ -187,23 +187,23 @@ var _ = Describe("A member that is drained", func() {
 	})
 })
 
-var _ = Describe("A session that an operator asks to leave its member", func() {
-	It("goes where there is room, and the asking is done with", func(ctx SpecContext) {
+var _ = Describe("A session that an operator rebalances", func() {
+	It("moves where there is capacity, and loses the annotation", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "s"))
-		ask := func() {
+		move := func() {
 			edit(ctx, s, func() { metav1.SetMetaDataAnnotation(&s.ObjectMeta, api.AnnotationMove, "eu") })
 		}
 		annotated := func() map[string]string { return now(ctx, s).Annotations }
 		join(ctx, "us")
-		ask()
+		move()
 		Eventually(annotated).ShouldNot(HaveKey(api.AnnotationMove))
-		Eventually(told(ctx, s, api.EventNotMoved)).Should(Equal(1), "it is in use")
+		Eventually(eventCount(ctx, s, api.EventNotMoved)).Should(Equal(1), "it is in use")
 		Expect(now(ctx, s).Status.Epoch).To(Equal(int64(1)))
 		eu.unused(s)
 		Eventually(func() any { return now(ctx, s).Status.IdleSince }).ShouldNot(BeNil())
-		ask()
+		move()
 		Eventually(func() int64 { return now(ctx, s).Status.Epoch }).Should(Equal(int64(2)))
 		_, at := running(ctx, s)
 		Expect(at.name).To(Equal("us"))
@@ -229,9 +229,9 @@ func watchSessions(ctx context.Context) (seen <-chan *api.VDISession, stop func(
 	return out, w.Stop
 }
 
-// unused has an agent report that nobody uses a session's desktop.
+// unused has an agent report that a session's desktop is idle.
 func (a *agent) unused(s *api.VDISession) {
 	GinkgoHelper()
 	at := metav1.NewTime(time.Now().Add(-time.Hour))
-	a.tell(s.UID, func(status *api.SessionAssignmentStatus) { status.IdleSince = &at })
+	a.updateStatus(s.UID, func(status *api.SessionAssignmentStatus) { status.IdleSince = &at })
 }

@@ -27,7 +27,7 @@ func due(reason string) failover.Verdict {
 }
 
 // lostInMemory is a hub whose session ran in "eu", which is lost, and where another
-// member has room. It may be rescheduled if its mode is Restart.
+// member has capacity. It may be rescheduled if its mode is Restart.
 func lostInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) *hubInMemory {
 	t.Helper()
 	h := newHubInMemory(t)
@@ -46,13 +46,13 @@ func lostInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) *hubInMemo
 			f(s)
 		}
 	})
-	h.fleet.verdict = func(ask failover.Session) failover.Verdict {
-		if ask.Mode == v1alpha1.FailoverRestart {
+	h.fleet.verdict = func(s failover.Session) failover.Verdict {
+		if s.Mode == v1alpha1.FailoverRestart {
 			return due(v1alpha1.ReasonMemberUnreachable)
 		}
 		return failover.Verdict{Reason: v1alpha1.ReasonMemberUnreachable, Message: "with mode Hold it stays"}
 	}
-	h.heard()
+	h.events()
 	h.fleet.placed = nil
 	return h
 }
@@ -78,16 +78,16 @@ func TestSessionOfALostMemberIsRescheduledInOneWrite(t *testing.T) {
 	h.Expect(f.LostTime.Time).To(BeTemporally("~", sessiontest.Now.Add(-time.Minute), time.Second))
 	h.Expect(f.RecoveredTime).To(BeNil())
 	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.DurationOf(h.fleet.LostSince(sessiontest.Here).Sub(before.Status.RunningSince.Time)+time.Millisecond-time.Nanosecond)),
-		"while nobody knew whether it ran its time stood still")
+		"its time does not count while it is unknown whether it ran")
 	h.Expect(s.Status.URL).To(HavePrefix("https://mine-"))
 	h.Expect(s.Status.URL).To(HaveSuffix(".of-" + string(sessiontest.Elsewhere) + ".example.com"))
-	h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
+	h.Expect(h.condition(v1alpha1.ConditionPodReady)).To(BeEmpty())
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseCreating))
 	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here))
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventFailedOver}))
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventFailedOver}))
 	h.pass() // and nothing more
 	h.Expect(h.fleet.placed).To(Equal([]int64{2}))
-	h.Expect(h.heard()).To(BeEmpty())
+	h.Expect(h.events()).To(BeEmpty())
 }
 
 func TestSessionOfALostMemberWaits(t *testing.T) {
@@ -104,20 +104,20 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.Expect(result.RequeueAfter).To(Equal(time.Minute))
 		s := h.pass()
 		h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
-		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: it is rescheduled at ten"))
-		h.Expect(h.says(v1alpha1.ConditionPodReady)).To(HavePrefix("Unknown/MemberUnreachable"))
+		h.Expect(h.condition(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: it is rescheduled at ten"))
+		h.Expect(h.condition(v1alpha1.ConditionPodReady)).To(HavePrefix("Unknown/MemberUnreachable"))
 		h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
-		h.Expect(h.heard()).To(ConsistOf(v1alpha1.EventFailoverPending, v1alpha1.EventUnreached))
+		h.Expect(h.events()).To(ConsistOf(v1alpha1.EventFailoverPending, v1alpha1.EventUnreached))
 		h.Expect(h.memory.CountLost()).To(Equal(1))
 		h.fleet.verdict = waiting("it is rescheduled at eleven")
 		h.pass()
-		h.Expect(h.heard()).To(BeEmpty(), "that is told once")
+		h.Expect(h.events()).To(BeEmpty(), "that is reported once")
 	})
-	t.Run("for room, and asks for what is kept for it", func(t *testing.T) {
+	t.Run("for capacity, and may use the headroom", func(t *testing.T) {
 		h := lostInMemory(t)
 		h.fleet.nowhere = true
 		h.pass()
-		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: member eu is gone, and no other takes the session now: 2 clusters: 2 lack cpu"))
+		h.Expect(h.condition(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: member eu is gone, and no other takes the session now: 2 clusters: 2 lack cpu"))
 		all := func(*scheduling.Request) bool { return true }
 		h.Expect(h.Scheduler.Pending(func(r *scheduling.Request) bool { return r.Placement.Failover })).To(HaveLen(1))
 		h.fleet.nowhere = false
@@ -125,11 +125,11 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h.Expect(h.Scheduler.Pending(all)).To(BeEmpty())
 		h.Expect(h.memory.CountLost()).To(BeZero())
 	})
-	t.Run("for its turn, without a write for each time that it asks", func(t *testing.T) {
+	t.Run("for the rate limit, without a write for each request", func(t *testing.T) {
 		h := lostInMemory(t)
 		h.fleet.verdict = waiting("soon")
 		h.pass()
-		h.heard()
+		h.events()
 		h.fleet.verdict = func(failover.Session) failover.Verdict {
 			v := due(v1alpha1.ReasonMemberUnreachable)
 			v.Wait = time.Second
@@ -145,7 +145,7 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h := lostInMemory(t, sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonCrashLoop))
 		h.fleet.verdict = waiting("soon")
 		s := h.pass()
-		h.Expect(h.says(v1alpha1.ConditionReady)).To(Equal("False/FailoverPending: soon"))
+		h.Expect(h.condition(v1alpha1.ConditionReady)).To(Equal("False/FailoverPending: soon"))
 		h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseCreating))
 	})
 }
@@ -166,12 +166,12 @@ func TestLostSessionByItsMode(t *testing.T) {
 		{"Restart goes", nil, nil, "us", v1alpha1.PhaseCreating},
 		{"Hold stays", []func(*v1alpha1.VDISession){mode(v1alpha1.FailoverHold)}, nil, "eu", v1alpha1.PhaseRunning},
 		{"Hold goes from a member that is off", []func(*v1alpha1.VDISession){mode(v1alpha1.FailoverHold)}, fenced, "us", v1alpha1.PhaseCreating},
-		{"suspended, it is given up", []func(*v1alpha1.VDISession){suspended, idle}, nil, "", v1alpha1.PhasePending},
-		{"about to be suspended, it is given up", []func(*v1alpha1.VDISession){suspended}, nil, "", v1alpha1.PhasePending},
+		{"suspended, it is released", []func(*v1alpha1.VDISession){suspended, idle}, nil, "", v1alpha1.PhasePending},
+		{"about to be suspended, it is released", []func(*v1alpha1.VDISession){suspended}, nil, "", v1alpha1.PhasePending},
 		{"suspended with Hold it stays", []func(*v1alpha1.VDISession){suspended, idle, mode(v1alpha1.FailoverHold)}, nil, "eu", v1alpha1.PhasePending},
 		{"to be resumed, it goes", []func(*v1alpha1.VDISession){idle}, nil, "us", v1alpha1.PhaseCreating},
 		{"failed, it stays", []func(*v1alpha1.VDISession){hasFailed, idle}, nil, "eu", v1alpha1.PhaseFailed},
-		{"failed, it is given up in a member that is off, and not tried again", []func(*v1alpha1.VDISession){hasFailed, idle}, fenced, "", v1alpha1.PhasePending},
+		{"failed, it is released in a member that is off, and not retried", []func(*v1alpha1.VDISession){hasFailed, idle}, fenced, "", v1alpha1.PhasePending},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := lostInMemory(t, c.change...)
@@ -206,13 +206,13 @@ func TestSessionThatWasReleasedWhileSuspendedRunsElsewhere(t *testing.T) {
 	h.Expect(s.Status.Releasing).To(HaveLen(1))
 }
 
-func TestSessionThatFailedIsRetriedElsewhereWhenAsked(t *testing.T) {
+func TestSessionThatFailedIsRetriedElsewhereWhenRequested(t *testing.T) {
 	h := lostInMemory(t, hasFailed, func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true })
 	h.fleet.verdict = fenced
 	h.Expect(h.pass().Status.Placement).To(BeNil())
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Attempt++ })
 	h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
-	h.Expect(h.says(v1alpha1.ConditionProgressing)).To(BeEmpty())
+	h.Expect(h.condition(v1alpha1.ConditionProgressing)).To(BeEmpty())
 }
 
 func TestFailoverRequestHasTheModeInForce(t *testing.T) {
@@ -223,10 +223,10 @@ func TestFailoverRequestHasTheModeInForce(t *testing.T) {
 	h.fleet.verdict = func(failover.Session) failover.Verdict { return due(v1alpha1.ReasonMemberUnreachable) }
 	h.pass()
 	after := 7 * time.Second
-	h.Expect(h.fleet.asked).To(Equal(failover.Session{Mode: v1alpha1.FailoverFence, After: &after, Guarded: true}))
+	h.Expect(h.fleet.requested).To(Equal(failover.Session{Mode: v1alpha1.FailoverFence, After: &after, Guarded: true}))
 	at := h.stored().Status.Placement
 	h.Expect(at.FailoverMode).To(Equal(v1alpha1.FailoverFence))
-	h.Expect(at.Guarded).To(BeFalse(), "of the new placement nobody has told")
+	h.Expect(at.Guarded).To(BeFalse(), "it is not reported of the new placement")
 	h.Expect(at.Lapse).To(BeZero())
 }
 
@@ -248,24 +248,24 @@ func TestWriteOfAFailoverThatIsRejectedReleasesItsCapacity(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 	h.Expect(h.fleet.released).To(Equal(1))
 	h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
-	h.Expect(h.heard()).To(BeEmpty())
+	h.Expect(h.events()).To(BeEmpty())
 }
 
 func TestStopThatALostMemberCannotConfirm(t *testing.T) {
-	given := func(s *v1alpha1.VDISession) {
+	leftBehind := func(s *v1alpha1.VDISession) {
 		s.Status.Placement = nil
 		s.Status.Releasing = []v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1, Policy: "p"}}
 	}
 	t.Run("is not waited for by Restart", func(t *testing.T) {
-		h := lostInMemory(t, given)
+		h := lostInMemory(t, leftBehind)
 		s := h.pass()
 		h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 		h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1, Superseded: true}}))
 		h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here))
 	})
-	t.Run("is waited for by Fence and by Hold, who say why", func(t *testing.T) {
+	t.Run("is waited for by Fence and by Hold, which show why", func(t *testing.T) {
 		for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverFence, v1alpha1.FailoverHold} {
-			h := lostInMemory(t, given, func(s *v1alpha1.VDISession) { s.Spec.Failover.Mode = mode })
+			h := lostInMemory(t, leftBehind, func(s *v1alpha1.VDISession) { s.Spec.Failover.Mode = mode })
 			s := h.pass()
 			h.Expect(s.Status.Placement).To(BeNil())
 			h.Expect(s.Status.Message).To(Equal("waiting until eu has confirmed that nothing of it runs: with mode Hold it stays"))
@@ -273,8 +273,8 @@ func TestStopThatALostMemberCannotConfirm(t *testing.T) {
 			h.Expect(h.pass().Status.Placement.ClusterName).To(Equal("us"))
 		}
 	})
-	t.Run("is forgotten once the member is gone for good", func(t *testing.T) {
-		h := lostInMemory(t, given)
+	t.Run("is forgotten once the member is removed", func(t *testing.T) {
+		h := lostInMemory(t, leftBehind)
 		h.fleet.gone = map[types.UID]bool{sessiontest.Here: true}
 		h.Expect(h.pass().Status.Releasing).To(BeEmpty())
 	})
@@ -308,7 +308,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		h := lostInMemory(t, fence)
 		h.fleet.verdict = whatever
 		h.cached = h.stored()
-		another := &Reconciler{Client: h.api, Clock: h.Clock} // another leader: this one does not know
+		another := &Reconciler{Client: h.api, Clock: h.Clock} // another leader: this one has no record of it
 		after := h.stored()
 		after.Status.Placement.Lapse = 1
 		h.Expect(another.writer().status(context.Background(), h.stored(), after)).To(Succeed())
@@ -320,18 +320,18 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 }
 
 // A copy that is being stopped keeps the failover mode that it was placed with: what
-// would be chosen for the session today says nothing of it.
+// would be chosen for the session today does not matter.
 func TestReleasedCopyKeepsItsFailoverMode(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		placed, spec v1alpha1.FailoverMode
 		superseded   bool
 	}{
-		{"placed with Hold by a policy that says Restart now", v1alpha1.FailoverHold, "", false},
+		{"placed with Hold by a policy that has Restart now", v1alpha1.FailoverHold, "", false},
 		{"placed with Restart", v1alpha1.FailoverRestart, "", true},
 		{"placed by a hub that did not note it", "", "", true},
-		{"the session itself says Restart now", v1alpha1.FailoverHold, v1alpha1.FailoverRestart, true},
-		{"the session itself says Hold now", v1alpha1.FailoverRestart, v1alpha1.FailoverHold, false},
+		{"the session itself has Restart now", v1alpha1.FailoverHold, v1alpha1.FailoverRestart, true},
+		{"the session itself has Hold now", v1alpha1.FailoverRestart, v1alpha1.FailoverHold, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := lostInMemory(t, func(s *v1alpha1.VDISession) {
@@ -356,7 +356,7 @@ func TestModeFollowsTheSession(t *testing.T) {
 	})
 	at := h.pass().Status.Placement
 	h.Expect(at.FailoverMode).To(Equal(v1alpha1.FailoverFence))
-	h.Expect(at.Guarded).To(BeFalse(), "that was told of another mode")
+	h.Expect(at.Guarded).To(BeFalse(), "that was reported for another mode")
 	h.Expect(assignment.Render(h.stored(), &v1alpha1.TemplateSpec{}, "example.com", secret.Set{}).Spec.FailoverMode).To(Equal(v1alpha1.FailoverFence))
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Failover.Mode = ""; s.Generation++ })
 	h.Expect(h.pass().Status.Placement.FailoverMode).To(Equal(v1alpha1.FailoverRestart))

@@ -22,14 +22,14 @@ func (a *agent) lose() {
 	a.disconnect()
 }
 
-// leaseOver is what guards do when nobody renews the lease.
+// leaseOver is what guards do when the lease is not renewed.
 func (a *agent) leaseOver() {
 	for _, uid := range a.sessions() {
 		a.world.ends(a.name, uid)
 	}
 }
 
-// declareFenced is an operator's word that a member is off.
+// declareFenced declares a member fenced, as an operator does.
 func declareFenced(ctx context.Context, a *agent) {
 	GinkgoHelper()
 	mc := &api.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: a.name}}
@@ -67,23 +67,23 @@ var _ = Describe("A session whose member is lost", func() {
 		eu, us = join(ctx, "eu"), join(ctx, "us", func(a *agent) { a.slots = 0 })
 	})
 
-	// starts a session in eu, and then gives us room for it.
+	// starts a session in eu, and then adds capacity for it in us.
 	starts := func(ctx context.Context, name string, change ...func(*api.SessionSpec)) *api.VDISession {
 		GinkgoHelper()
 		s, at := running(ctx, create(ctx, "desktops", name, change...))
 		Expect(at).To(BeIdenticalTo(eu))
 		return s
 	}
-	room := func(n int) {
+	capacity := func(n int) {
 		us.set(func() { us.slots = n })
-		us.say(func(m link.Member) { m.Capacity(us.report()) })
+		us.send(func(m link.Member) { m.Capacity(us.report()) })
 	}
 
-	It("runs elsewhere when its time has come, and its old copy is stopped when the member is back", specs.Smoke, func(ctx SpecContext) {
+	It("runs elsewhere when its failover is due, and its old copy is stopped when the member is back", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "restart")
 		old := s.Status.URL
-		room(10)
+		capacity(10)
 		failedOver := counted("vdi_hub_failovers_total")
 		eu.lose()
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("Unknown/FailoverPending"))
@@ -100,8 +100,8 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(f).To(And(HaveField("From", "eu"), HaveField("FromRegion", "eu"), HaveField("FromEpoch", int64(1)), HaveField("Reason", api.ReasonMemberUnreachable)))
 		Expect(f.RecoveredTime).NotTo(BeNil())
 		Expect(f.LostTime.Time).To(BeTemporally("<=", f.Time.Time))
-		Eventually(told(ctx, s, api.EventFailedOver)).Should(Equal(1))
-		Eventually(told(ctx, s, api.EventFailoverPending)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventFailedOver)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventFailoverPending)).Should(Equal(1))
 		Expect(counted("vdi_hub_failovers_total")).To(Equal(failedOver + 1))
 
 		eu.connect(theHub)
@@ -109,13 +109,13 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(eu.sessions()).To(BeEmpty())
 		Expect(us.sessions()).To(ConsistOf(s.UID))
 		Expect(placedIn(ctx, s)()).To(Equal("us@2"))
-		Eventually(told(ctx, s, api.EventHealed)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventHealed)).Should(Equal(1))
 	})
 
 	It("stays where it is when the member is back in time", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "patient", func(s *api.SessionSpec) { s.Failover.After = "1h" })
-		room(10)
+		capacity(10)
 		eu.lose()
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("Unknown/FailoverPending"))
 		settled()
@@ -125,23 +125,23 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(now(ctx, s).Status.LastFailover).To(BeNil())
 	})
 
-	It("stays while no other member has room, and goes as soon as one has", func(ctx SpecContext) {
+	It("stays while no other member has capacity, and moves as soon as one has", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "crowded")
 		eu.lose()
 		Eventually(phase(ctx, s)).Should(And(HavePrefix("Running: "), ContainSubstring("no other takes the session now")))
 		settled()
 		Expect(placedIn(ctx, s)()).To(Equal("eu@1"))
-		room(1)
+		capacity(1)
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 	})
 
-	It("is held with mode Hold until an operator says that the member is off", specs.Smoke, func(ctx SpecContext) {
+	It("is held with mode Hold until an operator declares the member fenced", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		s := starts(ctx, "held")
 		Expect(now(ctx, s).Status.Placement.FailoverMode).To(Equal(api.FailoverHold))
 		claim := now(ctx, s).Status.Home.ClaimName
-		room(10)
+		capacity(10)
 		eu.lose()
 		Eventually(phase(ctx, s)).Should(ContainSubstring("kubectl vdi fence eu"))
 		settled()
@@ -160,22 +160,22 @@ var _ = Describe("A session whose member is lost", func() {
 		Eventually(leftIn(ctx, s)).Should(BeEmpty())
 	})
 
-	It("is told when its mode would lose its home, and held", func(ctx SpecContext) {
+	It("shows that its mode would lose its home, and is held", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerSession, "10Gi"))
 		refused := create(ctx, "desktops", "refused", failingOver(api.FailoverRestart))
 		Eventually(reason(ctx, refused, api.ConditionAccepted)).Should(Equal("False/FailoverLosesHome"))
 		Expect(now(ctx, refused).Status.Phase).To(Equal(api.PhaseFailed))
 	})
 
-	It("goes with mode Fence once its lease is over, and where a guard runs beside it", func(ctx SpecContext) {
+	It("is failed over with mode Fence once its lease is over, if a guard runs beside it", func(ctx SpecContext) {
 		template(ctx, "browser")
 		guarded := starts(ctx, "guarded", failingOver(api.FailoverFence))
 		bare := starts(ctx, "bare", failingOver(api.FailoverFence))
 		Eventually(reason(ctx, bare, api.ConditionFailoverReady)).Should(Equal("False/Unguarded"))
-		eu.tell(guarded.UID, func(status *api.SessionAssignmentStatus) { status.Guarded = true })
+		eu.updateStatus(guarded.UID, func(status *api.SessionAssignmentStatus) { status.Guarded = true })
 		Eventually(func() bool { return now(ctx, guarded).Status.Placement.Guarded }).Should(BeTrue())
 		Expect(reason(ctx, guarded, api.ConditionFailoverReady)(Default)).To(BeEmpty())
-		room(10)
+		capacity(10)
 		eu.lose()
 		eu.world.ends(eu.name, guarded.UID) // by its guard
 		Eventually(placedIn(ctx, guarded)).Should(Equal("us@2"))
@@ -191,7 +191,7 @@ var _ = Describe("A session whose member is lost", func() {
 	It("is affirmed to its member after a lapse of the lease", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "lapsed", failingOver(api.FailoverFence))
-		eu.tell(s.UID, func(status *api.SessionAssignmentStatus) {
+		eu.updateStatus(s.UID, func(status *api.SessionAssignmentStatus) {
 			status.Lapse = 3
 			status.Conditions = conditions(api.ModeRunning)
 			status.Conditions[1].Status, status.Conditions[1].Reason = metav1.ConditionFalse, api.ReasonLeaseExpired
@@ -205,7 +205,7 @@ var _ = Describe("A session whose member is lost", func() {
 	It("is affirmed with mode Hold to an agent that has restarted, and not once it is rescheduled", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		s := starts(ctx, "held")
-		eu.tell(s.UID, func(status *api.SessionAssignmentStatus) {
+		eu.updateStatus(s.UID, func(status *api.SessionAssignmentStatus) {
 			status.Lapse = 1
 			status.Conditions = conditions(api.ModeRunning)
 			status.Conditions[1].Status, status.Conditions[1].Reason = metav1.ConditionFalse, api.ReasonAwaitingHub
@@ -214,8 +214,8 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(now(ctx, s).Status.Placement.Guarded).To(BeFalse())
 		Expect(placedIn(ctx, s)()).To(Equal("eu@1"))
 
-		By("losing its member for good, by an operator's word")
-		room(10)
+		By("losing its member, which an operator declares fenced")
+		capacity(10)
 		eu.lose()
 		Eventually(phase(ctx, s)).Should(ContainSubstring("kubectl vdi fence eu"))
 		eu.leaseOver() // it is off
@@ -228,10 +228,10 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(now(ctx, s).Status.Placement.Lapse).To(BeZero())
 	})
 
-	It("goes back to its first copy where its healing says so, and its replacement is stopped", specs.Smoke, func(ctx SpecContext) {
+	It("fails back to its first copy if spec.failover allows it, and its replacement is stopped", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "original", func(s *api.SessionSpec) { s.Failover.Healing = api.HealKeepOriginal })
-		room(10)
+		capacity(10)
 		first := password(accessNow(ctx, s))
 		eu.lose()
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
@@ -246,12 +246,12 @@ var _ = Describe("A session whose member is lost", func() {
 		Expect(password(accessNow(ctx, s))).To(Equal(first), "the copy was started with it")
 	})
 
-	It("that is suspended is given up, and runs elsewhere when it is resumed", func(ctx SpecContext) {
+	It("that is suspended is released, and runs elsewhere when it is resumed", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "asleep")
 		edit(ctx, s, func() { s.Spec.OperatingMode = api.ModeSuspended })
 		Eventually(reason(ctx, s, api.ConditionPodReady)).Should(Equal("False/Suspended"))
-		room(10)
+		capacity(10)
 		eu.lose()
 		Eventually(placedIn(ctx, s)).Should(BeEmpty())
 		Expect(leftIn(ctx, s)()).To(HaveLen(1))
@@ -262,10 +262,10 @@ var _ = Describe("A session whose member is lost", func() {
 		Eventually(leftIn(ctx, s)).Should(BeEmpty())
 	})
 
-	It("does not go back where its old copy is not confirmed stopped", func(ctx SpecContext) {
+	It("does not fail back while its old copy is not confirmed stopped", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := starts(ctx, "twice")
-		room(10)
+		capacity(10)
 		eu.lose()
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 		running(ctx, s)
@@ -287,7 +287,7 @@ var _ = Describe("A session whose member is lost", func() {
 		for i := range 6 {
 			all = append(all, starts(ctx, fmt.Sprint("many-", i)))
 		}
-		room(6)
+		capacity(6)
 		eu.lose()
 		Eventually(placedIn(ctx, all[0])).Should(Equal("us@2"))
 		delete(agents, eu.name)
@@ -299,7 +299,7 @@ var _ = Describe("A session whose member is lost", func() {
 		}
 		Expect(us.sessions()).To(HaveLen(6))
 		more := create(ctx, "desktops", "more", onlyIn("us"))
-		Eventually(reason(ctx, more, api.ConditionScheduled)).Should(Equal("False/Unschedulable"), "its room is taken")
+		Eventually(reason(ctx, more, api.ConditionScheduled)).Should(Equal("False/Unschedulable"), "its capacity is in use")
 		eu.connect(theHub)
 		for _, s := range all {
 			Eventually(leftIn(ctx, s)).Should(BeEmpty())
@@ -326,7 +326,7 @@ var _ = Describe("A session that is deleted", func() {
 		return s
 	}
 
-	It("while it waits to be rescheduled goes once its member has stopped it", func(ctx SpecContext) {
+	It("while it waits to be rescheduled is removed once its member has stopped it", func(ctx SpecContext) {
 		s := lost(ctx, failingOver(api.FailoverHold))
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("Unknown/FailoverPending"))
 		Expect(admin.Delete(ctx, s)).To(Succeed())
@@ -337,7 +337,7 @@ var _ = Describe("A session that is deleted", func() {
 		Expect(eu.sessions()).To(BeEmpty())
 	})
 
-	It("after it was rescheduled is remembered until what it left behind is stopped", func(ctx SpecContext) {
+	It("after it was rescheduled is kept until its old copy is stopped", func(ctx SpecContext) {
 		s := lost(ctx)
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 		running(ctx, s)
@@ -351,7 +351,7 @@ var _ = Describe("A session that is deleted", func() {
 		Expect(eu.sessions()).To(BeEmpty())
 	})
 
-	It("goes with a member that is off, once that is declared fenced and removed", func(ctx SpecContext) {
+	It("is removed with a member that is off, once that is declared fenced and removed", func(ctx SpecContext) {
 		s := lost(ctx, failingOver(api.FailoverHold))
 		Expect(admin.Delete(ctx, s)).To(Succeed())
 		Eventually(phase(ctx, s)).Should(HavePrefix("Terminating: being deleted: eu is unreachable"))
@@ -366,7 +366,7 @@ var _ = Describe("A session that is deleted", func() {
 		Eventually(gone(ctx, s)).Should(BeTrue())
 	})
 
-	It("or was rescheduled holds a member until that is declared fenced and removed for good", func(ctx SpecContext) {
+	It("or was rescheduled blocks the removal of a member until that is declared fenced", func(ctx SpecContext) {
 		s := lost(ctx)
 		Eventually(placedIn(ctx, s)).Should(Equal("us@2"))
 		running(ctx, s)

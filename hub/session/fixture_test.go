@@ -117,7 +117,7 @@ func now(ctx context.Context, s *api.VDISession) *api.VDISession {
 	return fresh
 }
 
-// phase of a session, and what it says; to be waited for.
+// phase returns the phase and the message of a session, for Eventually.
 func phase(ctx context.Context, s *api.VDISession) func(Gomega) string {
 	return func(g Gomega) string {
 		fresh := &api.VDISession{}

@@ -15,21 +15,21 @@ const testTimeout = 2 * time.Minute
 
 type linkMember = link.Member
 
-var _ = Describe("An operator's last word", func() {
-	It("has a deleted session go without its member's, after a while", func(ctx SpecContext) {
+var _ = Describe("A forced deletion by an operator", func() {
+	It("removes a deleted session without its member's confirmation, after a while", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "stuck"))
 		a.set(func() { a.holdStops = true })
 		Expect(admin.Delete(ctx, s)).To(Succeed())
 		Eventually(phase(ctx, s)).Should(HavePrefix("Terminating: being deleted"))
-		asked := time.Now()
+		requested := time.Now()
 		edit(ctx, s, func() { s.Annotations = map[string]string{api.AnnotationForceCleanup: "node n1 burnt"} })
 		Eventually(func() (forced bool) { a.set(func() { forced = a.forced[s.UID] }); return forced }).Should(BeTrue())
 		Eventually(gone(ctx, s)).Should(BeTrue())
-		Expect(time.Since(asked)).To(BeNumerically(">=", forceAfter))
-		Eventually(told(ctx, s, api.EventForced)).Should(Equal(1))
-		// What the hub does not know any more it leaves alone.
+		Expect(time.Since(requested)).To(BeNumerically(">=", forceAfter))
+		Eventually(eventCount(ctx, s, api.EventForced)).Should(Equal(1))
+		// The hub does not touch what it has no record of any more.
 		Consistently(func() *api.SessionAssignment { return a.holds(s.UID) }).ShouldNot(BeNil())
 	})
 
@@ -42,7 +42,7 @@ var _ = Describe("An operator's last word", func() {
 		Expect(admin.Delete(ctx, s)).To(Succeed())
 		Eventually(gone(ctx, s)).Should(BeTrue())
 		Expect(a.sessions()).To(BeEmpty())
-		Consistently(told(ctx, s, api.EventForced)).Should(BeZero())
+		Consistently(eventCount(ctx, s, api.EventForced)).Should(BeZero())
 	})
 
 	It("is carried out at once where the member can't be reached", func(ctx SpecContext) {
@@ -55,19 +55,19 @@ var _ = Describe("An operator's last word", func() {
 		Eventually(phase(ctx, s)).Should(And(HavePrefix("Terminating: being deleted: eu is unreachable"), ContainSubstring(api.AnnotationForceCleanup)))
 		edit(ctx, s, func() { s.Annotations = map[string]string{api.AnnotationForceCleanup: "eu is gone"} })
 		Eventually(gone(ctx, s), forceAfter/2).Should(BeTrue())
-		Eventually(told(ctx, s, api.EventForced)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventForced)).Should(Equal(1))
 	})
 })
 
 var _ = Describe("A session that takes long to end", func() {
-	It("says what its member waits for", func(ctx SpecContext) {
+	It("shows what its member waits for", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "slow"))
 		a.set(func() { a.holdStops = true })
 		Expect(admin.Delete(ctx, s)).To(Succeed())
 		Eventually(func() api.AssignmentState { return a.holds(s.UID).Status.State }).Should(Equal(api.AssignmentStopping))
-		a.tell(s.UID, func(status *api.SessionAssignmentStatus) { status.Message = "The Pod is being stopped by node n1." })
+		a.updateStatus(s.UID, func(status *api.SessionAssignmentStatus) { status.Message = "The Pod is being stopped by node n1." })
 		Eventually(phase(ctx, s)).Should(Equal("Terminating: being deleted: eu: The Pod is being stopped by node n1."))
 		settled()
 		a.finishStops()

@@ -24,7 +24,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// homesInMemory is a hub with one session, and the home that was taken for a
+// homesInMemory is a hub with one session, and the home that was claimed for a
 // run of it.
 type homesInMemory struct {
 	*WithT
@@ -33,7 +33,7 @@ type homesInMemory struct {
 	homes *home.Reconciler
 	// sessions whose homes they are.
 	sessions *Reconciler
-	// member where the home lies.
+	// member that holds the home.
 	member *memberInMemory
 }
 
@@ -53,12 +53,17 @@ func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDIS
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
-	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Reservations: &oneMember{}, Departures: &assignment.Departures{}}
+	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Departures: &assignment.Departures{}}
 	x.member = &memberInMemory{}
 	x.sessions = sessions
 	x.homes = &home.Reconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member, Departed: sessions.Departures.Departed, Gone: sessions.Fleet.Gone, Clock: x.clock}
 	return x
 }
+
+// noQueue is a scheduler whose controller does not run.
+type noQueue struct{ Scheduler }
+
+func (noQueue) Enqueue(types.NamespacedName) {}
 
 func (x *homesInMemory) home() *v1alpha1.VDIHome {
 	h := &v1alpha1.VDIHome{}
@@ -90,7 +95,7 @@ func (x *homesInMemory) plan(s *v1alpha1.VDISession, reports ...assignment.Repor
 	return in, lifecycle.Next(in)
 }
 
-// skipRun is what the session controller does about a run that its home was taken for.
+// skipRun is what the session controller does about a run that its home was claimed for.
 func (x *homesInMemory) skipRun() error {
 	in, plan := x.plan(x.session())
 	return x.sessions.apply(context.Background(), in, &plan, &attempt{})
@@ -105,8 +110,8 @@ func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
 	}
 }
 
-// A home was taken for a run of which the session's status never told.
-func TestHomeThatWasClaimedForNothingIsReleased(t *testing.T) {
+// A home was claimed for a run that the session's status never recorded.
+func TestUnusedClaimOfAHomeIsReleased(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		session  func(*v1alpha1.VDISession)
@@ -142,7 +147,7 @@ func TestHomeThatWasClaimedForNothingIsReleased(t *testing.T) {
 
 func TestHomeOfAnIdleSessionIsReleasedOnceItHasStopped(t *testing.T) {
 	suspended := metav1.Condition{Type: v1alpha1.ConditionPodReady, Status: sessiontest.No, Reason: v1alpha1.ReasonSuspended}
-	told := func(change func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {
+	reported := func(change func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {
 		a := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
 		a.Status.ObservedGeneration, a.Status.Conditions = 3, []metav1.Condition{suspended}
 		change(a)
@@ -163,27 +168,27 @@ func TestHomeOfAnIdleSessionIsReleasedOnceItHasStopped(t *testing.T) {
 		reported *v1alpha1.SessionAssignment
 		want     bool
 	}{
-		{"it has stopped", idleAt(5, 2), told(same), true},
-		{"it was ready before", started, told(same), true},
-		{"its time is over", idleAt(5, 2), told(pod(v1alpha1.ReasonTimeExpired)), true},
-		{"it was given up", idleAt(5, 2), told(func(a *v1alpha1.SessionAssignment) {
+		{"it has stopped", idleAt(5, 2), reported(same), true},
+		{"it was ready before", started, reported(same), true},
+		{"its time is over", idleAt(5, 2), reported(pod(v1alpha1.ReasonTimeExpired)), true},
+		{"it failed permanently", idleAt(5, 2), reported(func(a *v1alpha1.SessionAssignment) {
 			pod(v1alpha1.ReasonCrashLoop)(a)
 			a.Status.Failure = &v1alpha1.Failure{Reason: v1alpha1.ReasonCrashLoop}
 		}), true},
-		{"it was given up, and its Pod is still there", idleAt(5, 2), told(func(a *v1alpha1.SessionAssignment) {
+		{"it failed permanently, and its Pod is still there", idleAt(5, 2), reported(func(a *v1alpha1.SessionAssignment) {
 			pod(v1alpha1.ReasonCrashLoop)(a)
 			a.Status.Failure, a.Status.NodeName = &v1alpha1.Failure{Reason: v1alpha1.ReasonCrashLoop}, "n1"
 		}), false},
-		{"it is crashing", idleAt(5, 2), told(pod(v1alpha1.ReasonCrashLoop)), false},
-		{"its Pod is being removed", idleAt(5, 2), told(pod(v1alpha1.ReasonPodTerminating)), false},
-		{"the member speaks of another assignment", idleAt(5, 2), told(func(a *v1alpha1.SessionAssignment) {
+		{"it is crashing", idleAt(5, 2), reported(pod(v1alpha1.ReasonCrashLoop)), false},
+		{"its Pod is being removed", idleAt(5, 2), reported(pod(v1alpha1.ReasonPodTerminating)), false},
+		{"the report is of another assignment", idleAt(5, 2), reported(func(a *v1alpha1.SessionAssignment) {
 			a.Annotations[v1alpha1.AnnotationSpecHash] = "other"
 		}), false},
-		{"the member speaks of the time before", idleAt(5, 2), told(func(a *v1alpha1.SessionAssignment) { a.Status.ObservedGeneration = 0 }), false},
-		{"it runs", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.Status.Placement.Idle = false }, told(same), false},
-		{"the view is older than the home's run", idleAt(5, 1), told(same), false},
-		{"the home is another session's", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.UID = "uid-other" }, told(same), false},
-		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); sessiontest.ReleasingAt(sessiontest.Elsewhere, 4)(s) }, told(same), false},
+		{"the report is of an earlier generation", idleAt(5, 2), reported(func(a *v1alpha1.SessionAssignment) { a.Status.ObservedGeneration = 0 }), false},
+		{"it runs", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.Status.Placement.Idle = false }, reported(same), false},
+		{"the view is older than the home's run", idleAt(5, 1), reported(same), false},
+		{"the home is another session's", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); s.UID = "uid-other" }, reported(same), false},
+		{"an earlier placement may still run", func(s *v1alpha1.VDISession) { idleAt(5, 2)(s); sessiontest.ReleasingAt(sessiontest.Elsewhere, 4)(s) }, reported(same), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", idleAt(5, 2))
@@ -219,5 +224,5 @@ func TestHomeExpiresAfterItsRetentionTime(t *testing.T) {
 	mounted := newHomesInMemory(t, "5.2", idleAt(5, 2), func(h *v1alpha1.VDIHome) { h.Spec.RetentionTime = "1h" })
 	mounted.clock.Step(24 * time.Hour)
 	mounted.Expect(mounted.reconcile()).To(Equal(ctrl.Result{}))
-	mounted.Expect(mounted.home().Status.MountedByUID).NotTo(BeEmpty(), "somebody has it")
+	mounted.Expect(mounted.home().Status.MountedByUID).NotTo(BeEmpty(), "it is claimed")
 }

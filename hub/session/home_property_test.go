@@ -42,10 +42,10 @@ func TestHomeHasOneWriterWhateverComesBetween(t *testing.T) {
 				w.decide(rapid.SampledFrom(w.ops).Draw(t, "op"), rapid.SampledFrom([]fate{lands, lands, lands, isLost, losesReply}).Draw(t, "fate"))
 			},
 			"home controller": func(*rapid.T) { w.controlHome() },
-			"tell":            func(*rapid.T) { w.tell(pick("session")) },
+			"order":           func(*rapid.T) { w.order(pick("session")) },
 			"member": func(t *rapid.T) {
 				if s := w.stored(pick("session")); s != nil {
-					if _, told := w.ordered[s.UID]; told {
+					if _, ordered := w.ordered[s.UID]; ordered {
 						w.kubelet(s.UID)
 						w.report(s.UID)
 					}

@@ -45,7 +45,7 @@ func remove(ctx context.Context, s *api.VDISession) {
 }
 
 var _ = Describe("A user's home", func() {
-	It("is one session's at a time: another waits, says for whom, and gets it once it is free", specs.Smoke, func(ctx SpecContext) {
+	It("is one session's at a time: another waits, shows for which, and gets it once it is free", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu")
 		join(ctx, "us")
@@ -70,7 +70,7 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Status.LastUseTime).NotTo(BeNil())
 	})
 
-	It("is given back by a session that is suspended, once its Pod is gone and not before", func(ctx SpecContext) {
+	It("is released by a session that is suspended, once its Pod is gone and not before", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		a := join(ctx, "eu")
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -85,7 +85,7 @@ var _ = Describe("A user's home", func() {
 		second, _ = running(ctx, second)
 		Expect(homeNow(ctx).Status.MountedByUID).To(Equal(second.UID))
 
-		By("resuming the first, which waits in its turn, and holds no room")
+		By("resuming the first, which is pending in its turn, and holds no capacity")
 		edit(ctx, first, func() { first.Spec.OperatingMode = api.ModeRunning })
 		Eventually(phase(ctx, first)).Should(ContainSubstring("in use by session second"))
 		Expect(a.holds(first.UID).Spec.RunState).To(Equal(api.ModeSuspended))
@@ -94,7 +94,7 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Status.MountedByUID).To(Equal(first.UID))
 	})
 
-	It("stays its session's over a change of leaders", func(ctx SpecContext) {
+	It("remains its session's over a change of leaders", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu")
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -106,7 +106,7 @@ var _ = Describe("A user's home", func() {
 		running(ctx, second)
 	})
 
-	It("keeps its user's sessions in the member that holds it, unless one asks for a fresh one", func(ctx SpecContext) {
+	It("keeps its user's sessions in the member that holds it, unless one requests a fresh one", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu")
 		join(ctx, "us")
@@ -129,7 +129,7 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Spec.Generation).To(Equal(int64(2)), "one fresh home is enough")
 	})
 
-	It("is not left behind more often than storage bears, and the session says what would help", func(ctx SpecContext) {
+	It("is not left behind more often than storage bears, and the session shows the remedy", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu")
 		for i := range 4 {
@@ -153,7 +153,7 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Spec.Generation).To(Equal(int64(5)), "it has the home that there is")
 	})
 
-	It("is not where a member would not have its first session", func(ctx SpecContext) {
+	It("is not created in a member that refuses its first session", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu", func(a *agent) {
 			a.slots = 1000
@@ -168,7 +168,7 @@ var _ = Describe("A user's home", func() {
 		Expect(h.Status.LeftBehind).To(BeEmpty(), "nothing was ever there")
 	})
 
-	It("grows with its template, and its record outlives whoever deletes it while it is in use", func(ctx SpecContext) {
+	It("grows with its template, and its record outlives a deletion while it is in use", func(ctx SpecContext) {
 		t := template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		a := join(ctx, "eu")
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -184,7 +184,7 @@ var _ = Describe("A user's home", func() {
 		Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(homeOf(second)), &api.VDIHome{}) }).Should(MatchError(ContainSubstring("not found")))
 	})
 
-	It("is forgotten once nobody has used it for its retention time", func(ctx SpecContext) {
+	It("is forgotten once it was unused for its retention time", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"), func(t *api.TemplateSpec) { t.Home.RetentionTime = "2s" })
 		join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "first"))

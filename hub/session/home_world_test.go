@@ -32,7 +32,7 @@ import (
 )
 
 // homeWorld is an API server, a leader that sees it late, one member, and
-// sessions of one user. Every write waits until the test lets it land, in any
+// sessions of one user. Every write waits until the test releases it, in any
 // order, or loses it, or loses its answer; those of an earlier leader too.
 type homeWorld struct {
 	*rapid.T
@@ -44,10 +44,10 @@ type homeWorld struct {
 	sessions map[string]*v1alpha1.VDISession
 	home     *v1alpha1.VDIHome
 	// ordered of the member by session, whether a Pod runs, and what the leader
-	// has heard last.
+	// has received last.
 	ordered map[types.UID]ordered
 	pods    map[types.UID]bool
-	heard   map[types.UID]*v1alpha1.SessionAssignment
+	sent    map[types.UID]*v1alpha1.SessionAssignment
 	ops     []*op
 	uids    int
 }
@@ -63,7 +63,7 @@ func (o ordered) hash() string { return fmt.Sprint(o.run, o.idle) }
 type op struct {
 	leader int
 	key    string
-	// step is signalled when the op waits to write, or has ended.
+	// step is signaled when the op waits to write, or has ended.
 	step  chan struct{}
 	fate  chan fate
 	ended bool
@@ -93,7 +93,7 @@ func newHomeWorld(t *rapid.T) *homeWorld {
 		clock:    clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
 		spec:     &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
 		sessions: map[string]*v1alpha1.VDISession{}, ordered: map[types.UID]ordered{}, pods: map[types.UID]bool{},
-		heard: map[types.UID]*v1alpha1.SessionAssignment{},
+		sent: map[types.UID]*v1alpha1.SessionAssignment{},
 	}
 }
 
@@ -106,7 +106,7 @@ func (w *homeWorld) start(key string, f func(r *Reconciler, live client.Reader))
 		}
 	}
 	o := &op{leader: w.leader, key: key, step: make(chan struct{}), fate: make(chan fate)}
-	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Reservations: &oneMember{}, Clock: w.clock}
+	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Clock: w.clock}
 	go func() {
 		f(r, w.api)
 		o.ended = true
@@ -128,7 +128,7 @@ func (w *homeWorld) decide(o *op, f fate) {
 	w.awaitStep(o)
 }
 
-// clientOf reads the leader's view, and writes when it is let.
+// clientOf reads the leader's view, and writes when the test releases the write.
 func (w *homeWorld) clientOf(o *op) client.Client {
 	gate := func(write func() error) error {
 		o.step <- struct{}{}
@@ -210,7 +210,7 @@ func (w *homeWorld) create(name string) {
 	w.must(w.api.Create(context.Background(), s))
 }
 
-// reconcile runs the session controller, with capacity for whoever asks.
+// reconcile runs the session controller, with capacity for every request.
 func (w *homeWorld) reconcile(name string) {
 	w.start("session "+name, func(r *Reconciler, _ client.Reader) {
 		ctx := context.Background()
@@ -227,8 +227,8 @@ func (w *homeWorld) reconcile(name string) {
 		if w.home != nil {
 			in.Home = w.home.DeepCopy()
 		}
-		if at, heard := s.Status.Placement, w.heard[s.UID]; at != nil && heard != nil {
-			in.Reports = []assignment.Report{{Ref: here, Assignment: heard.DeepCopy(), Proven: true}}
+		if at, sent := s.Status.Placement, w.sent[s.UID]; at != nil && sent != nil {
+			in.Reports = []assignment.Report{{Ref: here, Assignment: sent.DeepCopy(), Proven: true}}
 			in.Order = &assignment.Order{
 				Hash: ordered{status.RunOf(at), at.Idle}.hash(), Spec: w.spec, Assignment: &v1alpha1.SessionAssignment{},
 			}
@@ -246,9 +246,9 @@ func (w *homeWorld) controlHome() {
 	})
 }
 
-// tell orders of the member what the API server says of a session, or that it
+// order sends the member the desired state of a session in the API server, or that it
 // must end.
-func (w *homeWorld) tell(name string) {
+func (w *homeWorld) order(name string) {
 	s := w.stored(name)
 	switch {
 	case s == nil || s.Status.Placement == nil:
@@ -259,7 +259,7 @@ func (w *homeWorld) tell(name string) {
 	}
 }
 
-// kubelet makes one Pod what was ordered, and says so.
+// kubelet makes one Pod what was ordered, and reports it.
 func (w *homeWorld) kubelet(uid types.UID) {
 	w.pods[uid] = !w.ordered[uid].idle
 }
@@ -274,10 +274,10 @@ func (w *homeWorld) report(uid types.UID) {
 		pod.Status, pod.Reason = metav1.ConditionTrue, v1alpha1.ReasonPodReady
 	}
 	a.Status.Conditions = []metav1.Condition{pod}
-	w.heard[uid] = a
+	w.sent[uid] = a
 }
 
-// finish lets a deleted session go, once its Pod is gone.
+// finish removes a deleted session, once its Pod is gone.
 func (w *homeWorld) finish(name string) {
 	s := w.stored(name)
 	if s == nil || s.DeletionTimestamp.IsZero() || w.pods[s.UID] || s.Status.Placement != nil && !w.ordered[s.UID].idle {
@@ -310,7 +310,7 @@ func (w *homeWorld) newLeader() {
 	w.catchUp()
 }
 
-// quiet lets everything that is under way come to its end, one thing after the
+// quiet completes everything that is under way, one thing after the
 // other, as it does most of the time.
 func (w *homeWorld) quiet() {
 	for len(w.ops) > 0 {
@@ -318,9 +318,9 @@ func (w *homeWorld) quiet() {
 	}
 	for _, name := range homeSessions {
 		w.finish(name)
-		w.tell(name)
+		w.order(name)
 		if s := w.stored(name); s != nil {
-			if _, told := w.ordered[s.UID]; told {
+			if _, ordered := w.ordered[s.UID]; ordered {
 				w.kubelet(s.UID)
 				w.report(s.UID)
 			}
@@ -334,7 +334,7 @@ func (w *homeWorld) quiet() {
 	w.controlHome()
 }
 
-// oneWriter is what must always hold: whoever is to run with the home has it,
+// oneWriter is what must always hold: a session that is to run with the home has it,
 // and so has every Pod.
 func (w *homeWorld) oneWriter() {
 	mountedBy := types.UID("")

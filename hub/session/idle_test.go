@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// told counts the events of a reason about a session.
-func told(ctx context.Context, s *api.VDISession, reason string) func() int {
+// eventCount returns the number of events of a reason about a session.
+func eventCount(ctx context.Context, s *api.VDISession, reason string) func() int {
 	return func() int {
 		list := &eventsv1.EventList{}
 		if admin.List(ctx, list, client.InNamespace(s.Namespace)) != nil {
@@ -57,7 +57,7 @@ func perSessionHome(t *api.TemplateSpec) {
 }
 
 var _ = Describe("A suspended session", func() {
-	It("gives its slot to another, and waits for room when it is resumed", func(ctx SpecContext) {
+	It("frees its slot for another, and waits for capacity when it is resumed", func(ctx SpecContext) {
 		template(ctx, "browser", perSessionHome)
 		a := join(ctx, "eu", func(a *agent) { a.slots = 1 })
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -75,11 +75,11 @@ var _ = Describe("A suspended session", func() {
 		first, _ = running(ctx, first)
 		Expect(first.Status.Epoch).To(Equal(int64(1)))
 		Expect(first.Status.Placement.Run).To(Equal(int64(2)))
-		Eventually(told(ctx, first, api.EventResumed)).Should(Equal(1))
-		Expect(told(ctx, first, api.EventSuspended)()).To(Equal(1))
+		Eventually(eventCount(ctx, first, api.EventResumed)).Should(Equal(1))
+		Expect(eventCount(ctx, first, api.EventSuspended)()).To(Equal(1))
 	})
 
-	It("comes back elsewhere when it has no home and no room where it was", func(ctx SpecContext) {
+	It("is resumed elsewhere when it has no home and its member has no capacity", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu", func(a *agent) { a.slots = 1 })
 		s, _ := running(ctx, create(ctx, "desktops", "moving"))
@@ -90,7 +90,7 @@ var _ = Describe("A suspended session", func() {
 		eu.set(func() { eu.holdStops = true })
 		resume(ctx, s)
 		Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("False/Releasing"))
-		// Its room is kept for it.
+		// Its capacity is reserved.
 		late := create(ctx, "desktops", "late")
 		Eventually(reason(ctx, late, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
 		Consistently(us.sessions).Should(BeEmpty())
@@ -102,7 +102,7 @@ var _ = Describe("A suspended session", func() {
 		Expect(eu.holds(s.UID)).To(BeNil())
 	})
 
-	It("ends where its spec says, however quickly that changes", func(ctx SpecContext) {
+	It("follows its spec, however quickly that changes", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu", func(a *agent) { a.slots = 1 })
 		s, _ := running(ctx, create(ctx, "desktops", "toggled"))
@@ -124,9 +124,9 @@ var _ = Describe("A suspended session", func() {
 		s, _ = running(ctx, s)
 		Expect(runState(a, s)()).To(Equal(api.ModeRunning))
 		Expect(s.Status.Epoch).To(Equal(int64(1)))
-		// Nothing is left of what was given away and taken back.
+		// No reservation is left.
 		a.set(func() { a.slots = 2 })
-		a.say(func(m linkMember) { m.Capacity(a.report()) })
+		a.send(func(m linkMember) { m.Capacity(a.report()) })
 		running(ctx, create(ctx, "desktops", "next"))
 	})
 
@@ -146,7 +146,7 @@ var _ = Describe("A suspended session", func() {
 		Expect(s.Status.Epoch).To(Equal(int64(1)))
 	})
 
-	It("takes no room under the next leader either, and gets it back under it", func(ctx SpecContext) {
+	It("takes no capacity under the next leader either, and is resumed under it", func(ctx SpecContext) {
 		template(ctx, "browser", perSessionHome)
 		a := join(ctx, "eu", func(a *agent) { a.slots = 1 })
 		s, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -177,7 +177,7 @@ var _ = Describe("A suspended session", func() {
 		before := mark()
 		suspend(ctx, s)
 		settled()
-		// The decision; that it is stored, and that it rests, which are two words of the
+		// The decision; that it is stored, and that it is stopped, which are two reports of the
 		// member, and one write or two as they come.
 		Expect(harness.Total(sessionWrites(before))).To(BeNumerically("<=", 3), "%+v", sessionWrites(before))
 		before = mark()
@@ -189,16 +189,16 @@ var _ = Describe("A suspended session", func() {
 	})
 })
 
-var _ = Describe("A session that was given up", func() {
-	It("says what to do, gives its slot back, and is tried again with the corrected template", func(ctx SpecContext) {
+var _ = Describe("A session that failed permanently", func() {
+	It("shows the remedy, frees its slot, and is retried with the corrected template", func(ctx SpecContext) {
 		t := template(ctx, "browser")
 		a := join(ctx, "eu", func(a *agent) { a.slots, a.holdStarts = 1, true })
 		s := create(ctx, "desktops", "broken")
 		Eventually(reason(ctx, s, api.ConditionAssigned)).Should(Equal("True/Stored"))
-		a.giveUp(s.UID, api.ReasonImagePull, "There is no such image: correct spec.image of the template.")
+		a.fail(s.UID, api.ReasonImagePull, "There is no such image: correct spec.image of the template.")
 		Eventually(phase(ctx, s)).Should(Equal("Failed: There is no such image: correct spec.image of the template; to try again raise spec.attempt to 1"))
 		Eventually(runState(a, s)).Should(Equal(api.ModeSuspended))
-		Eventually(told(ctx, s, api.EventFailed)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventFailed)).Should(Equal(1))
 		a.set(func() { a.holdStarts = false })
 		edit(ctx, t, func() { t.Spec.Image = "registry.example.com/browser:2" })
 		Consistently(phase(ctx, s)).Should(HavePrefix("Failed: "))
@@ -212,14 +212,14 @@ var _ = Describe("A session that was given up", func() {
 		Expect(held.Spec.Attempt).To(Equal(int64(1)))
 		Expect(held.Spec.Desktop.Image).To(Equal("registry.example.com/browser:2"))
 		Expect(s.Status.Attempt).To(Equal(int64(1)))
-		Expect(told(ctx, s, api.EventRetried)()).To(Equal(1))
+		Expect(eventCount(ctx, s, api.EventRetried)()).To(Equal(1))
 	})
 
-	It("is not tried again by being resumed", func(ctx SpecContext) {
+	It("is not retried by being resumed", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "idle"))
-		a.giveUp(s.UID, api.ReasonIdleExpired, "Nobody has used it for 1h: raise spec.attempt to start it again.")
+		a.fail(s.UID, api.ReasonIdleExpired, "Nobody has used it for 1h: raise spec.attempt to start it again.")
 		Eventually(phase(ctx, s)).Should(Equal("Failed: Nobody has used it for 1h: raise spec.attempt to start it again."))
 		suspend(ctx, s)
 		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: "))
@@ -232,20 +232,20 @@ var _ = Describe("A session that was given up", func() {
 })
 
 var _ = Describe("A session's user", func() {
-	It("is warned before its time is over, and told when it is", func(ctx SpecContext) {
+	It("gets an event before its time is over, and another when it is", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "short", func(s *api.SessionSpec) { s.Timeout = "10s" }))
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("True/ExpiringSoon"))
-		Eventually(told(ctx, s, api.EventExpiringSoon)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventExpiringSoon)).Should(Equal(1))
 		a.expire(s)
 		Eventually(phase(ctx, s)).Should(HavePrefix("Failed: its time of 10s is over"))
 		Eventually(runState(a, s)).Should(Equal(api.ModeSuspended))
-		Eventually(told(ctx, s, api.EventExpired)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventExpired)).Should(Equal(1))
 		Expect(now(ctx, s).Status.ExpirationTime).NotTo(BeNil())
 	}, NodeTimeout(testTimeout))
 
-	It("is warned that nobody seems to use the desktop", func(ctx SpecContext) {
+	It("gets an event that the desktop seems to be idle", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "unused"))
@@ -253,7 +253,7 @@ var _ = Describe("A session's user", func() {
 		unused[1].Reason, unused[1].Message = api.ReasonIdleSoon, "Nobody has used it for long."
 		a.become(s.UID, unused)
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("True/ExpiringSoon"))
-		Eventually(told(ctx, s, api.EventExpiringSoon)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventExpiringSoon)).Should(Equal(1))
 		a.become(s.UID, conditions(api.ModeRunning))
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("True/Ready"))
 	})
@@ -264,7 +264,7 @@ var _ = Describe("A session's user", func() {
 		s, _ := running(ctx, create(ctx, "desktops", "robbed"))
 		var sent int
 		a.set(func() { a.last[s.UID], sent = "", a.orders })
-		a.tell(s.UID, func(status *api.SessionAssignmentStatus) {
+		a.updateStatus(s.UID, func(status *api.SessionAssignmentStatus) {
 			status.MissingSecrets = []string{"access"}
 			status.Conditions = []metav1.Condition{{Type: api.ConditionPodReady, Status: metav1.ConditionFalse, Reason: api.ReasonSecretMissing, Message: "access is missing"}}
 		})

@@ -40,7 +40,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		s := create(ctx, "desktops", "slow")
 		Eventually(reason(ctx, s, api.ConditionAssigned)).Should(Equal("True/Stored"))
 		a.become(s.UID, conditions(api.ModeSuspended)[:1])
-		// Half of it is no news: it waits for the rest.
+		// Half of the reports cost no write: they wait for the others.
 		Consistently(reason(ctx, s, api.ConditionHomeReady), "500ms").Should(BeEmpty())
 		a.become(s.UID, conditions(api.ModeRunning))
 		running(ctx, s)
@@ -71,7 +71,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Expect(now(ctx, two).Status.Phase).To(Equal(api.PhaseRunning))
 	})
 
-	It("goes on by itself once its time is extended", func(ctx SpecContext) {
+	It("runs again by itself once its time is extended", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "short", func(s *api.SessionSpec) { s.Timeout = "2500ms" }))
@@ -116,7 +116,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 })
 
 var _ = Describe("A quiet fleet", func() {
-	It("writes nothing when everything is looked at again", func(ctx SpecContext) {
+	It("writes nothing when everything is reconciled again", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		join(ctx, "us")
@@ -136,7 +136,7 @@ var _ = Describe("A quiet fleet", func() {
 		// A reconnect compares everything again; capacity wakes all that wait.
 		a.disconnect()
 		a.connect(theHub)
-		a.say(func(m link.Member) { m.Capacity(a.report()) })
+		a.send(func(m link.Member) { m.Capacity(a.report()) })
 		Consistently(func() []harness.WriteCount { return writesSince(before) }, "3s").Should(BeEmpty())
 	})
 })

@@ -38,18 +38,18 @@ func misfitInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubInM
 		}
 	})
 	h.pass()
-	h.heard()
+	h.events()
 	h.fleet.placed, h.fleet.released = nil, 0
 	return h, clock
 }
 
-// later lets time pass, and reconciles.
+// later advances time, and reconciles.
 func (h *hubInMemory) later(clock *clocktesting.FakePassiveClock, d time.Duration) *v1alpha1.VDISession {
 	clock.SetTime(clock.Now().Add(d))
 	return h.pass()
 }
 
-func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
+func TestSessionThatNoNodeFitsIsMovedToAnotherMember(t *testing.T) {
 	h, clock := misfitInMemory(t)
 	s := h.later(clock, lifecycle.DefaultMoveAfter-time.Second)
 	h.Expect(s.Status.Placement).NotTo(BeNil(), "kube-scheduler has not had its time yet")
@@ -60,18 +60,18 @@ func TestSessionThatNoNodeFitsGoesToAnotherMember(t *testing.T) {
 	h.Expect(s.Status.Placement).To(BeNil())
 	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}}))
 	h.Expect(s.Status.Epoch).To(Equal(int64(1)), "it is rescheduled once the stop is confirmed")
-	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
-	h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
+	h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
+	h.Expect(h.condition(v1alpha1.ConditionPodReady)).To(BeEmpty())
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventMoved}))
 	h.Expect(h.fleet.placed).To(Equal([]int64{2}))
-	h.Expect(h.fleet.released).To(BeZero(), "the room there is kept for it")
+	h.Expect(h.fleet.released).To(BeZero(), "the capacity there is reserved for it")
 	h.Expect(h.movesCounted()).To(Equal(before + 1))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
-	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here), "it may not go back at once")
+	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here), "it may not return at once")
 	h.later(clock, memory.LeftFor)
 	h.Expect(h.memory.Excluded(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "but it may later")
 }
@@ -85,8 +85,8 @@ func (h *hubInMemory) movesCounted() int {
 
 func TestSessionThatNoNodeFitsStays(t *testing.T) {
 	for name, why := range map[string]func(*hubInMemory){
-		"while no other member would take it": func(h *hubInMemory) { h.fleet.nowhere = true },
-		"while its member can't confirm":      func(h *hubInMemory) { h.fleet.away = true },
+		"while it fits no other member":  func(h *hubInMemory) { h.fleet.nowhere = true },
+		"while its member can't confirm": func(h *hubInMemory) { h.fleet.away = true },
 		"while its Pod waits for something else": func(h *hubInMemory) {
 			h.edit(sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonPodPending))
 		},
@@ -118,12 +118,12 @@ func TestSessionThatNoNodeFitsStays(t *testing.T) {
 				h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
 				h.Expect(s.Status.Releasing).To(BeEmpty())
 			}
-			h.Expect(h.heard()).NotTo(ContainElement(v1alpha1.EventMoved))
+			h.Expect(h.events()).NotTo(ContainElement(v1alpha1.EventMoved))
 		})
 	}
 }
 
-func TestSessionThatRanElsewhereBeforeIsMovedAllTheSame(t *testing.T) {
+func TestSessionThatRanElsewhereBeforeIsMovedToo(t *testing.T) {
 	h, clock := misfitInMemory(t, func(s *v1alpha1.VDISession) {
 		at := metav1.NewTime(s.Status.Placement.PlacementTime.Add(-time.Hour))
 		s.Status.StartTime = &at
@@ -158,7 +158,7 @@ func TestSessionThatFitsNoOtherMemberIsPending(t *testing.T) {
 	h.later(clock, lifecycle.DefaultMoveAfter)
 	h.Expect(waits()).To(Equal(1))
 	h.fleet.nowhere = false
-	h.Expect(h.pass().Status.Placement).To(BeNil(), "somebody has room now")
+	h.Expect(h.pass().Status.Placement).To(BeNil(), "another member has capacity now")
 	h.Expect(waits()).To(BeZero())
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 var _ = Describe("A session whose Pod fits no node where it is placed", func() {
-	// crowded says that it has more room than anybody, and no node fits.
+	// crowded reports more capacity than any other, and no node fits.
 	crowded := func(a *agent) { a.misfits, a.slots = true, 1000 }
 
 	It("is moved to another member, once its stop is confirmed, and counted", func(ctx SpecContext) {
@@ -29,11 +29,11 @@ var _ = Describe("A session whose Pod fits no node where it is placed", func() {
 		Expect(s.Status.Epoch).To(Equal(int64(2)))
 		Expect(s.Status.Releasing).To(BeEmpty())
 		Expect(counted("vdi_hub_sessions_moved_total")).To(Equal(before + 1))
-		Eventually(told(ctx, s, api.EventMoved)).Should(Equal(1))
+		Eventually(eventCount(ctx, s, api.EventMoved)).Should(Equal(1))
 		Expect(eu.sessions()).To(BeEmpty())
 	})
 
-	It("stays while no other member has room, and goes as soon as one has", func(ctx SpecContext) {
+	It("stays while no other member has capacity, and moves as soon as one has", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu", crowded)
 		us := join(ctx, "us", func(a *agent) { a.slots = 0 })
@@ -42,12 +42,12 @@ var _ = Describe("A session whose Pod fits no node where it is placed", func() {
 		settled()
 		Expect(now(ctx, s).Status.Placement.ClusterName).To(Equal("eu"))
 		us.set(func() { us.slots = 1 })
-		us.say(func(m link.Member) { m.Capacity(us.report()) })
+		us.send(func(m link.Member) { m.Capacity(us.report()) })
 		_, at := running(ctx, s)
 		Expect(at.name).To(Equal("us"))
 	})
 
-	It("takes a home with it that nobody has used, and tells what is left behind", func(ctx SpecContext) {
+	It("takes an unused home with it, and reports what is left behind", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		eu := join(ctx, "eu", crowded)
 		us := join(ctx, "us", func(a *agent) { a.slots = 10 })

@@ -22,7 +22,7 @@ func createPolicy(ctx context.Context, name string, change func(*api.PlacementPo
 }
 
 var _ = Describe("A placement policy", func() {
-	It("caps what it places, over a new leader and a suspension, and says how many wait", func(ctx SpecContext) {
+	It("caps what it places, over a new leader and a suspension, and shows how many are pending", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		join(ctx, "us")
@@ -60,7 +60,7 @@ var _ = Describe("A placement policy", func() {
 		running(ctx, second)
 	})
 
-	It("lets its sessions run again on a tainted member that it tolerates", func(ctx SpecContext) {
+	It("allows its sessions to run again on a tainted member that it tolerates", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		mc := &api.MemberCluster{}

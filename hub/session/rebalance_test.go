@@ -11,41 +11,41 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-func askedToLeave(s *v1alpha1.VDISession) {
+func toBeRebalanced(s *v1alpha1.VDISession) {
 	s.Annotations = map[string]string{v1alpha1.AnnotationMove: "eu"}
 }
 
-func TestSessionThatWasAskedToLeaveItsMemberIsMovedIfNobodyUsesIt(t *testing.T) {
+func TestSessionThatIsToBeRebalancedIsMovedIfItIsIdle(t *testing.T) {
 	h, _ := placedInMemory(t)
 	h.fleet.other = true
 	h.edit(idle)
-	h.edit(askedToLeave)
+	h.edit(toBeRebalanced)
 	s := h.pass()
 	h.Expect(s.Status.Placement).To(BeNil())
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventMoved}))
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventMoved}))
 	h.Expect(h.memory.Excluded(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(HaveKeyWithValue(sessiontest.Here, memory.MovedOut))
 	h.Expect(s.Annotations).To(HaveKey(v1alpha1.AnnotationMove))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	_, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, memory.MovedOut), "it does not go back at once")
+	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, memory.MovedOut), "it does not return at once")
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	h.Expect(s.Annotations).NotTo(HaveKey(v1alpha1.AnnotationMove), "that is done")
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventPlaced}))
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventPlaced}))
 }
 
-func TestSessionThatWasAskedToLeaveAndStaysShowsWhy(t *testing.T) {
+func TestSessionThatIsToBeRebalancedAndStaysShowsWhy(t *testing.T) {
 	for name, why := range map[string]func(*hubInMemory){
-		"in use":             func(h *hubInMemory) { h.edit(func(s *v1alpha1.VDISession) { s.Status.IdleSince = nil }) },
-		"no room elsewhere":  func(h *hubInMemory) { h.fleet.nowhere = true },
-		"its member is away": func(h *hubInMemory) { h.fleet.away = true },
-		"it has failed":      func(h *hubInMemory) { h.edit(hasFailed) },
+		"in use":                func(h *hubInMemory) { h.edit(func(s *v1alpha1.VDISession) { s.Status.IdleSince = nil }) },
+		"no capacity elsewhere": func(h *hubInMemory) { h.fleet.nowhere = true },
+		"its member is away":    func(h *hubInMemory) { h.fleet.away = true },
+		"it has failed":         func(h *hubInMemory) { h.edit(hasFailed) },
 		"where its home is": func(h *hubInMemory) {
 			h.edit(func(s *v1alpha1.VDISession) { s.Status.Home = &v1alpha1.SessionHome{ClusterUID: sessiontest.Here} })
 		},
-		"asked to leave others": func(h *hubInMemory) {
+		"annotated for another member": func(h *hubInMemory) {
 			h.edit(func(s *v1alpha1.VDISession) { s.Annotations[v1alpha1.AnnotationMove] = "us" })
 		},
 	} {
@@ -55,7 +55,7 @@ func TestSessionThatWasAskedToLeaveAndStaysShowsWhy(t *testing.T) {
 			h.fleet.other = true
 			h.edit(func(s *v1alpha1.VDISession) {
 				idle(s)
-				askedToLeave(s)
+				toBeRebalanced(s)
 				s.Status.StartTime = s.Status.RunningSince.DeepCopy()
 			})
 			why(h)
@@ -64,16 +64,16 @@ func TestSessionThatWasAskedToLeaveAndStaysShowsWhy(t *testing.T) {
 			s := h.pass()
 			h.Expect(s.Status.Placement.ClusterName).To(Equal("eu"))
 			h.Expect(s.Annotations).NotTo(HaveKey(v1alpha1.AnnotationMove))
-			told := 0
-			for _, reason := range h.heard() {
+			events := 0
+			for _, reason := range h.events() {
 				if reason == v1alpha1.EventNotMoved {
-					told++
+					events++
 				}
 			}
-			if name == "asked to leave others" {
-				h.Expect(told).To(BeZero())
+			if name == "annotated for another member" {
+				h.Expect(events).To(BeZero())
 			} else {
-				h.Expect(told).To(Equal(1))
+				h.Expect(events).To(Equal(1))
 			}
 		})
 	}

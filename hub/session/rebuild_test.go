@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// A hub that has just begun to lead knows its members before it looks at a session:
-// to the fleet, a member that it does not know is as good as lost.
+// A hub that has just begun to lead registers its members before it reconciles a session:
+// to the fleet, an unregistered member is as good as lost.
 func TestMembersAreRegisteredBeforeSessionsAreReconciled(t *testing.T) {
 	h, _ := placedInMemory(t)
 	before := h.stored()
@@ -36,6 +36,6 @@ func TestMembersAreRegisteredBeforeSessionsAreReconciled(t *testing.T) {
 	s := h.pass()
 	h.Expect(s.ResourceVersion).To(Equal(before.ResourceVersion), "nothing of it has changed")
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
-	h.Expect(h.heard()).To(BeEmpty())
+	h.Expect(h.events()).To(BeEmpty())
 	h.Expect(registered).To(Equal(1))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// observed is a fleet that notes which sessions it was told are gone.
+// observed is a fleet that records which sessions are reported gone.
 type observed struct {
 	*oneMember
 	gone []types.UID
@@ -35,7 +35,7 @@ func TestSessionThatWasRecreatedUnseenIsRemoved(t *testing.T) {
 	newObserver(r).changed(before, after)
 	g.Expect(o.gone).To(Equal([]types.UID{before.UID}))
 	g.Expect(r.memory.LastEpoch(before.UID)).To(BeZero())
-	g.Expect(r.Departures.Departed(assignment.KeyOf(before), sessiontest.Here)).To(BeFalse(), "nobody saw a deletion: after a restore the earlier object may be the later one")
+	g.Expect(r.Departures.Departed(assignment.KeyOf(before), sessiontest.Here)).To(BeFalse(), "no deletion was observed: after a restore the earlier object may be the later one")
 	newObserver(r).changed(after, after)
 	g.Expect(o.gone).To(HaveLen(1))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// The write that gives up a refused placement comes too late, twice, and is made
+// The write that releases a refused placement comes too late, twice, and is made
 // again: the refusal is one.
 func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
 	h := newHubInMemory(t)
@@ -36,7 +36,7 @@ func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
 	h.Expect(placementsRefused(h.WithT)).To(Equal(before + 1))
 	_, pause, _ := h.Reconciler.memory.Refusals(s.UID, h.Clock.Now())
 	h.Expect(pause).To(BeZero(), "one refusal makes no streak")
-	h.Expect(h.says(v1alpha1.ConditionScheduled)).NotTo(ContainSubstring("in a row"))
+	h.Expect(h.condition(v1alpha1.ConditionScheduled)).NotTo(ContainSubstring("in a row"))
 }
 
 func placementsRefused(g *WithT) float64 {

@@ -36,7 +36,7 @@ func placedInMemory(t *testing.T) (*hubInMemory, *clocktesting.FakePassiveClock)
 	})
 	h.pass()
 	h.Expect(h.stored().Status.Phase).To(Equal(v1alpha1.PhaseRunning))
-	h.heard()
+	h.events()
 	h.fleet.placed, h.fleet.released = nil, 0
 	return h, clock
 }
@@ -63,8 +63,8 @@ func (h *hubInMemory) edit(change func(*v1alpha1.VDISession)) {
 	h.Expect(h.api.Status().Update(context.Background(), s)).To(Succeed())
 }
 
-// heard are the reasons of the events since it was last asked.
-func (h *hubInMemory) heard() []string {
+// events returns the reasons of the events since its last call.
+func (h *hubInMemory) events() []string {
 	var out []string
 	for ch := h.Recorder.(*events.FakeRecorder).Events; len(ch) > 0; {
 		out = append(out, strings.Fields(<-ch)[1])
@@ -72,7 +72,7 @@ func (h *hubInMemory) heard() []string {
 	return out
 }
 
-func (h *hubInMemory) says(name string) string {
+func (h *hubInMemory) condition(name string) string {
 	c := meta.FindStatusCondition(h.stored().Status.Conditions, name)
 	if c == nil {
 		return ""
@@ -97,7 +97,7 @@ func TestDesktopThatIsNotToRun(t *testing.T) {
 		cause func(*v1alpha1.VDISession)
 		event string
 		phase v1alpha1.SessionPhase
-		mend  func(*v1alpha1.VDISession)
+		fix   func(*v1alpha1.VDISession)
 		back  string
 	}{
 		{"suspended", suspended, v1alpha1.EventSuspended, v1alpha1.PhasePending, toBeResumed, v1alpha1.EventResumed},
@@ -105,7 +105,7 @@ func TestDesktopThatIsNotToRun(t *testing.T) {
 			func(s *v1alpha1.VDISession) { s.Spec.Timeout = "1h" }, v1alpha1.EventResumed},
 		{"its time is over, and then there is no limit", outOfTime, v1alpha1.EventExpired, v1alpha1.PhaseFailed,
 			func(s *v1alpha1.VDISession) { s.Spec.Timeout = "" }, v1alpha1.EventResumed},
-		{"given up", hasFailed, v1alpha1.EventFailed, v1alpha1.PhaseFailed,
+		{"failed permanently", hasFailed, v1alpha1.EventFailed, v1alpha1.PhaseFailed,
 			func(s *v1alpha1.VDISession) { s.Spec.Attempt = 1 }, v1alpha1.EventRetried},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,23 +117,23 @@ func TestDesktopThatIsNotToRun(t *testing.T) {
 			h.Expect(s.Status.Phase).To(Equal(c.phase))
 			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")))
 			h.Expect(s.Status.RunningSince).To(BeNil())
-			h.Expect(h.heard()).To(Equal([]string{c.event}))
+			h.Expect(h.events()).To(Equal([]string{c.event}))
 			h.Expect(h.fleet.resumed).To(BeEmpty())
 
 			clock.SetTime(clock.Now().Add(time.Hour))
-			h.edit(c.mend)
+			h.edit(c.fix)
 			s = h.pass()
 			h.Expect(s.Status.Placement.Idle).To(BeFalse())
 			h.Expect(s.Status.Placement.Run).To(Equal(int64(2)))
 			h.Expect(s.Status.Placement.Epoch).To(Equal(int64(1)))
 			h.Expect(s.Status.Attempt).To(Equal(s.Spec.Attempt))
 			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")), "its time stood still")
-			h.Expect(h.says(v1alpha1.ConditionAssigned)).To(HavePrefix("False/Sending"))
-			h.Expect(h.says(v1alpha1.ConditionPodReady)).To(BeEmpty())
-			h.Expect(h.says(v1alpha1.ConditionProgressing)).To(BeEmpty())
+			h.Expect(h.condition(v1alpha1.ConditionAssigned)).To(HavePrefix("False/Sending"))
+			h.Expect(h.condition(v1alpha1.ConditionPodReady)).To(BeEmpty())
+			h.Expect(h.condition(v1alpha1.ConditionProgressing)).To(BeEmpty())
 			h.Expect(h.fleet.resumed).To(Equal([][2]int64{{1, 2}}))
 			h.Expect(h.fleet.placed).To(BeEmpty())
-			h.Expect(h.heard()).To(Equal([]string{c.back}))
+			h.Expect(h.events()).To(Equal([]string{c.back}))
 		})
 	}
 }
@@ -149,17 +149,17 @@ func TestSessionIsReconciledAgainAtItsDeadlines(t *testing.T) {
 	h.Expect(again()).To(Equal(8 * time.Minute))
 	clock.SetTime(clock.Now().Add(8 * time.Minute))
 	h.Expect(again()).To(Equal(2 * time.Minute))
-	h.Expect(h.says(v1alpha1.ConditionReady)).To(And(HavePrefix("True/ExpiringSoon: its time of 10m ends at"), ContainSubstring("raise spec.timeout")))
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventExpiringSoon}))
+	h.Expect(h.condition(v1alpha1.ConditionReady)).To(And(HavePrefix("True/ExpiringSoon: its time of 10m ends at"), ContainSubstring("raise spec.timeout")))
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventExpiringSoon}))
 	clock.SetTime(clock.Now().Add(time.Minute))
 	h.Expect(again()).To(Equal(time.Minute))
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Timeout = "10m1s" })
 	h.Expect(again()).To(Equal(time.Minute + time.Second))
-	h.Expect(h.says(v1alpha1.ConditionReady)).To(HavePrefix("True/ExpiringSoon: its time of 10m1s"))
-	h.Expect(h.heard()).To(BeEmpty(), "once")
+	h.Expect(h.condition(v1alpha1.ConditionReady)).To(HavePrefix("True/ExpiringSoon: its time of 10m1s"))
+	h.Expect(h.events()).To(BeEmpty(), "once")
 	clock.SetTime(clock.Now().Add(time.Minute + time.Second))
 	h.Expect(again()).To(BeZero())
-	h.Expect(h.stored().Status.Placement.Idle).To(BeFalse(), "that it is over is the agent's to say")
+	h.Expect(h.stored().Status.Placement.Idle).To(BeFalse(), "only the agent reports that it is over")
 	h.edit(func(s *v1alpha1.VDISession) { status.EndRun(s, clock.Now()) })
 	h.Expect(again()).To(BeZero())
 	h.Expect(h.stored().Status.Placement.Idle).To(BeTrue())
@@ -172,7 +172,7 @@ func TestSessionThatFindsNoCapacityToResume(t *testing.T) {
 		prepare func(*hubInMemory)
 		message string
 	}{
-		{"nobody has any", func(h *hubInMemory) { h.fleet.nowhere = true }, "no capacity to resume it: 2 clusters: 2 lack cpu"},
+		{"no member has any", func(h *hubInMemory) { h.fleet.nowhere = true }, "no capacity to resume it: 2 clusters: 2 lack cpu"},
 		{"its member is away", func(h *hubInMemory) { h.fleet.away, h.fleet.other = true, true }, "no capacity to resume it: eu lacks cpu"},
 		{"its home is there", func(h *hubInMemory) {
 			h.fleet.other = true
@@ -191,12 +191,12 @@ func TestSessionThatFindsNoCapacityToResume(t *testing.T) {
 			s := h.pass()
 			h.Expect(s.Status.Placement.Idle).To(BeTrue())
 			h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhasePending))
-			h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/NoRoomToResume: " + c.message))
-			h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventSuspended, v1alpha1.EventWaiting}))
+			h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(Equal("False/NoRoomToResume: " + c.message))
+			h.Expect(h.events()).To(Equal([]string{v1alpha1.EventSuspended, v1alpha1.EventWaiting}))
 
 			h.edit(suspended)
 			s = h.pass()
-			h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix("True/Placed"))
+			h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(HavePrefix("True/Placed"))
 			h.Expect(s.Status.Message).To(HavePrefix("suspended"))
 			h.Expect(h.fleet.released).NotTo(BeZero())
 
@@ -229,8 +229,8 @@ func TestSessionThatMovesToResume(t *testing.T) {
 	h.Expect(s.Status.Placement).To(BeNil())
 	h.Expect(s.Status.Releasing).To(Equal([]v1alpha1.Release{{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}}))
 	h.Expect(s.Status.URL).To(BeEmpty())
-	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
-	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "room is reserved before anything is given up")
+	h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(Equal("False/Releasing: waiting until eu has confirmed that nothing of it runs"))
+	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "capacity is reserved before anything is released")
 	h.Expect(h.fleet.released).To(BeZero(), "and kept")
 
 	h.edit(func(s *v1alpha1.VDISession) { status.ConfirmStopped(s, sessiontest.Here, 1) })
@@ -250,7 +250,7 @@ func TestSessionThatIsSuspendedAgainWhileItMovesKeepsNoCapacity(t *testing.T) {
 	h.edit(suspended)
 	h.pass()
 	h.Expect(h.fleet.released).NotTo(BeZero())
-	h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix("False/Suspended"))
+	h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(HavePrefix("False/Suspended"))
 }
 
 func TestCapacityOfAResumeThatIsNotWritten(t *testing.T) {
@@ -261,9 +261,9 @@ func TestCapacityOfAResumeThatIsNotWritten(t *testing.T) {
 		moves    bool
 		released int
 	}{
-		{"somebody was first", apierrors.NewConflict(sessions, "mine", errors.New("changed")), false, 1},
-		{"somebody was first, and it would have moved", apierrors.NewConflict(sessions, "mine", errors.New("changed")), true, 1},
-		{"nobody knows whether it was written", errors.New("connection reset"), false, 0},
+		{"a conflict", apierrors.NewConflict(sessions, "mine", errors.New("changed")), false, 1},
+		{"a conflict, and it would have moved", apierrors.NewConflict(sessions, "mine", errors.New("changed")), true, 1},
+		{"it is unknown whether it was written", errors.New("connection reset"), false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, _ := placedInMemory(t)
@@ -334,8 +334,8 @@ func TestHigherAttemptOfADesktopThatRuns(t *testing.T) {
 	h.Expect(s.Status.Placement.Idle).To(BeFalse())
 	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("5m0s")))
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseCreating))
-	h.Expect(h.fleet.resumed).To(BeEmpty(), "it has room")
-	h.Expect(h.heard()).To(Equal([]string{v1alpha1.EventRetried}))
+	h.Expect(h.fleet.resumed).To(BeEmpty(), "it has capacity")
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventRetried}))
 }
 
 // A session whose assignment was deleted in the member by hand is rescheduled,
@@ -363,7 +363,7 @@ func TestPlacementThatEnded(t *testing.T) {
 			h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.Duration("20m0s")))
 			h.member.reported = nil
 			h.pass()
-			h.Expect(h.says(v1alpha1.ConditionScheduled)).To(HavePrefix(c.reason))
+			h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(HavePrefix(c.reason))
 		})
 	}
 }

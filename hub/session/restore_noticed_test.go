@@ -48,7 +48,7 @@ func TestRestoreThatAnEpochShowsIsRecordedFirst(t *testing.T) {
 
 	_, err = h.reconcile()
 	h.Expect(err).To(MatchError(n.fails))
-	h.Expect(h.stored().Status.Placement.Epoch).To(Equal(int64(1)), "nothing is taken over before it is recorded")
+	h.Expect(h.stored().Status.Placement.Epoch).To(Equal(int64(1)), "nothing is adopted before it is recorded")
 
 	n.fails = nil
 	_, err = h.reconcile()

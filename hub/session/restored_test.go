@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
-// restores is what the hub knows of its restores, as hub.hubTerm does.
+// restores is the hub's record of its restores, as hub.hubTerm has it.
 var restores = &restoresInMemory{}
 
 type restoresInMemory struct {
@@ -47,11 +47,11 @@ func (r *restoresInMemory) Detected(context.Context) error {
 	return nil
 }
 
-// firstAfterRestore is above all epochs that a hub of before the restore gave.
+// firstAfterRestore is above all epochs that a hub of before the restore assigned.
 const firstAfterRestore = 3<<20 + 1
 
-// backUp copies the hub's etcd. restore puts that back, and starts another hub,
-// which knows no more; the agents have restarted, and none is connected then.
+// backUp copies the hub's etcd. restore restores that, and starts another hub,
+// which has no other state; the agents have restarted, and none is connected then.
 func backUp(ctx context.Context) (restore func()) {
 	GinkgoHelper()
 	settled()
@@ -116,7 +116,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Eventually(phase(ctx, asleep)).Should(HavePrefix("Running"))
 	})
 
-	It("keeps every desktop that runs, and gives nothing twice, whatever has become of a session since", specs.Smoke, func(ctx SpecContext) {
+	It("keeps every running desktop, and assigns no epoch twice, whatever has happened to a session since", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu, us := join(ctx, "eu"), join(ctx, "us")
 		kept := create(ctx, "desktops", "kept", onlyIn("eu"))
@@ -137,7 +137,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		}
 		restore := backUp(ctx)
 
-		// What the backup knows nothing of.
+		// What is not in the backup.
 		us.set(func() { us.refuse = nil })
 		eu.set(func() { eu.refuse = func(*api.SessionAssignment) (string, string) { return api.RefusedNoRoom, "full" } })
 		eu.deleteByHand(moved.UID)
@@ -170,15 +170,15 @@ var _ = Describe("a hub that was restored from a backup", func() {
 			Eventually(epochAt(eu, s)).Should(Equal(int64(firstAfterRestore)), "its epoch of before was used up")
 			running(ctx, s)
 		}
-		Expect(us.holds(unknown.UID)).NotTo(BeNil(), "what the hub does not know is left alone")
+		Expect(us.holds(unknown.UID)).NotTo(BeNil(), "what the hub has no record of is not touched")
 		edit(ctx, pending, func() { pending.Spec.Placement.ClusterSelector = nil })
 		got, _ := running(ctx, pending)
 		Expect(got.Status.Placement.Epoch).To(Equal(int64(firstAfterRestore)))
 		later, _ := running(ctx, create(ctx, "desktops", "later"))
-		Expect(later.Status.Placement.Epoch).To(Equal(int64(1)), "no hub of before can have given it any")
+		Expect(later.Status.Placement.Epoch).To(Equal(int64(1)), "no hub of before can have assigned it any")
 	})
 
-	It("finds that out by an epoch that a member proves", func(ctx SpecContext) {
+	It("detects the restore by an epoch that a member proves", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s := create(ctx, "desktops", "s")
@@ -196,7 +196,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 	})
 
 	// Nothing has shown the restore when the first member came: see docs/operators.md.
-	It("returns a session to where it was, whose epoch it has given again", func(ctx SpecContext) {
+	It("returns a session to where it was, whose epoch it has assigned again", func(ctx SpecContext) {
 		template(ctx, "browser")
 		us := join(ctx, "us")
 		s := create(ctx, "desktops", "s", onlyIn("nowhere"))
@@ -207,7 +207,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		restore()
 		eu := join(ctx, "eu")
 		edit(ctx, s, func() { s.Spec.Placement.ClusterSelector = nil })
-		Eventually(epochAt(eu, s)).Should(Equal(int64(1)), "it runs twice, and nobody can know")
+		Eventually(epochAt(eu, s)).Should(Equal(int64(1)), "it runs twice, which cannot be detected")
 		running(ctx, s)
 		theWorld = newWorld()
 
@@ -237,7 +237,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Consistently(epochAt(eu, held)).Should(BeZero())
 		us.connect(theHub)
 		Eventually(theHub.fleet.Unreported).Should(BeEmpty())
-		edit(ctx, held, func() { held.Spec.Timeout = "9h" }) // it is looked at again, as it is by time otherwise
+		edit(ctx, held, func() { held.Spec.Timeout = "9h" }) // it is reconciled again, as it is by time otherwise
 		running(ctx, held)
 	})
 })

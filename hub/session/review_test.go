@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
-// like asks for a session that there is not.
+// like requests a review of a session that there is not.
 func like(change ...func(*api.SessionSpec)) api.PlacementReviewSpec {
 	s := &api.SessionSpec{User: "ann@example.com", Template: "browser"}
 	for _, f := range change {
@@ -53,7 +53,7 @@ func verdictOn(status api.PlacementReviewStatus, member string) api.ClusterVerdi
 func slots(n int) func(*agent) { return func(a *agent) { a.slots = n } }
 
 var _ = Describe("A review", func() {
-	It("says where a hundred sessions would go, and takes nothing", specs.Smoke, func(ctx SpecContext) {
+	It("reports where a hundred sessions would be placed, and reserves nothing", specs.Smoke, func(ctx SpecContext) {
 		join(ctx, "eu", slots(3))
 		join(ctx, "us", slots(2))
 		away := &api.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "ap"}}
@@ -89,7 +89,7 @@ var _ = Describe("A review", func() {
 		}
 	})
 
-	It("says why one is placed where it is", func(ctx SpecContext) {
+	It("reports why one is placed where it is", func(ctx SpecContext) {
 		join(ctx, "eu")
 		join(ctx, "us")
 		template(ctx, "browser")
@@ -102,14 +102,14 @@ var _ = Describe("A review", func() {
 		var status api.PlacementReviewStatus
 		Eventually(func() string {
 			status = reviewed(ctx, spec)
-			return status.Policy + " " + status.Reason // both members have yet to judge the template
+			return status.Policy + " " + status.Reason // both members have yet to evaluate the template
 		}).Should(Equal("home " + api.ReasonPlaced))
 		Expect(status.Message).To(Equal("us: 100 slots left, the only one of 2 that fits"))
 		Expect(verdictOn(status, "us").Sessions).To(Equal(int32(1)))
 		Expect(verdictOn(status, "eu")).To(And(HaveField("Filter", "Regions"), HaveField("Message", ContainSubstring("see the policy's requiredRegions"))))
 	})
 
-	DescribeTable("says why a session may not be placed as it is:", func(ctx SpecContext, spec api.PlacementReviewSpec, reason, message string) {
+	DescribeTable("reports why a session may not be placed as it is:", func(ctx SpecContext, spec api.PlacementReviewSpec, reason, message string) {
 		join(ctx, "eu")
 		template(ctx, "browser", func(t *api.TemplateSpec) { t.AllowedUsers = []string{"ann@example.com"} })
 		Eventually(func() string { return reviewed(ctx, like()).Reason }).Should(Equal(api.ReasonPlaced))
@@ -126,7 +126,7 @@ var _ = Describe("A review", func() {
 		Entry("no session", api.PlacementReviewSpec{SessionName: "ann"}, api.ReasonSessionNotFound, `there is no session "ann" in namespace desktops`),
 	)
 
-	It("judges a session that is placed as if it were rescheduled", func(ctx SpecContext) {
+	It("evaluates a placed session as if it were rescheduled", func(ctx SpecContext) {
 		join(ctx, "eu", slots(1))
 		join(ctx, "us", slots(0))
 		template(ctx, "browser")
@@ -135,15 +135,15 @@ var _ = Describe("A review", func() {
 		Eventually(func(g Gomega) {
 			status := reviewed(ctx, api.PlacementReviewSpec{SessionName: s.Name})
 			g.Expect(status.Placed).To(Equal(int32(1)))
-			g.Expect(verdictOn(status, "eu")).To(And(HaveField("Fits", true), HaveField("Slots", int64(1)), HaveField("Sessions", int32(1))), "its own room")
+			g.Expect(verdictOn(status, "eu")).To(And(HaveField("Fits", true), HaveField("Slots", int64(1)), HaveField("Sessions", int32(1))), "its own capacity")
 			g.Expect(verdictOn(status, "us").Filter).To(Equal("Capacity"))
-			g.Expect(reviewed(ctx, like()).Placed).To(BeZero(), "another has no room there")
+			g.Expect(reviewed(ctx, like()).Placed).To(BeZero(), "another has no capacity there")
 		}).Should(Succeed())
 		status := reviewed(ctx, api.PlacementReviewSpec{SessionName: "bob"})
 		Expect(status.Reason).To(Equal(api.ReasonUnschedulable))
 		Eventually(func(g Gomega) {
 			waiting := now(ctx, &api.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: "bob"}})
-			g.Expect(waiting.Status.Message).To(Equal(status.Message), "what the session says itself")
+			g.Expect(waiting.Status.Message).To(Equal(status.Message), "what the session shows itself")
 		}).Should(Succeed())
 		Expect(now(ctx, s).Status.Placement).To(Equal(s.Status.Placement))
 
@@ -152,11 +152,11 @@ var _ = Describe("A review", func() {
 			status := reviewed(ctx, api.PlacementReviewSpec{SessionName: s.Name})
 			g.Expect(status.Reason).To(Equal(api.ReasonSuspended))
 			g.Expect(status.Placed).To(BeZero())
-			g.Expect(status.Clusters).To(HaveLen(2), "where it would go is told all the same")
+			g.Expect(status.Clusters).To(HaveLen(2), "the review still names where it would go")
 		}).Should(Succeed())
 	})
 
-	It("knows where a home lies, and who has it", func(ctx SpecContext) {
+	It("finds the member of a home, and the session that has it", func(ctx SpecContext) {
 		join(ctx, "eu")
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		s, _ := running(ctx, create(ctx, "desktops", "ann"))
@@ -172,7 +172,7 @@ var _ = Describe("A review", func() {
 		others := like()
 		others.Count, others.DistinctUsers = 3, true
 		status = reviewed(ctx, others)
-		Expect([]int32{status.Placed, status.Waiting}).To(Equal([]int32{2, 1}), "he waits for his home, and nobody waits for him")
+		Expect([]int32{status.Placed, status.Waiting}).To(Equal([]int32{2, 1}), "the user's session waits for its home, and no other waits for it")
 		Expect(status.Reason).To(Equal(api.ReasonHomeInUse))
 		status = reviewed(ctx, api.PlacementReviewSpec{SessionName: "ann"})
 		Expect(status.Reason).To(Equal(api.ReasonPlaced))
@@ -194,9 +194,9 @@ var _ = Describe("A review", func() {
 		Expect(verdictOn(status, "us").Sessions).To(BeNumerically(">", 0), "the others have no home yet")
 	})
 
-	It("goes ten minutes after its answer, under the next leader too", func(ctx SpecContext) {
+	It("is deleted ten minutes after its answer, under the next leader too", func(ctx SpecContext) {
 		template(ctx, "browser")
-		review := &api.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: "forgotten"}, Spec: like()}
+		review := &api.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: "unanswered"}, Spec: like()}
 		Expect(admin.Create(ctx, review)).To(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(review), review)).To(Succeed())

@@ -55,7 +55,7 @@ func distributed(ctx context.Context, name, content string, labels map[string]st
 var travels = map[string]string{api.LabelSecret: api.SecretDistribute}
 
 var _ = Describe("An access secret", func() {
-	It("is made in the session's namespace, and travels to the member", func(ctx SpecContext) {
+	It("is created in the session's namespace, and sent to the member", func(ctx SpecContext) {
 		template(ctx, "browser", func(t *api.TemplateSpec) { t.Access.PasswordEnv = "VNC_PW" })
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "mine"))
@@ -74,7 +74,7 @@ var _ = Describe("An access secret", func() {
 		Expect(sent(a, s.UID, name)()).To(Equal(secret.Data))
 	})
 
-	It("is not made where the template asks for none", func(ctx SpecContext) {
+	It("is not created where the template requests none", func(ctx SpecContext) {
 		template(ctx, "browser", func(t *api.TemplateSpec) { t.Access.Mode = api.AccessNone })
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "mine"))
@@ -85,7 +85,7 @@ var _ = Describe("An access secret", func() {
 		Expect(err).To(HaveOccurred())
 	})
 
-	It("is another after a resume, and stays the same until then", func(ctx SpecContext) {
+	It("changes with a resume, and stays the same until then", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "mine"))
@@ -104,7 +104,7 @@ var _ = Describe("An access secret", func() {
 		Expect(sent(a, s.UID, second.Name+"-access")()).To(Equal(second.Data))
 	})
 
-	It("travels as it is, is mended where it is broken, and recreated where it is gone", func(ctx SpecContext) {
+	It("is sent as it is, repaired where it is invalid, and recreated where it is gone", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "mine"))
@@ -114,30 +114,30 @@ var _ = Describe("An access secret", func() {
 		edit(ctx, secret, func() { secret.Data[corev1.BasicAuthPasswordKey] = []byte("of my own") })
 		Eventually(sent(a, s.UID, name)).Should(HaveKeyWithValue(corev1.BasicAuthPasswordKey, []byte("of my own")))
 
-		By("leaving the password out, and the label off")
+		By("omitting the password and the label")
 		edit(ctx, secret, func() {
 			secret.Data = map[string][]byte{corev1.BasicAuthUsernameKey: []byte("me"), "junk": make([]byte, 100_000)}
 			secret.Data[corev1.BasicAuthPasswordKey] = nil
 			delete(secret.Labels, api.LabelSecret)
 		})
 		Eventually(access(ctx, s)).Should(WithTransform(password, MatchRegexp("^[a-z2-7]{32}$")))
-		mended := accessNow(ctx, s)
-		Expect(mended.Labels).To(HaveKeyWithValue(api.LabelSecret, api.SecretAccess))
-		Eventually(sent(a, s.UID, name)).Should(Equal(mended.Data))
+		repaired := accessNow(ctx, s)
+		Expect(repaired.Labels).To(HaveKeyWithValue(api.LabelSecret, api.SecretAccess))
+		Eventually(sent(a, s.UID, name)).Should(Equal(repaired.Data))
 
 		By("deleting it")
-		Expect(admin.Delete(ctx, mended)).To(Succeed())
-		Eventually(access(ctx, s)).ShouldNot(WithTransform(password, Equal(password(mended))))
+		Expect(admin.Delete(ctx, repaired)).To(Succeed())
+		Eventually(access(ctx, s)).ShouldNot(WithTransform(password, Equal(password(repaired))))
 		Eventually(func(g Gomega) {
 			g.Expect(sent(a, s.UID, name)()).To(Equal(access(ctx, s)(g).Data))
 		}).Should(Succeed())
 		running(ctx, s)
 	})
 
-	It("never takes the place of somebody else's Secret", func(ctx SpecContext) {
+	It("never replaces a Secret of another owner", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := create(ctx, "desktops", "mine")
-		secret := &corev1.Secret{StringData: map[string]string{"mine": "and nobody else's"}}
+		secret := &corev1.Secret{StringData: map[string]string{"mine": "and of no other"}}
 		secret.Namespace, secret.Name = "desktops", api.AssignmentName(s.Name, s.UID)
 		Expect(admin.Create(ctx, secret)).To(Succeed())
 		a := join(ctx, "eu")
@@ -145,16 +145,16 @@ var _ = Describe("An access secret", func() {
 			" has the name of the session's access secret and belongs to another owner: delete it, or create the session under another name"))
 		Expect(reason(ctx, s, api.ConditionAssigned)(NewWithT(GinkgoT()))).To(Equal("False/NameTaken"))
 		Consistently(a.sessions).Should(BeEmpty())
-		Expect(accessNow(ctx, s).Data).To(Equal(map[string][]byte{"mine": []byte("and nobody else's")}))
+		Expect(accessNow(ctx, s).Data).To(Equal(map[string][]byte{"mine": []byte("and of no other")}))
 		Expect(admin.Delete(ctx, secret)).To(Succeed())
-		// Nobody tells the hub of a Secret that is not its own.
+		// The hub gets no event of a Secret that is not its own.
 		edit(ctx, s, func() { s.Spec.Timeout = "8h" })
 		running(ctx, s)
 	})
 })
 
 var _ = Describe("A Secret that a template names", func() {
-	It("travels where the hub's administrator says so, under a name of the session's own", func(ctx SpecContext) {
+	It("is sent to members that the hub's administrator allows, under a name of the session's own", func(ctx SpecContext) {
 		secret := distributed(ctx, "registry", "one", travels)
 		distributed(ctx, "private", "hidden", nil)
 		template(ctx, "browser", func(t *api.TemplateSpec) {
@@ -172,20 +172,20 @@ var _ = Describe("A Secret that a template names", func() {
 		other, _ := running(ctx, create(ctx, "desktops", "other"))
 		Expect(a.holds(other.UID).Spec.Desktop.ImagePullSecrets[0].Name).NotTo(Equal(name))
 
-		By("changing it, which every session hears of")
+		By("changing it, which reconciles every session")
 		edit(ctx, secret, func() { secret.Data = map[string][]byte{"key": []byte("two")} })
 		for _, s := range []*api.VDISession{s, other} {
 			Eventually(func() map[string][]byte {
 				return sent(a, s.UID, a.holds(s.UID).Spec.Desktop.ImagePullSecrets[0].Name)()
 			}).Should(Equal(secret.Data))
 		}
-		By("taking the label off, after which it travels no more")
+		By("removing the label, after which it is not sent any more")
 		edit(ctx, secret, func() { secret.Labels = nil })
 		Eventually(func() []api.SecretReference { return a.holds(s.UID).Spec.Secrets }).Should(HaveLen(1))
 		Expect(a.holds(s.UID).Spec.Desktop.ImagePullSecrets[0].Name).To(Equal("registry"))
 	})
 
-	It("is too large to travel, and says so", func(ctx SpecContext) {
+	It("is too large to be sent, which is shown", func(ctx SpecContext) {
 		secret := distributed(ctx, "registry", "", travels)
 		edit(ctx, secret, func() { secret.Data = map[string][]byte{"key": make([]byte, 200_000)} })
 		template(ctx, "browser", func(t *api.TemplateSpec) {

@@ -32,7 +32,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// restOfFleet is what nobody asks of oneMember.
+// restOfFleet is the methods that are not called on oneMember.
 type restOfFleet struct{ Fleet }
 
 // oneMember is a fleet that places everything in one member.
@@ -43,9 +43,9 @@ type oneMember struct {
 	drainage
 	placed   []int64
 	released int
-	// judging: a member has yet to say if it can run the template.
-	judging bool
-	// resumed is what was asked for, by epoch and run; full: there is no room.
+	// evaluating: a member has yet to report whether it can run the template.
+	evaluating bool
+	// resumed is what was requested, by epoch and run; full: there is no capacity.
 	resumed [][2]int64
 	full    bool
 	// frees: what is released is free to resume.
@@ -57,18 +57,18 @@ type oneMember struct {
 	// refused are the members that the last placement was not to go to.
 	refused map[types.UID]string
 
-	// verdict on a session whose member is lost, by the mode that it is asked with;
-	// gone members were removed for good.
+	// verdict on a session whose member is lost, by the requested mode;
+	// gone members were removed.
 	verdict func(failover.Session) failover.Verdict
 	gone    map[types.UID]bool
-	// asked is what was asked of the last session that was to be rescheduled.
-	asked failover.Session
+	// requested is the last request to reschedule a session.
+	requested failover.Session
 }
 
 // judgment is the verdict on a member's sessions.
 type judgment func(failover.Session) failover.Verdict
 
-func (j judgment) Judge(ask failover.Session) failover.Verdict { return j(ask) }
+func (j judgment) Judge(s failover.Session) failover.Verdict { return j(s) }
 
 func (f *oneMember) JudgmentOn(member types.UID) failover.Judgment {
 	if f.verdict == nil || member != sessiontest.Here {
@@ -77,9 +77,9 @@ func (f *oneMember) JudgmentOn(member types.UID) failover.Judgment {
 	return judgment(f.verdict)
 }
 
-func (f *oneMember) Failover(req placement.Request, ask failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
-	f.asked = ask
-	v := f.JudgmentOn(from).Judge(ask)
+func (f *oneMember) Failover(req placement.Request, s failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
+	f.requested = s
+	v := f.JudgmentOn(from).Judge(s)
 	if !v.Due || v.Wait > 0 {
 		return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}, v
 	}
@@ -104,7 +104,7 @@ func (f *oneMember) ResumeSlots(placement.Request, types.UID, int64) int64 { ret
 
 func (f *oneMember) ReportedAt(types.UID) time.Time { return time.Time{} }
 
-func (f *oneMember) Evaluating(placement.TemplateKey) bool { return f.judging }
+func (f *oneMember) Evaluating(placement.TemplateKey) bool { return f.evaluating }
 
 func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision {
 	f.placed, f.refused = append(f.placed, epoch), req.Refused
@@ -112,14 +112,14 @@ func (f *oneMember) Place(req placement.Request, epoch int64) placement.Decision
 		return placement.Decision{Reason: v1alpha1.ReasonUnschedulable, Message: "2 clusters: 2 lack cpu"}
 	}
 	if f.other {
-		return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "us", UID: sessiontest.Elsewhere}, Reason: v1alpha1.ReasonPlaced, Message: "us has room"}
+		return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "us", UID: sessiontest.Elsewhere}, Reason: v1alpha1.ReasonPlaced, Message: "us has capacity"}
 	}
-	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has room"}
+	return placement.Decision{Placed: true, Cluster: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Reason: v1alpha1.ReasonPlaced, Message: "eu has capacity"}
 }
 
 func (f *oneMember) RefOf(name string) (v1alpha1.ClusterRef, bool) {
-	uid, known := map[string]types.UID{"eu": sessiontest.Here, "us": sessiontest.Elsewhere}[name]
-	if !known {
+	uid, ok := map[string]types.UID{"eu": sessiontest.Here, "us": sessiontest.Elsewhere}[name]
+	if !ok {
 		uid = types.UID(strings.TrimPrefix(name, "name-of-"))
 	}
 	return v1alpha1.ClusterRef{Name: name, UID: uid}, true
@@ -259,14 +259,14 @@ func TestStaleCachePlacesNothing(t *testing.T) {
 	h.cached = old
 	result, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(result.RequeueAfter).To(BeNumerically(">", 0), "and is looked at again")
+	h.Expect(result.RequeueAfter).To(BeNumerically(">", 0), "and is reconciled again")
 	h.Expect(h.fleet.placed).To(Equal([]int64{1}))
-	h.Expect(h.fleet.released).To(BeZero(), "the room of the first decision is in use")
+	h.Expect(h.fleet.released).To(BeZero(), "the capacity of the first decision is in use")
 }
 
 func TestNothingIsDecidedOrWrittenWhileMembersEvaluateTheTemplate(t *testing.T) {
 	h := newHubInMemory(t)
-	h.fleet.judging = true
+	h.fleet.evaluating = true
 	before := h.stored()
 	result, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
@@ -274,7 +274,7 @@ func TestNothingIsDecidedOrWrittenWhileMembersEvaluateTheTemplate(t *testing.T) 
 	h.Expect(h.fleet.placed).To(BeEmpty())
 	h.Expect(h.stored().ResourceVersion).To(Equal(before.ResourceVersion))
 
-	h.fleet.judging = false
+	h.fleet.evaluating = false
 	_, err = h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(h.fleet.placed).To(Equal([]int64{1}))
@@ -288,11 +288,11 @@ func TestDecisionThatIsNotWritten(t *testing.T) {
 		written  bool
 		released int
 	}{
-		{"somebody was first", apierrors.NewConflict(sessions, "mine", errors.New("changed")), false, 1},
+		{"a conflict", apierrors.NewConflict(sessions, "mine", errors.New("changed")), false, 1},
 		{"it is not allowed", apierrors.NewForbidden(sessions, "mine", errors.New("no")), false, 1},
-		{"nobody knows whether it was, and it was not", errors.New("connection reset"), false, 0},
-		{"nobody knows whether it was, and it was", errors.New("connection reset"), true, 0},
-		{"the API server gave up", apierrors.NewTimeoutError("slow", 1), true, 0},
+		{"an unknown outcome, and it was not stored", errors.New("connection reset"), false, 0},
+		{"an unknown outcome, and it was stored", errors.New("connection reset"), true, 0},
+		{"the API server timed out", apierrors.NewTimeoutError("slow", 1), true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHubInMemory(t)

@@ -10,8 +10,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// strip deletes a session and removes its finalizer, as a user can who may patch it
-// where no policy forbids that: the object is gone, and no member was asked.
+// strip deletes a session and removes its finalizer, as a user with the right to patch it can
+// where no policy forbids that: the object is gone, and no member has confirmed.
 func strip(ctx context.Context, s *api.VDISession) {
 	GinkgoHelper()
 	Expect(admin.Delete(ctx, s)).To(Succeed())
@@ -20,8 +20,8 @@ func strip(ctx context.Context, s *api.VDISession) {
 	Eventually(gone(ctx, s)).Should(BeTrue())
 }
 
-var _ = Describe("A session whose finalizer somebody removes", func() {
-	It("is withdrawn from a member that was away, by the hub that saw it go", func(ctx SpecContext) {
+var _ = Describe("A session whose finalizer a user removes", func() {
+	It("is withdrawn from a member that was away, by the hub that observed the deletion", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "runaway"))
@@ -41,7 +41,7 @@ var _ = Describe("A session whose finalizer somebody removes", func() {
 		Eventually(a.ordersSeen).Should(Equal(2), "a withdrawal, although the member reports nothing")
 	})
 
-	It("has its home until the member confirms that nothing mounts it", func(ctx SpecContext) {
+	It("keeps its home until the member confirms that nothing mounts it", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		a := join(ctx, "eu", func(a *agent) { a.holdStops = true })
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -54,7 +54,7 @@ var _ = Describe("A session whose finalizer somebody removes", func() {
 		Expect(a.sessions()).To(HaveLen(1))
 	})
 
-	It("is an orphan to a hub that did not see it go, which deletes nothing and keeps its home", func(ctx SpecContext) {
+	It("is an orphan to a hub that did not observe the deletion, which deletes nothing and keeps its home", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		a := join(ctx, "eu")
 		first, _ := running(ctx, create(ctx, "desktops", "first"))

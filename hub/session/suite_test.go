@@ -45,7 +45,7 @@ import (
 
 const (
 	systemNamespace = "vdi-system"
-	// hubUser is what the hub's controllers run as, so that the audit log tells
+	// hubUser is what the hub's controllers run as, so that the audit log distinguishes
 	// their writes from the suite's.
 	hubUser = "vdi-hub"
 )
@@ -113,7 +113,7 @@ type hub struct {
 	stop    func()
 }
 
-// startHub starts a hub that knows of the past what the API server holds.
+// startHub starts a hub whose only state is what the API server holds.
 func startHub(t health.Timings) *hub {
 	GinkgoHelper()
 	proofs := &assignment.Proofs{Namespace: systemNamespace}
@@ -144,7 +144,7 @@ func startHub(t health.Timings) *hub {
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):
-			// The manager gives up after 30 s: say what holds it up instead.
+			// The manager times out after 30 s: write what blocks it instead.
 			_ = pprof.Lookup("goroutine").WriteTo(GinkgoWriter, 1)
 			Fail("the hub does not stop; the goroutines are above")
 		}

@@ -24,8 +24,8 @@ func TestTheRootOfATraceIsWrittenOnce(t *testing.T) {
 		return s
 	}
 	for name, c := range map[string]struct {
-		walk []*v1alpha1.VDISession
-		want string
+		steps []*v1alpha1.VDISession
+		want  string
 	}{
 		"runs, is suspended, deleted": {[]*v1alpha1.VDISession{
 			session(1, false, false, "Creating"), session(1, false, false, "Creating"), session(1, false, true, "Running"), session(1, false, true, "Running"),
@@ -43,11 +43,11 @@ func TestTheRootOfATraceIsWrittenOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for i := 1; i < len(c.walk); i++ {
-				if status.RunStarts(c.walk[i-1], c.walk[i]) {
+			for i := 1; i < len(c.steps); i++ {
+				if status.RunStarts(c.steps[i-1], c.steps[i]) {
 					got = append(got, "ran")
 				}
-				if status.RunMissed(c.walk[i-1], c.walk[i]) {
+				if status.RunMissed(c.steps[i-1], c.steps[i]) {
 					got = append(got, "missed")
 				}
 			}

@@ -23,7 +23,7 @@ import (
 )
 
 var _ = Describe("A session that can't be placed", func() {
-	It("names the template that there is not, and goes on once there is", func(ctx SpecContext) {
+	It("names the missing template, and is placed once it exists", func(ctx SpecContext) {
 		join(ctx, "eu")
 		s := create(ctx, "desktops", "early")
 		Eventually(phase(ctx, s)).Should(HavePrefix(`Failed: there is no template "browser": create it`))
@@ -31,7 +31,7 @@ var _ = Describe("A session that can't be placed", func() {
 		running(ctx, s)
 	})
 
-	It("says how much is too much", func(ctx SpecContext) {
+	It("shows the limit that is exceeded", func(ctx SpecContext) {
 		template(ctx, "browser", func(t *api.TemplateSpec) {
 			t.Resources.Max = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 		})
@@ -41,7 +41,7 @@ var _ = Describe("A session that can't be placed", func() {
 		Eventually(phase(ctx, s)).Should(HavePrefix(`Failed: 3 of cpu is more than the 2 that template "browser" allows`))
 	})
 
-	It("says that there are no members, and is placed when one comes", func(ctx SpecContext) {
+	It("shows that there are no members, and is placed when one connects", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := create(ctx, "desktops", "lonely")
 		Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("False/NoMembers"))
@@ -49,7 +49,7 @@ var _ = Describe("A session that can't be placed", func() {
 		running(ctx, s)
 	})
 
-	It("waits for room, and gets it as soon as there is some", func(ctx SpecContext) {
+	It("waits for capacity, and is placed as soon as there is some", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu", func(a *agent) { a.slots = 2 })
 		var all []*api.VDISession
@@ -80,7 +80,7 @@ var _ = Describe("A session that can't be placed", func() {
 		Eventually(func() int { held, _ := placed(); return len(held) }).Should(Equal(2))
 	})
 
-	It("is never put over a member's cap, however many come at once", func(ctx SpecContext) {
+	It("never exceeds a member's cap, however many are created at once", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		mc := &api.MemberCluster{}
@@ -94,7 +94,7 @@ var _ = Describe("A session that can't be placed", func() {
 		Consistently(a.sessions).Should(HaveLen(3))
 	})
 
-	It("leaves at once when it is deleted while Pending", func(ctx SpecContext) {
+	It("is removed at once when it is deleted while Pending", func(ctx SpecContext) {
 		template(ctx, "browser")
 		s := create(ctx, "desktops", "waiting")
 		Eventually(phase(ctx, s)).Should(HavePrefix("Pending: "))
@@ -104,7 +104,7 @@ var _ = Describe("A session that can't be placed", func() {
 })
 
 var _ = Describe("A refused session", func() {
-	It("goes to the next member, under the next epoch", func(ctx SpecContext) {
+	It("is placed in the next member, under the next epoch", func(ctx SpecContext) {
 		template(ctx, "browser")
 		no := func(*api.SessionAssignment) (string, string) {
 			return api.RefusedNamespaceNotAdmitted, "desktops is not admitted"
@@ -117,7 +117,7 @@ var _ = Describe("A refused session", func() {
 		Expect(s.Status.Releasing).To(BeEmpty())
 	})
 
-	It("says why when nobody is left to ask", func(ctx SpecContext) {
+	It("shows why when no member is left", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu", func(a *agent) {
 			a.refuse = func(*api.SessionAssignment) (string, string) {
@@ -144,7 +144,7 @@ var _ = Describe("A deleted session", func() {
 		Expect(a.sessions()).To(BeEmpty())
 	})
 
-	It("is stopped when its member comes back, and not forgotten", func(ctx SpecContext) {
+	It("is stopped when its member comes back, and keeps its finalizer until then", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "ending"))
@@ -180,7 +180,7 @@ var _ = Describe("A member", func() {
 		Expect(a.holds(s.UID).Spec.Epoch).To(Equal(int64(2)))
 	})
 
-	It("that was away is given what was placed there", func(ctx SpecContext) {
+	It("that was away gets the orders for what was placed there", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "kept"))
@@ -191,7 +191,7 @@ var _ = Describe("A member", func() {
 		Eventually(func() api.Duration { return a.holds(s.UID).Spec.Timeout }).Should(Equal(api.Duration("9h")))
 	})
 
-	It("that falls silent has its sessions shown as last known, and takes no more", func(ctx SpecContext) {
+	It("that falls silent has its sessions shown as last reported, and gets no more", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "shown"))
@@ -220,7 +220,7 @@ var _ = Describe("A member", func() {
 		Expect(now(ctx, s).Status.Epoch).To(Equal(int64(1)))
 	})
 
-	It("stays while it is in use, takes nothing new, and goes when it is empty", func(ctx SpecContext) {
+	It("stays while it is in use, gets no new sessions, and is removed when it is empty", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "holding"))
@@ -239,11 +239,11 @@ var _ = Describe("A member", func() {
 		Eventually(reason(ctx, waiting, api.ConditionScheduled)).Should(Equal("False/NoMembers"))
 	})
 
-	It("keeps what the hub does not know", func(ctx SpecContext) {
+	It("keeps assignments that the hub has no record of", func(ctx SpecContext) {
 		template(ctx, "browser")
 		orphan := &api.SessionAssignment{}
-		orphan.Namespace, orphan.Name = "desktops", "somebody-0123456789"
-		orphan.Spec.Session = api.SessionReference{Namespace: "desktops", Name: "somebody", UID: types.UID("not-on-this-hub")}
+		orphan.Namespace, orphan.Name = "desktops", "unknown-0123456789"
+		orphan.Spec.Session = api.SessionReference{Namespace: "desktops", Name: "unknown", UID: types.UID("not-on-this-hub")}
 		orphan.Spec.Epoch = 7
 		a := join(ctx, "eu", func(a *agent) { a.plant(orphan) })
 		running(ctx, create(ctx, "desktops", "other"))
@@ -253,7 +253,7 @@ var _ = Describe("A member", func() {
 })
 
 var _ = Describe("A hub", func() {
-	It("that is replaced in the middle gives no epoch twice and places nobody twice", func(ctx SpecContext) {
+	It("that is replaced in the middle assigns no epoch twice and places no session twice", func(ctx SpecContext) {
 		template(ctx, "browser")
 		join(ctx, "eu", func(a *agent) { a.slots = 25 })
 		join(ctx, "us", func(a *agent) { a.slots = 25 })
@@ -297,11 +297,11 @@ var _ = Describe("A hub", func() {
 		s := create(ctx, "desktops", "three")
 		Eventually(reason(ctx, s, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
 		a.set(func() { a.slots = 3 })
-		a.say(func(m link.Member) { m.Capacity(a.report()) })
+		a.send(func(m link.Member) { m.Capacity(a.report()) })
 		running(ctx, s)
 	})
 
-	It("that was restored from an older state takes over the epochs that were given", func(ctx SpecContext) {
+	It("that was restored from an older state adopts the epochs that were assigned", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "future"))
@@ -317,21 +317,21 @@ var _ = Describe("A hub", func() {
 		Expect(a.holds(s.UID).Spec.Epoch).To(Equal(int64(41)), "its desktop goes on as it is")
 	})
 
-	It("takes over no epoch that it is only told of", func(ctx SpecContext) {
+	It("adopts no epoch that is reported without a proof", func(ctx SpecContext) {
 		template(ctx, "browser")
-		a, liar := join(ctx, "eu"), join(ctx, "us")
+		a, impostor := join(ctx, "eu"), join(ctx, "us")
 		s, _ := running(ctx, create(ctx, "desktops", "mine", onlyIn("eu")))
 		at := mark()
 		for _, epoch := range []int64{1, 2, 1 << 40} {
-			lie := reportOf(a.holds(s.UID))
-			lie.Spec.Epoch = epoch
+			forged := reportOf(a.holds(s.UID))
+			forged.Spec.Epoch = epoch
 			before := counted("vdi_hub_foreign_reports_total")
-			liar.say(func(m link.Member) { m.Changes(asReports(lie)) })
+			impostor.send(func(m link.Member) { m.Changes(asReports(forged)) })
 			Eventually(func() float64 { return counted("vdi_hub_foreign_reports_total") }).Should(BeNumerically(">", before))
 		}
 		Consistently(func(g Gomega) {
 			g.Expect(now(ctx, s).Status.Epoch).To(Equal(int64(1)))
-			g.Expect(liar.ordersSeen()).To(BeZero(), "it learns that there is a session")
+			g.Expect(impostor.ordersSeen()).To(BeZero(), "an order would disclose that there is a session")
 			g.Expect(sessionWrites(at)).To(BeEmpty())
 		}).Should(Succeed())
 		Expect(a.holds(s.UID).Spec.Epoch).To(Equal(int64(1)))

@@ -20,8 +20,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// The suite's hub looks at nobody who waits unless something calls him: what
-// runs here in the end was called.
+// The suite's hub decides on no pending session without an event: what
+// runs here in the end was queued by one.
 
 func forUser(user string) func(*api.SessionSpec) { return func(s *api.SessionSpec) { s.User = user } }
 
@@ -29,11 +29,11 @@ func ofPriority(p int32) func(*api.SessionSpec) {
 	return func(s *api.SessionSpec) { s.Placement.Priority = p }
 }
 
-// offer has an agent report so much room.
+// offer has an agent report so much capacity.
 func (a *agent) offer(slots int) {
 	GinkgoHelper()
 	a.set(func() { a.slots = slots })
-	a.say(func(m link.Member) { m.Capacity(a.report()) })
+	a.send(func(m link.Member) { m.Capacity(a.report()) })
 }
 
 func waits(ctx context.Context, sessions ...*api.VDISession) {
@@ -44,8 +44,8 @@ func waits(ctx context.Context, sessions ...*api.VDISession) {
 	}
 }
 
-// taken waits until the hub has taken over a member's spec.
-func taken(ctx context.Context, mc *api.MemberCluster) {
+// applied waits until the hub has applied a member's spec.
+func applied(ctx context.Context, mc *api.MemberCluster) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		seen := &api.MemberCluster{}
@@ -67,7 +67,7 @@ func runningOf(ctx context.Context, sessions []*api.VDISession) func(Gomega) []s
 	}
 }
 
-var _ = Describe("Sessions that wait for room", func() {
+var _ = Describe("Sessions that wait for capacity", func() {
 	It("get the last slot by priority", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu", func(a *agent) { a.slots = 0 })
@@ -87,7 +87,7 @@ var _ = Describe("Sessions that wait for room", func() {
 		Eventually(runningOf(ctx, all)).Should(ConsistOf("high", "low0", "low1", "low2", "low3"))
 	})
 
-	It("get room by turns of namespaces and of users, however many one has", func(ctx SpecContext) {
+	It("share capacity between namespaces and users, however many sessions one has", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu", func(a *agent) { a.slots = 0 })
 		var all, others []*api.VDISession
@@ -107,7 +107,7 @@ var _ = Describe("Sessions that wait for room", func() {
 		Expect(runningOf(ctx, all)(NewWithT(GinkgoT()))).To(ContainElements("ben", "cleo"))
 	})
 
-	It("are not held up by those that nothing fits", func(ctx SpecContext) {
+	It("are not blocked by those that nothing fits", func(ctx SpecContext) {
 		template(ctx, "browser")
 		template(ctx, "gpu", func(t *api.TemplateSpec) {
 			t.Resources.Default["nvidia.com/gpu"] = *one
@@ -126,7 +126,7 @@ var _ = Describe("Sessions that wait for room", func() {
 	})
 })
 
-var _ = Describe("A session that waits is called", func() {
+var _ = Describe("A pending session is queued again", func() {
 	var s *api.VDISession
 	var eu *agent
 	call := func(what string, change func(SpecContext), prepare func(SpecContext), session ...func(*api.SessionSpec)) {
@@ -160,8 +160,8 @@ var _ = Describe("A session that waits is called", func() {
 		Expect(admin.Create(ctx, policy)).To(Succeed())
 	}
 
-	call("a member reports room", func(SpecContext) { eu.offer(2) }, fill)
-	call("another gives its slot back", func(ctx SpecContext) { remove(ctx, filler) }, fill)
+	call("a member reports capacity", func(SpecContext) { eu.offer(2) }, fill)
+	call("another frees its slot", func(ctx SpecContext) { remove(ctx, filler) }, fill)
 	call("a member comes", func(ctx SpecContext) { join(ctx, "us") }, fill)
 	call("a member is opened again",
 		func(ctx SpecContext) {
@@ -171,9 +171,9 @@ var _ = Describe("A session that waits is called", func() {
 		func(ctx SpecContext) {
 			mc := member()
 			edit(ctx, mc, func() { mc.Spec.Scheduling = api.SchedulingCordoned })
-			taken(ctx, mc)
+			applied(ctx, mc)
 		})
-	call("a taint is taken away",
+	call("a taint is removed",
 		func(ctx SpecContext) {
 			mc := member()
 			edit(ctx, mc, func() { mc.Spec.Taints = nil })
@@ -181,9 +181,9 @@ var _ = Describe("A session that waits is called", func() {
 		func(ctx SpecContext) {
 			mc := member()
 			edit(ctx, mc, func() { mc.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })
-			taken(ctx, mc)
+			applied(ctx, mc)
 		})
-	call("a member gets the label that it asks for",
+	call("a member gets the label that it requires",
 		func(ctx SpecContext) {
 			mc := member()
 			edit(ctx, mc, func() { mc.Labels["name"] = "the-one" })
@@ -207,16 +207,16 @@ var _ = Describe("A session that waits is called", func() {
 			govern(ctx, func(p *api.PlacementPolicySpec) { p.SessionCaps.Total = ptr.To[int32](1) })
 			fill(ctx)
 			join(ctx, "us")
-			eu.offer(1) // the room is in the other member
+			eu.offer(1) // the capacity is in the other member
 		})
 })
 
 var one = resource.NewQuantity(1, resource.DecimalSI)
 
 var _ = Describe("A session that members refuse", func() {
-	It("goes to three of them at once, and then pauses and says who refused it", func(ctx SpecContext) {
-		var refused sync.Map // by epoch: an order may be given twice
-		asked := func() (n int) {
+	It("is tried in three of them at once, and then pauses and shows which refused it", func(ctx SpecContext) {
+		var refused sync.Map // by epoch: an order may be sent twice
+		attempts := func() (n int) {
 			refused.Range(func(any, any) bool { n++; return true })
 			return n
 		}
@@ -227,7 +227,7 @@ var _ = Describe("A session that members refuse", func() {
 				return "", ""
 			default:
 				refused.Store(a.Spec.Epoch, true)
-				return api.RefusedNoRoom, "no node has room"
+				return api.RefusedNoRoom, "no node has capacity"
 			}
 		}
 		template(ctx, "browser")
@@ -235,26 +235,26 @@ var _ = Describe("A session that members refuse", func() {
 			join(ctx, fmt.Sprint("m", i), func(a *agent) { a.refuse = no })
 		}
 		s := create(ctx, "desktops", "s")
-		Eventually(asked).Should(Equal(3))
+		Eventually(attempts).Should(Equal(3))
 		third := time.Now()
-		Eventually(phase(ctx, s)).Should(And(HavePrefix("Pending: "), ContainSubstring("refused it: NoRoom: no node has room; 3 or more in a row")))
+		Eventually(phase(ctx, s)).Should(And(HavePrefix("Pending: "), ContainSubstring("refused it: NoRoom: no node has capacity; 3 or more in a row")))
 		Expect(reason(ctx, s, api.ConditionScheduled)(NewWithT(GinkgoT()))).To(Equal("False/Refused"))
-		Eventually(asked).Should(Equal(4), "after a pause it is tried again")
+		Eventually(attempts).Should(Equal(4), "after a pause it is tried again")
 		fourth := time.Now()
-		Eventually(asked).Should(Equal(5))
+		Eventually(attempts).Should(Equal(5))
 		Expect(time.Since(fourth)).To(BeNumerically(">", fourth.Sub(third)*5/4), "the pauses grow")
 		close(accept)
 		running(ctx, s)
 	})
 
-	It("is sent to one of them again once that reports room", func(ctx SpecContext) {
+	It("is sent to one of them again once that reports capacity", func(ctx SpecContext) {
 		var full atomic.Bool
 		full.Store(true)
 		template(ctx, "browser")
 		eu := join(ctx, "eu", func(a *agent) {
 			a.refuse = func(*api.SessionAssignment) (string, string) {
 				if full.Load() {
-					return api.RefusedNoRoom, "no node has room"
+					return api.RefusedNoRoom, "no node has capacity"
 				}
 				return "", ""
 			}

@@ -10,23 +10,23 @@ import (
 )
 
 // world sees all members at once, and notes what must never be seen: a session
-// in two members, an epoch given twice, an epoch that falls.
+// in two members, an epoch assigned twice, an epoch that falls.
 type world struct {
 	mu      sync.Mutex
 	running map[types.UID]map[string]int64
-	// given is which member got an epoch of a session, highest its last.
-	given   map[string]string
-	highest map[types.UID]int64
-	broken  []string
+	// assigned is the member that got an epoch of a session, highest the session's last.
+	assigned map[string]string
+	highest  map[types.UID]int64
+	broken   []string
 	// cut are members behind a partition: what is Restart may run twice then.
 	cut map[string]bool
 }
 
 func newWorld() *world {
-	return &world{running: map[types.UID]map[string]int64{}, given: map[string]string{}, highest: map[types.UID]int64{}, cut: map[string]bool{}}
+	return &world{running: map[types.UID]map[string]int64{}, assigned: map[string]string{}, highest: map[types.UID]int64{}, cut: map[string]bool{}}
 }
 
-// cutOff says that a member's agent can't be reached, though all runs there.
+// cutOff records that a member's agent can't be reached, though all runs there.
 func (w *world) cutOff(member string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,8 +38,8 @@ func (w *world) runs(member string, a *api.SessionAssignment) {
 	defer w.mu.Unlock()
 	uid, epoch := a.Spec.Session.UID, a.Spec.Epoch
 	key := fmt.Sprintf("%s@%d", uid, epoch)
-	if other, ok := w.given[key]; ok && other != member {
-		w.broken = append(w.broken, fmt.Sprintf("epoch %d of %s was given to %s and to %s", epoch, a.Name, other, member))
+	if other, ok := w.assigned[key]; ok && other != member {
+		w.broken = append(w.broken, fmt.Sprintf("epoch %d of %s was assigned to %s and to %s", epoch, a.Name, other, member))
 	}
 	if epoch < w.highest[uid] {
 		w.broken = append(w.broken, fmt.Sprintf("epoch %d of %s after %d", epoch, a.Name, w.highest[uid]))
@@ -50,7 +50,7 @@ func (w *world) runs(member string, a *api.SessionAssignment) {
 			w.broken = append(w.broken, fmt.Sprintf("%s runs in %s and in %s", a.Name, other, member))
 		}
 	}
-	w.given[key], w.highest[uid] = member, max(epoch, w.highest[uid])
+	w.assigned[key], w.highest[uid] = member, max(epoch, w.highest[uid])
 	if w.running[uid] == nil {
 		w.running[uid] = map[string]int64{}
 	}

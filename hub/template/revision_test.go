@@ -58,6 +58,6 @@ func TestTemplateSet(t *testing.T) {
 		t.Errorf("images of the revisions are %s and %s", first, second)
 	}
 	if unreadable == nil {
-		t.Error("what can't be read was not told")
+		t.Error("what can't be read was not reported")
 	}
 }

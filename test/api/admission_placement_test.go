@@ -58,30 +58,30 @@ func steered(user, policy string, priority int64) *unstructured.Unstructured {
 	return session
 }
 
-// judgeSteering are the specs of who may name a policy and a priority.
-func judgeSteering(hub func() *harness.ControlPlane) {
-	DescribeTable("let a session be steered", func(ctx context.Context, who requester, policy string, priority int64) {
-		_, err := as(hub(), who).Create(ctx, steered(who.user, policy, priority), dryRun)
+// checkSteering are the specs of which users may name a policy and a priority.
+func checkSteering(hub func() *harness.ControlPlane) {
+	DescribeTable("allow to steer a session", func(ctx context.Context, caller requester, policy string, priority int64) {
+		_, err := as(hub(), caller).Create(ctx, steered(caller.user, policy, priority), dryRun)
 		Expect(err).NotTo(HaveOccurred())
 	},
-		Entry("by nobody", alice, "", int64(0)),
+		Entry("not at all", alice, "", int64(0)),
 		Entry("behind others", alice, "", int64(-5)),
 		Entry("by a policy that its user may use", gerda, "gold", int64(0)),
-		Entry("past others by who may prioritize", gerda, "", int64(1000)),
+		Entry("past others with the permission to prioritize", gerda, "", int64(1000)),
 		Entry("by an administrator", root, "silver", int64(1000)),
 	)
 
-	DescribeTable("deny to steer a session", func(ctx context.Context, who requester, policy string, priority int64, message string) {
-		_, err := as(hub(), who).Create(ctx, steered(who.user, policy, priority), dryRun)
+	DescribeTable("deny to steer a session", func(ctx context.Context, caller requester, policy string, priority int64, message string) {
+		_, err := as(hub(), caller).Create(ctx, steered(caller.user, policy, priority), dryRun)
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), fmt.Sprint("denied: ", err))
 		Expect(err).To(MatchError(ContainSubstring("denied request: " + message)))
 	},
-		Entry("by a policy that one may not use", alice, "gold", int64(0), "you are alice: to name PlacementPolicy gold in spec.placement.policy you need permission to use it"),
-		Entry("by another than one may use", gerda, "silver", int64(0), "you are gerda: to name PlacementPolicy silver"),
+		Entry("by a policy without the permission to use it", alice, "gold", int64(0), "you are alice: to name PlacementPolicy gold in spec.placement.policy you need permission to use it"),
+		Entry("by another policy than the permitted one", gerda, "silver", int64(0), "you are gerda: to name PlacementPolicy silver"),
 		Entry("past others", alice, "", int64(1), "you are alice: spec.placement.priority above 0 needs permission to prioritize sessions in namespace desktops"),
 	)
 
-	It("judge an update by what it adds", func(ctx context.Context) {
+	It("check an update by what it adds", func(ctx context.Context) {
 		made := steered("alice", "gold", 10)
 		created, err := as(hub(), root).Create(ctx, made, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())

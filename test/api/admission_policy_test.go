@@ -74,18 +74,18 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: olga}
 `
 
-// policiesInForce waits until the API server judges by the policies of governed.
+// policiesInForce waits until the API server applies the policies of governed.
 func policiesInForce(ctx context.Context, hub *harness.ControlPlane) {
 	GinkgoHelper()
 	Expect(hub.Apply(ctx, []byte(governed))).To(Succeed())
 	denied := MatchError(apierrors.IsForbidden, "IsForbidden")
-	for who, session := range map[*requester]*unstructured.Unstructured{
+	for caller, session := range map[*requester]*unstructured.Unstructured{
 		&alice: labeled(sessionFor("alice"), "tier", "gold"), &rosa: sessionFor("rosa"), &ned: sessionFor("ned"),
 	} {
 		Eventually(ctx, func(ctx context.Context) error {
-			_, err := as(hub, *who).Create(ctx, session, dryRun)
+			_, err := as(hub, *caller).Create(ctx, session, dryRun)
 			return err
-		}).WithTimeout(25*time.Second).Should(denied, who.user)
+		}).WithTimeout(25*time.Second).Should(denied, caller.user)
 	}
 	Eventually(ctx, func(ctx context.Context) error {
 		_, err := reviews(hub, olga).Create(ctx, reviewOf(sessionFor("bob")), dryRun)
@@ -106,14 +106,14 @@ func labeled(session *unstructured.Unstructured, pairs ...string) *unstructured.
 	return session
 }
 
-func reviews(hub *harness.ControlPlane, who requester) interface {
+func reviews(hub *harness.ControlPlane, caller requester) interface {
 	Create(context.Context, *unstructured.Unstructured, metav1.CreateOptions, ...string) (*unstructured.Unstructured, error)
 } {
 	GinkgoHelper()
-	return clientOf(hub, who, vdi.GroupVersion.WithResource("placementreviews")).Namespace("desktops")
+	return clientOf(hub, caller, vdi.GroupVersion.WithResource("placementreviews")).Namespace("desktops")
 }
 
-// reviewOf asks where a session would go.
+// reviewOf is a review of where a session would be placed.
 func reviewOf(session *unstructured.Unstructured) *unstructured.Unstructured {
 	GinkgoHelper()
 	review := build("placementreviews", `metadata: {name: asked}`)
@@ -131,26 +131,26 @@ func tolerant(session *unstructured.Unstructured, keys ...string) *unstructured.
 	return session
 }
 
-// judgeGoverning are the specs of who may bring a session under a policy, and take
+// checkGoverning are the specs of which users may bring a session under a policy, and take
 // it out again.
-func judgeGoverning(hub func() *harness.ControlPlane) {
+func checkGoverning(hub func() *harness.ControlPlane) {
 	type session = *unstructured.Unstructured
-	DescribeTable("let a session come under a policy", func(ctx context.Context, who requester, s func() session) {
-		_, err := as(hub(), who).Create(ctx, s(), dryRun)
+	DescribeTable("allow a session to come under a policy", func(ctx context.Context, caller requester, s func() session) {
+		_, err := as(hub(), caller).Create(ctx, s(), dryRun)
 		Expect(err).NotTo(HaveOccurred())
 	},
-		Entry("by labels, of who may use it", gerda, func() session { return labeled(sessionFor("gerda"), "tier", "gold") }),
+		Entry("by labels, with the permission to use it", gerda, func() session { return labeled(sessionFor("gerda"), "tier", "gold") }),
 		Entry("or not, by other labels", alice, func() session { return labeled(sessionFor("alice"), "tier", "silver", "app", "mine") }),
 		Entry("or not, by a label that its selector excludes", alice, func() session { return labeled(sessionFor("alice"), "tier", "gold", "cost", "low") }),
 		Entry("or not, in a namespace that it does not match", rosa, func() session { return labeled(sessionFor("rosa", "residents"), "tier", "silver") }),
 		Entry("by a group that it names", rosa, func() session { return sessionFor("rosa", "residents") }),
-		Entry("by a group, or not, of who may use it", requester{"root", []string{"system:masters", "residents"}}, func() session { return sessionFor("root") }),
-		Entry("by a group, or not, of who creates it for others", portal, func() session { return sessionFor("rosa") }),
+		Entry("by a group, or not, with the permission to use it", requester{"root", []string{"system:masters", "residents"}}, func() session { return sessionFor("root") }),
+		Entry("by a group, or not, with the permission to impersonate", portal, func() session { return sessionFor("rosa") }),
 		Entry("by labels that it has not, or not", ned, func() session { return labeled(sessionFor("ned"), "tier", "silver") }),
 	)
 
-	DescribeTable("deny a session that is to", func(ctx context.Context, who requester, s func() session, message string) {
-		_, err := as(hub(), who).Create(ctx, s(), dryRun)
+	DescribeTable("deny a session that is to", func(ctx context.Context, caller requester, s func() session, message string) {
+		_, err := as(hub(), caller).Create(ctx, s(), dryRun)
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), fmt.Sprint("denied: ", err))
 		Expect(err).To(MatchError(ContainSubstring("denied request: " + message)))
 	},
@@ -158,7 +158,7 @@ func judgeGoverning(hub func() *harness.ControlPlane) {
 			"you are alice: with these labels the session comes under PlacementPolicy gold, which needs permission to use that policy (verb use on placementpolicies): leave the labels as they would be without it"),
 		Entry("come under a policy by labels that it has not", ned, func() session { return sessionFor("ned") },
 			"you are ned: with these labels the session comes under PlacementPolicy unlabeled"),
-		Entry("escape a policy by leaving out a group", rosa, func() session { return sessionFor("rosa") },
+		Entry("escape a policy by omitting a group", rosa, func() session { return sessionFor("rosa") },
 			"you are rosa: PlacementPolicy residents matches sessions of your group residents: add it to spec.groups"),
 		Entry("escape a policy by naming another group", rosa, func() session { return sessionFor("rosa", "staff") },
 			"you are rosa: PlacementPolicy residents matches sessions of your group residents: add it to spec.groups"),
@@ -166,10 +166,10 @@ func judgeGoverning(hub func() *harness.ControlPlane) {
 			"you are gerda: to add to spec.placement.clusterTolerations you need permission to tolerate taints of members in namespace desktops (verb tolerate on vdisessions)"),
 	)
 
-	It("judge labels on update by what they change", func(ctx context.Context) {
+	It("check labels on update by what they change", func(ctx context.Context) {
 		made := create(ctx, hub(), root, tolerant(labeled(sessionFor("alice"), "tier", "gold"), "spot"))
-		patch := func(who requester, text string) error {
-			_, err := as(hub(), who).Patch(ctx, made.GetName(), types.MergePatchType, []byte(text), metav1.PatchOptions{})
+		patch := func(caller requester, text string) error {
+			_, err := as(hub(), caller).Patch(ctx, made.GetName(), types.MergePatchType, []byte(text), metav1.PatchOptions{})
 			return err
 		}
 		leaves := MatchError(ContainSubstring("you are alice: with these labels the session leaves PlacementPolicy gold"))
@@ -185,31 +185,31 @@ func judgeGoverning(hub func() *harness.ControlPlane) {
 		Expect(patch(alice, `{"metadata":{"labels":{"tier":"gold"}}}`)).To(MatchError(ContainSubstring("comes under PlacementPolicy gold")))
 	})
 
-	DescribeTable("let a review ask of", func(ctx context.Context, who requester, s func() session) {
-		_, err := reviews(hub(), who).Create(ctx, reviewOf(s()), dryRun)
+	DescribeTable("allow a review of", func(ctx context.Context, caller requester, s func() session) {
+		_, err := reviews(hub(), caller).Create(ctx, reviewOf(s()), dryRun)
 		Expect(err).NotTo(HaveOccurred())
 	},
 		Entry("a session of one's own", alice, func() session { return sessionFor("alice", "staff") }),
 		Entry("a session of a user that one may impersonate", desk, func() session { return sessionFor("bob", "g1", "g2", "g3", "g4") }),
-		Entry("a session of any user, of who may impersonate them", portal, func() session { return sessionFor("bob", numbered("h", 32)...) }),
-		Entry("any session, of who may administer sessions", olga, func() session {
+		Entry("a session of any user, with the permission to impersonate", portal, func() session { return sessionFor("bob", numbered("h", 32)...) }),
+		Entry("any session, with the permission to administer", olga, func() session {
 			s := tolerant(sessionFor("bob", numbered("h", 32)...), "dedicated")
 			Expect(unstructured.SetNestedField(s.Object, "gold", "spec", "placement", "policy")).To(Succeed())
 			return s
 		}),
-		Entry("a policy and a priority that one may give", gerda, func() session { return steered("gerda", "gold", 5) }),
+		Entry("a permitted policy and priority", gerda, func() session { return steered("gerda", "gold", 5) }),
 	)
 
-	DescribeTable("deny a review of", func(ctx context.Context, who requester, s func() session, message string) {
-		_, err := reviews(hub(), who).Create(ctx, reviewOf(s()), dryRun)
+	DescribeTable("deny a review of", func(ctx context.Context, caller requester, s func() session, message string) {
+		_, err := reviews(hub(), caller).Create(ctx, reviewOf(s()), dryRun)
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), fmt.Sprint("denied: ", err))
 		Expect(err).To(MatchError(ContainSubstring("denied request: " + message)))
 	},
-		Entry("a session of somebody else", alice, func() session { return sessionFor("bob") },
+		Entry("a session of another user", alice, func() session { return sessionFor("bob") },
 			"you are alice: you may review sessions of your own only (spec.session.user: alice); to review one for bob, you need permission to impersonate that user, or to administer sessions"),
 		Entry("a group that is not one's own", alice, func() session { return sessionFor("alice", "staff", "admins") },
 			"you are alice: spec.session.groups may name your own groups only; to name admins, you need"),
-		Entry("more groups than are judged by name", desk, func() session { return sessionFor("bob", deskGroups[:5]...) },
+		Entry("more groups than are checked by name", desk, func() session { return sessionFor("bob", deskGroups[:5]...) },
 			"you are system:serviceaccount:portal:desk: spec.session.groups may name your own groups only"),
 		Entry("a policy that one may not use", alice, func() session { return steered("alice", "gold", 0) },
 			"you are alice: to name PlacementPolicy gold in spec.session.placement.policy"),

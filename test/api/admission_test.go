@@ -23,7 +23,7 @@ import (
 
 const admissionDir = "../../deploy/charts/vdi-hub/files/admission"
 
-// requester is who creates a session, and of which groups he is.
+// requester is the user that creates a session, with its groups.
 type requester struct {
 	user   string
 	groups []string
@@ -38,7 +38,7 @@ var (
 	root = requester{"root", []string{"system:masters"}}
 )
 
-// requesters lets everybody create sessions, and two of them impersonate.
+// requesters allows all users to create sessions, and two of them to impersonate.
 const requesters = `
 apiVersion: v1
 kind: Namespace
@@ -88,7 +88,7 @@ subjects:
 // mostByName is how many groups of others the admission policies check by name.
 const mostByName = 16
 
-// deskGroups are one more than are judged by name.
+// deskGroups are one more than are checked by name.
 var deskGroups = numbered("g", mostByName+1)
 
 func numbered(prefix string, n int) []string {
@@ -126,7 +126,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 			_, err := as(hub, gerda).Create(ctx, steered("gerda", "gold", 10), dryRun)
 			return err
 		}).Should(Succeed())
-		// Of a policy, too: until then everything is let in.
+		// Of a policy, too: until then everything is admitted.
 		Eventually(ctx, func(ctx context.Context) error {
 			_, err := as(hub, alice).Create(ctx, steered("alice", "gold", 10), dryRun)
 			return err
@@ -134,78 +134,78 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 		policiesInForce(ctx, hub)
 	})
 
-	judgeGoverning(func() *harness.ControlPlane { return hub })
+	checkGoverning(func() *harness.ControlPlane { return hub })
 
-	judgeSteering(func() *harness.ControlPlane { return hub })
+	checkSteering(func() *harness.ControlPlane { return hub })
 
-	judgeSecrets(func() *harness.ControlPlane { return hub })
+	checkSecrets(func() *harness.ControlPlane { return hub })
 
-	judgeUserRoles(func() *harness.ControlPlane { return hub })
+	checkUserRoles(func() *harness.ControlPlane { return hub })
 
 	judgePods(func() *harness.ControlPlane { return hub })
 
-	DescribeTable("let a session in that is asked for by", func(ctx context.Context, who requester, user string, groups []string) {
-		_, err := as(hub, who).Create(ctx, sessionFor(user, groups...), dryRun)
+	DescribeTable("admit a session that is created by", func(ctx context.Context, caller requester, user string, groups []string) {
+		_, err := as(hub, caller).Create(ctx, sessionFor(user, groups...), dryRun)
 		Expect(err).NotTo(HaveOccurred())
 	},
-		Entry("the user himself", alice, "alice", nil),
-		Entry("the user himself, of a group of his", alice, "alice", []string{"engineers"}),
-		Entry("the user himself, of a group that every user is of", alice, "alice", []string{"system:authenticated"}),
+		Entry("its user", alice, "alice", nil),
+		Entry("its user, with a group of that user", alice, "alice", []string{"engineers"}),
+		Entry("its user, with a group that every user has", alice, "alice", []string{"system:authenticated"}),
 		Entry("a service account for itself", desk, desk.user, nil),
-		Entry("one of more groups than may be foreign", requester{"carol", numbered("own", 32)}, "carol", numbered("own", 32)),
-		Entry("a portal that may impersonate everybody", portal, "bob", nil),
+		Entry("its user, with more groups than may be of others", requester{"carol", numbered("own", 32)}, "carol", numbered("own", 32)),
+		Entry("a portal that may impersonate every user", portal, "bob", nil),
 		Entry("a portal that may impersonate every group", portal, "bob", numbered("h", 32)),
-		Entry("one who may impersonate that user", desk, "bob", nil),
-		Entry("one who may impersonate that group", desk, "bob", []string{"g2"}),
-		Entry("one who may impersonate those groups, as many as are judged by name", desk, "bob", deskGroups[:mostByName]),
-		Entry("one who may impersonate those groups, beside a group of his own", desk, "bob", append(numbered("g", mostByName), "system:serviceaccounts")),
+		Entry("a user who may impersonate that user", desk, "bob", nil),
+		Entry("a user who may impersonate that group", desk, "bob", []string{"g2"}),
+		Entry("a user who may impersonate those groups, as many as are checked by name", desk, "bob", deskGroups[:mostByName]),
+		Entry("a user who may impersonate those groups, with one group of its own", desk, "bob", append(numbered("g", mostByName), "system:serviceaccounts")),
 		Entry("an administrator", root, "bob", append(numbered("h", 30), "system:masters", "system:authenticated")),
 	)
 
-	DescribeTable("deny a session", func(ctx context.Context, who requester, user string, groups []string, message string) {
-		_, err := as(hub, who).Create(ctx, sessionFor(user, groups...), dryRun)
+	DescribeTable("deny a session", func(ctx context.Context, caller requester, user string, groups []string, message string) {
+		_, err := as(hub, caller).Create(ctx, sessionFor(user, groups...), dryRun)
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), fmt.Sprint("denied: ", err))
 		Expect(err).To(MatchError(HaveSuffix("denied request: " + message)))
 	},
-		Entry("for somebody else", alice, "bob", nil,
+		Entry("for another user", alice, "bob", nil,
 			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for bob, you need permission to impersonate user bob"),
-		Entry("for somebody whose name begins like one's own", alice, "alice2", nil,
+		Entry("for a user whose name begins like one's own", alice, "alice2", nil,
 			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for alice2, you need permission to impersonate user alice2"),
-		Entry("for somebody else than may be impersonated", desk, "alice", nil,
+		Entry("for another user than may be impersonated", desk, "alice", nil,
 			"you are system:serviceaccount:portal:desk: you may ask for sessions of your own only (spec.user: system:serviceaccount:portal:desk); to ask for alice, you need permission to impersonate user alice"),
-		Entry("for somebody else and a group of his", alice, "bob", []string{"admins"},
+		Entry("for another user with one of that user's groups", alice, "bob", []string{"admins"},
 			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for bob, you need permission to impersonate user bob"),
 		Entry("of a group that is not one's own", alice, "alice", []string{"staff", "admins"},
 			"you are alice: spec.groups may name your own groups only; to name admins, you need permission to impersonate that group"),
 		Entry("of system:masters", alice, "alice", []string{"system:masters"},
 			"you are alice: spec.groups may name your own groups only; to name system:masters, you need permission to impersonate that group"),
-		Entry("of groups that are not one's own, the last that is judged by name too", alice, "alice", append([]string{"staff"}, deskGroups[:mostByName]...),
+		Entry("of groups that are not one's own, the last that is checked by name too", alice, "alice", append([]string{"staff"}, deskGroups[:mostByName]...),
 			"you are alice: spec.groups may name your own groups only; to name "+strings.Join(deskGroups[:mostByName], ", ")+", you need permission to impersonate each of them"),
 		Entry("of a group that one may not impersonate, behind those that one may", desk, "bob", append(numbered("g", mostByName-1), "admins"),
 			"you are system:serviceaccount:portal:desk: spec.groups may name your own groups only; to name "+strings.Join(deskGroups[:mostByName-1], ", ")+", admins, you need permission to impersonate each of them"),
-		Entry("of more groups than are judged by name, though each may be impersonated", desk, "bob", deskGroups,
+		Entry("of more groups than are checked by name, though each may be impersonated", desk, "bob", deskGroups,
 			"you are system:serviceaccount:portal:desk: spec.groups may name your own groups only; 17 of them are not yours, and at most 16 can be judged one by one: leave out those that the template does not ask for, or get permission to impersonate all groups"),
-		Entry("of more groups than are judged by name, none of them one's own", alice, "alice", numbered("h", 32),
+		Entry("of more groups than are checked by name, none of them one's own", alice, "alice", numbered("h", 32),
 			"you are alice: spec.groups may name your own groups only; 32 of them are not yours, and at most 16 can be judged one by one: leave out those that the template does not ask for, or get permission to impersonate all groups"),
 	)
 
-	It("are manifests with no field that nobody knows", func(ctx context.Context) {
+	It("are manifests without unknown fields", func(ctx context.Context) {
 		_, err := hub.Kubectl(ctx, "apply", "--server-side", "--field-manager="+apply.FieldManager,
 			"--dry-run=server", "--validate=strict", "--warnings-as-errors", "-f", admissionDir)
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	It("name all groups that are judged by name, however long", func(ctx context.Context) {
-		who := requester{strings.Repeat("y", 253), nil}
+	It("name all groups that are checked by name, however long", func(ctx context.Context) {
+		caller := requester{strings.Repeat("y", 253), nil}
 		var long []string
 		for _, name := range numbered("z", mostByName) {
 			long = append(long, name+strings.Repeat("z", 253-len(name)))
 		}
-		_, err := as(hub, who).Create(ctx, sessionFor(who.user, long...), dryRun)
+		_, err := as(hub, caller).Create(ctx, sessionFor(caller.user, long...), dryRun)
 		Expect(err).To(MatchError(ContainSubstring("to name " + strings.Join(long, ", ") + ", you need")))
 	})
 
-	It("say less where the requester's name is too long for a message", func(ctx context.Context) {
+	It("shorten the message where the requester's name is too long", func(ctx context.Context) {
 		_, err := as(hub, requester{strings.Repeat("y", 3000), nil}).Create(ctx, sessionFor("bob"), dryRun)
 		Expect(err).To(MatchError(HaveSuffix("denied request: you may ask for sessions of your own only, unless you have permission to impersonate the user")))
 	})
@@ -217,7 +217,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	It("judge server-side apply as they judge create", func(ctx context.Context) {
+	It("check server-side apply as they check create", func(ctx context.Context) {
 		options := metav1.ApplyOptions{FieldManager: "kubectl", DryRun: dryRun.DryRun}
 		_, err := as(hub, alice).Apply(ctx, "asked", sessionFor("alice"), options)
 		Expect(err).NotTo(HaveOccurred())
@@ -225,12 +225,12 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 		Expect(err).To(MatchError(ContainSubstring("you need permission to impersonate user bob")))
 	})
 
-	It("judge a real create as they judge a dry-run", func(ctx context.Context) {
+	It("check a real create as they check a dry-run", func(ctx context.Context) {
 		_, err := as(hub, alice).Create(ctx, sessionFor("bob"), metav1.CreateOptions{})
 		Expect(err).To(MatchError(ContainSubstring("you need permission to impersonate user bob")))
 	})
 
-	It("ask nothing of whoever updates a session", func(ctx context.Context) {
+	It("require nothing for an update of a session", func(ctx context.Context) {
 		made := create(ctx, hub, portal, sessionFor("alice", "admins"))
 		updated, err := as(hub, alice).Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"spec":{"timeout":"2h"}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -239,7 +239,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), fmt.Sprint("immutable: ", err))
 	})
 
-	Describe("give a session the hub's finalizer", func() {
+	Describe("set the hub's finalizer on a session", func() {
 		It("on create", func(ctx context.Context) {
 			Expect(create(ctx, hub, alice, sessionFor("alice")).GetFinalizers()).To(Equal([]string{vdi.Finalizer}))
 		})
@@ -281,7 +281,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 			Expect(again.GetResourceVersion()).To(Equal(applied.GetResourceVersion()), "nothing to write")
 		})
 
-		It("not again once it is taken away", func(ctx context.Context) {
+		It("not again once it is removed", func(ctx context.Context) {
 			made := create(ctx, hub, alice, sessionFor("alice"))
 			patched, err := as(hub, root).Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 			Expect(err).NotTo(HaveOccurred())
@@ -293,16 +293,16 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
 // as is a requester's client for the sessions of namespace desktops.
-func as(hub *harness.ControlPlane, who requester) dynamic.ResourceInterface {
+func as(hub *harness.ControlPlane, caller requester) dynamic.ResourceInterface {
 	GinkgoHelper()
-	return clientOf(hub, who, vdi.GroupVersion.WithResource("vdisessions")).Namespace("desktops")
+	return clientOf(hub, caller, vdi.GroupVersion.WithResource("vdisessions")).Namespace("desktops")
 }
 
 // clientOf is a requester's client for a resource.
-func clientOf(hub *harness.ControlPlane, who requester, resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+func clientOf(hub *harness.ControlPlane, caller requester, resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
 	GinkgoHelper()
 	config := rest.CopyConfig(hub.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: who.user, Groups: append([]string{"system:authenticated"}, who.groups...)}
+	config.Impersonate = rest.ImpersonationConfig{UserName: caller.user, Groups: append([]string{"system:authenticated"}, caller.groups...)}
 	client, err := dynamic.NewForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
 	return client.Resource(resource)
@@ -321,9 +321,9 @@ func sessionFor(user string, groups ...string) *unstructured.Unstructured {
 }
 
 // create makes a session that goes when the spec ends.
-func create(ctx context.Context, hub *harness.ControlPlane, who requester, session *unstructured.Unstructured) *unstructured.Unstructured {
+func create(ctx context.Context, hub *harness.ControlPlane, caller requester, session *unstructured.Unstructured) *unstructured.Unstructured {
 	GinkgoHelper()
-	made, err := as(hub, who).Create(ctx, session, metav1.CreateOptions{})
+	made, err := as(hub, caller).Create(ctx, session, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	removeAfterwards(hub, made.GetName())
 	return made

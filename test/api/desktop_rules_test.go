@@ -2,7 +2,7 @@ package api
 
 import "strings"
 
-// The rules of this file are those of what a desktop is given: variables,
+// The rules of this file are those of the inputs of a desktop: variables,
 // files, secrets and addresses. Templates, sessions and assignments share them.
 
 var variableFields = []place{
@@ -23,7 +23,7 @@ var fileFields = []place{
 
 var fileCases = []ruleCase{
 	{name: "a directory", good: `settings.json`, bad: `conf/settings.json`},
-	{name: "a name of ours", good: `environment`, bad: `env.HOME`},
+	{name: "a reserved name", good: `environment`, bad: `env.HOME`},
 	{name: "a hidden file", good: `_bashrc`, bad: `.bashrc`},
 }
 
@@ -34,7 +34,7 @@ var secretFields = []place{
 
 // secretCases are shown on the whole entry, and fit paths below it.
 var secretCases = []ruleCase{
-	{name: "used for nothing", good: `{name: licence, mountPath: /etc/licence}`, bad: `{name: licence}`},
+	{name: "used for nothing", good: `{name: license, mountPath: /etc/license}`, bad: `{name: license}`},
 }
 
 var directoryFields = []place{
@@ -76,7 +76,7 @@ func desktopCases() []ruleCase {
 			ruleCase{plural: p.plural, path: p.path + ".mountPath", name: "a relative path",
 				good: entry(`{name: a, mountPath: /s/t}`), bad: entry(`{name: a, mountPath: s}`)},
 			ruleCase{plural: p.plural, path: p.path + ".env[].name", name: "a dash",
-				good: entry(`{name: a, env: [{name: LICENCE_KEY, key: key}]}`), bad: entry(`{name: a, env: [{name: LICENCE-KEY, key: key}]}`)})
+				good: entry(`{name: a, env: [{name: LICENSE_KEY, key: key}]}`), bad: entry(`{name: a, env: [{name: LICENSE-KEY, key: key}]}`)})
 	}
 	return append(cases,
 		ruleCase{plural: "vditemplates", path: "spec.sharedMemory", name: "nothing",
@@ -85,11 +85,11 @@ func desktopCases() []ruleCase {
 			good: `spec: {groups: [staff]}`, bad: `spec: {groups: [staff, admins]}`},
 		ruleCase{plural: "vdisessions", path: "spec", name: "groups where there were none", stored: `{}`,
 			good: `spec: {groups: []}`, bad: `spec: {groups: [staff]}`},
-		ruleCase{plural: "vdisessions", path: "spec", name: "groups that are forgotten", stored: `spec: {groups: [staff]}`,
+		ruleCase{plural: "vdisessions", path: "spec", name: "groups that are removed", stored: `spec: {groups: [staff]}`,
 			good: `spec: {timeout: 2h}`, bad: `spec: {groups: null}`},
 		ruleCase{plural: "vdisessions", path: "spec", name: "an attempt that falls", stored: `spec: {attempt: 2}`,
 			good: `spec: {attempt: 3}`, bad: `spec: {attempt: 1}`},
-		ruleCase{plural: "vdisessions", path: "spec", name: "an attempt that is forgotten", stored: `spec: {attempt: 2}`,
+		ruleCase{plural: "vdisessions", path: "spec", name: "an attempt that is removed", stored: `spec: {attempt: 2}`,
 			good: `spec: {attempt: 2}`, bad: `spec: {attempt: null}`},
 		ruleCase{plural: "vdisessions", path: "status.timeUsed", name: "days", ofStatus: true, stored: `{}`,
 			good: `status: {timeUsed: 1h30m}`, bad: `status: {timeUsed: 2d}`},

@@ -42,7 +42,7 @@ var _ = Describe("Field selectors", func() {
 		Expect(names(ctx, "vdihomes", "spec.clusterName=us-east")).To(Equal([]string{"other"}))
 	})
 
-	It("find the templates that a catalogue offers", func(ctx context.Context) {
+	It("find the templates that a catalog offers", func(ctx context.Context) {
 		store(ctx, "vditemplates", build("vditemplates"))
 		store(ctx, "vditemplates", build("vditemplates", `{metadata: {name: hidden}, spec: {state: Hidden}}`))
 		Expect(names(ctx, "vditemplates", "spec.state=Enabled")).To(Equal([]string{"browser"}))

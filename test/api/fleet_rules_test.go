@@ -49,8 +49,8 @@ var homeCases = []ruleCase{
 	{path: "spec", name: "another claim", stored: `{}`, good: `spec: {claimName: other, generation: 2}`, bad: `spec: {claimName: other}`},
 	{path: "spec", name: "a generation that falls", stored: `spec: {generation: 3}`, good: `spec: {generation: 4}`, bad: `spec: {generation: 2}`},
 	{path: "spec", name: "a size of nothing", good: `spec: {size: 1}`, bad: `spec: {size: 0}`},
-	{path: "spec", name: "less room", stored: `spec: {size: 20Gi}`, good: `spec: {size: 20480Mi}`, bad: `spec: {size: 19Gi}`},
-	{path: "spec", name: "a size that is forgotten", stored: `spec: {size: 20Gi}`, good: `spec: {size: 30Gi}`, bad: `spec: {size: null}`},
+	{path: "spec", name: "a smaller size", stored: `spec: {size: 20Gi}`, good: `spec: {size: 20480Mi}`, bad: `spec: {size: 19Gi}`},
+	{path: "spec", name: "a size that is removed", stored: `spec: {size: 20Gi}`, good: `spec: {size: 30Gi}`, bad: `spec: {size: null}`},
 }
 
 var assignmentCases = []ruleCase{

@@ -49,8 +49,8 @@ const (
 func judgePods(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
 	beDenied := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring("the hub changes")))
-	patch := func(ctx context.Context, who requester, name, text string) error {
-		_, err := pods(hub(), who).Patch(ctx, name, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})
+	patch := func(ctx context.Context, caller requester, name, text string) error {
+		_, err := pods(hub(), caller).Patch(ctx, name, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})
 		return err
 	}
 
@@ -65,22 +65,22 @@ func judgePods(hub func() *harness.ControlPlane) {
 					return err
 				}).Should(Succeed())
 			}
-			for _, who := range []requester{hubAccount, alice} {
+			for _, caller := range []requester{hubAccount, alice} {
 				Eventually(ctx, func(ctx context.Context) error {
-					_, err := pods(hub(), who).Get(ctx, "hub", metav1.GetOptions{})
+					_, err := pods(hub(), caller).Get(ctx, "hub", metav1.GetOptions{})
 					return err
 				}).Should(Succeed())
 			}
 		})
 
-		It("let it label its own as the leader, and take the label off", func(ctx context.Context) {
+		It("allow it to label its own as the leader, and to remove the label", func(ctx context.Context) {
 			Expect(patch(ctx, hubAccount, "hub", `{"metadata":{"labels":{"vdi.kasm.io/hub-role":"leader"}}}`)).To(Succeed())
 			Expect(patch(ctx, hubAccount, "hub", `{"metadata":{"labels":{"vdi.kasm.io/hub-role":null}}}`)).To(Succeed())
 		})
 
-		DescribeTable("let it change nothing else", func(ctx context.Context, name, text string) {
+		DescribeTable("allow it to change nothing else", func(ctx context.Context, name, text string) {
 			Expect(patch(ctx, hubAccount, name, text)).To(beDenied)
-			Expect(patch(ctx, alice, name, text)).To(Succeed(), "nobody else is judged")
+			Expect(patch(ctx, alice, name, text)).To(Succeed(), "no other user is checked")
 		},
 			Entry("the image of an agent, which would run as the agent", "agent", `{"spec":{"containers":[{"name":"agent","image":"evil"}]}}`),
 			Entry("the leader's label on another's", "agent", `{"metadata":{"labels":{"vdi.kasm.io/hub-role":"leader"}}}`),
@@ -94,7 +94,7 @@ func judgePods(hub func() *harness.ControlPlane) {
 	})
 }
 
-func pods(hub *harness.ControlPlane, who requester) dynamic.ResourceInterface {
+func pods(hub *harness.ControlPlane, caller requester) dynamic.ResourceInterface {
 	GinkgoHelper()
-	return clientOf(hub, who, schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("vdi-system")
+	return clientOf(hub, caller, schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("vdi-system")
 }

@@ -39,15 +39,15 @@ subjects:
 
 // Secrets of namespace desktops, of which the hub may write the first alone.
 const (
-	ofSession = `{metadata: {name: s, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
-	ofNobody  = `{metadata: {name: s}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
-	ofAnother = `{metadata: {name: s, ownerReferences: [{apiVersion: apps/v1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
-	opaque    = `{metadata: {name: s, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: Opaque}`
-	token     = `{metadata: {name: s, annotations: {kubernetes.io/service-account.name: default}, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/service-account-token}`
+	ofSession    = `{metadata: {name: s, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
+	withoutOwner = `{metadata: {name: s}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
+	ofAnother    = `{metadata: {name: s, ownerReferences: [{apiVersion: apps/v1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
+	opaque       = `{metadata: {name: s, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: Opaque}`
+	token        = `{metadata: {name: s, annotations: {kubernetes.io/service-account.name: default}, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/service-account-token}`
 )
 
-// judgeSecrets has the hub, and somebody else, write Secrets.
-func judgeSecrets(hub func() *harness.ControlPlane) {
+// checkSecrets has the hub, and another user, write Secrets.
+func checkSecrets(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
 	const refusal = "outside its own namespace the hub writes the access secrets of sessions only"
 	beForbidden := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring(refusal)))
@@ -55,61 +55,61 @@ func judgeSecrets(hub func() *harness.ControlPlane) {
 	Describe("of the hub's Secrets", Ordered, func() {
 		BeforeAll(func(ctx SpecContext) {
 			Expect(hub().Apply(ctx, []byte(secretWriters))).To(Succeed())
-			for _, who := range []requester{hubAccount, alice} {
+			for _, caller := range []requester{hubAccount, alice} {
 				Eventually(ctx, func(ctx context.Context) error {
-					_, err := secrets(hub(), who, "desktops").Get(ctx, "none", metav1.GetOptions{})
+					_, err := secrets(hub(), caller, "desktops").Get(ctx, "none", metav1.GetOptions{})
 					return err
 				}).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
 			}
 		})
 
-		It("let it keep the access secret of a session", func(ctx context.Context) {
-			ours := secrets(hub(), hubAccount, "desktops")
-			made, err := ours.Create(ctx, secretOf(ofSession), metav1.CreateOptions{})
+		It("allow it to keep the access secret of a session", func(ctx context.Context) {
+			own := secrets(hub(), hubAccount, "desktops")
+			made, err := own.Create(ctx, secretOf(ofSession), metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			made.SetLabels(map[string]string{"a": "b"})
-			_, err = ours.Update(ctx, made, metav1.UpdateOptions{})
+			_, err = own.Update(ctx, made, metav1.UpdateOptions{})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(ours.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
+			Expect(own.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
 		})
 
-		DescribeTable("let it make no", func(ctx context.Context, text string) {
+		DescribeTable("allow it to create no", func(ctx context.Context, text string) {
 			_, err := secrets(hub(), hubAccount, "desktops").Create(ctx, secretOf(text), dryRun)
 			Expect(err).To(beForbidden)
 			_, err = secrets(hub(), alice, "desktops").Create(ctx, secretOf(text), dryRun)
-			Expect(err).NotTo(HaveOccurred(), "nobody else is judged")
+			Expect(err).NotTo(HaveOccurred(), "no other user is checked")
 			_, err = secrets(hub(), hubAccount, "vdi-system").Create(ctx, secretOf(text), dryRun)
-			Expect(err).NotTo(HaveOccurred(), "in its own namespace its role says what it may")
+			Expect(err).NotTo(HaveOccurred(), "in its own namespace its role decides")
 		},
-			Entry("Secret that no session owns", ofNobody),
+			Entry("Secret that no session owns", withoutOwner),
 			Entry("Secret that something else of that name owns", ofAnother),
 			Entry("Secret of another type", opaque),
 			Entry("token of a service account", token),
 		)
 
-		DescribeTable("let it neither change nor delete a", func(ctx context.Context, text string) {
+		DescribeTable("allow it neither to change nor to delete a", func(ctx context.Context, text string) {
 			theirs := secrets(hub(), alice, "desktops")
 			made, err := theirs.Create(ctx, secretOf(text), metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(func(ctx SpecContext) {
 				Expect(theirs.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
 			})
-			ours := secrets(hub(), hubAccount, "desktops")
-			_, err = ours.Patch(ctx, made.GetName(), types.MergePatchType,
+			own := secrets(hub(), hubAccount, "desktops")
+			_, err = own.Patch(ctx, made.GetName(), types.MergePatchType,
 				[]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"vdi.kasm.io/v1alpha1","kind":"VDISession","name":"a","uid":"u"}]}}`), metav1.PatchOptions{})
 			Expect(err).To(beForbidden, "nor make it a session's")
-			Expect(ours.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(beForbidden)
-			Expect(ours.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(beForbidden)
+			Expect(own.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(beForbidden)
+			Expect(own.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(beForbidden)
 		},
-			Entry("Secret that no session owns", ofNobody),
+			Entry("Secret that no session owns", withoutOwner),
 			Entry("Secret of another type", `{metadata: {name: s}, type: Opaque}`),
 		)
 	})
 }
 
-func secrets(hub *harness.ControlPlane, who requester, namespace string) dynamic.ResourceInterface {
+func secrets(hub *harness.ControlPlane, caller requester, namespace string) dynamic.ResourceInterface {
 	GinkgoHelper()
-	return clientOf(hub, who, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(namespace)
+	return clientOf(hub, caller, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(namespace)
 }
 
 func secretOf(text string) *unstructured.Unstructured {

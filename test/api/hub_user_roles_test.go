@@ -56,8 +56,8 @@ func bindingOf(kind, role, subjects string) string {
 	return fmt.Sprintf(`{metadata: {name: vdi-access-a, labels: {vdi.kasm.io/user-role: "true"}}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %s, name: %s}, subjects: [%s]}`, kind, role, subjects)
 }
 
-// judgeUserRoles has the hub, and somebody else, write Roles and RoleBindings.
-func judgeUserRoles(hub func() *harness.ControlPlane) {
+// checkUserRoles has the hub, and another user, write Roles and RoleBindings.
+func checkUserRoles(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
 	beDenied := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring("the hub")))
 
@@ -65,31 +65,31 @@ func judgeUserRoles(hub func() *harness.ControlPlane) {
 		BeforeAll(func(ctx SpecContext) {
 			Expect(hub().Apply(ctx, []byte(secretWriters))).To(Succeed()) // and its namespace
 			Expect(hub().Apply(ctx, []byte(roleWriters))).To(Succeed())
-			for _, who := range []requester{hubAccount, alice} {
+			for _, caller := range []requester{hubAccount, alice} {
 				Eventually(ctx, func(ctx context.Context) error {
-					_, err := rbac(hub(), who, "Role", "desktops").Get(ctx, "none", metav1.GetOptions{})
+					_, err := rbac(hub(), caller, "Role", "desktops").Get(ctx, "none", metav1.GetOptions{})
 					return err
 				}).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
 			}
 		})
 
-		It("let it keep a user's Role and its binding", func(ctx context.Context) {
+		It("allow it to keep a user's Role and its binding", func(ctx context.Context) {
 			for kind, text := range map[string]string{"Role": userRole, "RoleBinding": userBind} {
-				ours := rbac(hub(), hubAccount, kind, "desktops")
-				made, err := ours.Create(ctx, rbacObject(kind, text), metav1.CreateOptions{})
+				own := rbac(hub(), hubAccount, kind, "desktops")
+				made, err := own.Create(ctx, rbacObject(kind, text), metav1.CreateOptions{})
 				Expect(err).NotTo(HaveOccurred())
 				made.SetAnnotations(map[string]string{"a": "b"})
-				_, err = ours.Update(ctx, made, metav1.UpdateOptions{})
+				_, err = own.Update(ctx, made, metav1.UpdateOptions{})
 				Expect(err).NotTo(HaveOccurred())
-				Expect(ours.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
+				Expect(own.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
 			}
 		})
 
-		DescribeTable("let it make no", func(ctx context.Context, kind, text string) {
+		DescribeTable("allow it to create no", func(ctx context.Context, kind, text string) {
 			_, err := rbac(hub(), hubAccount, kind, "desktops").Create(ctx, rbacObject(kind, text), dryRun)
 			Expect(err).To(beDenied)
 			_, err = rbac(hub(), alice, kind, "desktops").Create(ctx, rbacObject(kind, text), dryRun)
-			Expect(err).NotTo(HaveOccurred(), "nobody else is judged")
+			Expect(err).NotTo(HaveOccurred(), "no other user is checked")
 		},
 			Entry("Role without its label", "Role", `{metadata: {name: vdi-access-a}, rules: [{apiGroups: [""], resources: [secrets], resourceNames: [a], verbs: [get]}]}`),
 			Entry("Role of another name", "Role", `{metadata: {name: admin, labels: {vdi.kasm.io/user-role: "true"}}, rules: [{apiGroups: [""], resources: [secrets], resourceNames: [a], verbs: [get]}]}`),
@@ -106,10 +106,10 @@ func judgeUserRoles(hub func() *harness.ControlPlane) {
 			Entry("binding for a group", "RoleBinding", bindingOf("Role", "vdi-access-a", `{apiGroup: rbac.authorization.k8s.io, kind: Group, name: a}`)),
 			Entry("binding for a service account", "RoleBinding", bindingOf("Role", "vdi-access-a", `{kind: ServiceAccount, namespace: vdi-system, name: vdi-hub}`)),
 			Entry("binding for several", "RoleBinding", bindingOf("Role", "vdi-access-a", `{apiGroup: rbac.authorization.k8s.io, kind: User, name: a}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: b}`)),
-			Entry("binding for nobody", "RoleBinding", bindingOf("Role", "vdi-access-a", ``)),
+			Entry("binding without subjects", "RoleBinding", bindingOf("Role", "vdi-access-a", ``)),
 		)
 
-		DescribeTable("let it write none in", func(ctx context.Context, namespace string) {
+		DescribeTable("allow it to write none in", func(ctx context.Context, namespace string) {
 			for kind, text := range map[string]string{"Role": userRole, "RoleBinding": userBind} {
 				_, err := rbac(hub(), hubAccount, kind, namespace).Create(ctx, rbacObject(kind, text), dryRun)
 				Expect(err).To(beDenied, kind)
@@ -119,7 +119,7 @@ func judgeUserRoles(hub func() *harness.ControlPlane) {
 			Entry("namespaces of Kubernetes", "kube-system"),
 		)
 
-		It("let it neither change nor delete those of others", func(ctx context.Context) {
+		It("allow it neither to change nor to delete those of others", func(ctx context.Context) {
 			for kind, text := range map[string]string{
 				"Role":        `{metadata: {name: vdi-access-b}, rules: [{apiGroups: [""], resources: [secrets], resourceNames: [a], verbs: [get]}]}`,
 				"RoleBinding": `{metadata: {name: vdi-access-b}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: vdi-access-b}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: a}]}`,
@@ -130,29 +130,29 @@ func judgeUserRoles(hub func() *harness.ControlPlane) {
 				DeferCleanup(func(ctx SpecContext) {
 					Expect(theirs.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
 				})
-				ours := rbac(hub(), hubAccount, kind, "desktops")
-				_, err = ours.Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"vdi.kasm.io/user-role":"true"}}}`), metav1.PatchOptions{})
+				own := rbac(hub(), hubAccount, kind, "desktops")
+				_, err = own.Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"vdi.kasm.io/user-role":"true"}}}`), metav1.PatchOptions{})
 				Expect(err).To(beDenied, "nor make it its own")
-				Expect(ours.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(beDenied)
-				Expect(ours.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(beDenied)
+				Expect(own.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(beDenied)
+				Expect(own.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(beDenied)
 			}
 		})
 
-		It("let it widen none of its own", func(ctx context.Context) {
-			ours := rbac(hub(), hubAccount, "Role", "desktops")
-			made, err := ours.Create(ctx, rbacObject("Role", userRole), metav1.CreateOptions{})
+		It("allow it to widen none of its own", func(ctx context.Context) {
+			own := rbac(hub(), hubAccount, "Role", "desktops")
+			made, err := own.Create(ctx, rbacObject("Role", userRole), metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
-			_, err = ours.Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"rules":[{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}]}`), metav1.PatchOptions{})
+			_, err = own.Patch(ctx, made.GetName(), types.MergePatchType, []byte(`{"rules":[{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}]}`), metav1.PatchOptions{})
 			Expect(err).To(beDenied)
-			Expect(ours.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
+			Expect(own.Delete(ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
 		})
 	})
 }
 
-func rbac(hub *harness.ControlPlane, who requester, kind, namespace string) dynamic.ResourceInterface {
+func rbac(hub *harness.ControlPlane, caller requester, kind, namespace string) dynamic.ResourceInterface {
 	GinkgoHelper()
 	resource := map[string]string{"Role": "roles", "RoleBinding": "rolebindings"}[kind]
-	return clientOf(hub, who, schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}).Namespace(namespace)
+	return clientOf(hub, caller, schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}).Namespace(namespace)
 }
 
 func rbacObject(kind, text string) *unstructured.Unstructured {

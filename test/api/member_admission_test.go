@@ -36,7 +36,7 @@ subjects:
 
 var hubAccount = requester{"system:serviceaccount:vdi-system:vdi-hub", nil}
 
-// What a member's status says.
+// The status of a member.
 const (
 	away      = `{fingerprint: fp-eu, conditions: [{type: Ready, status: "False", reason: Unreachable}, {type: Connected, status: "False", reason: Disconnected}]}`
 	neverHere = `{}`
@@ -68,12 +68,12 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 		}).Should(Succeed())
 	})
 
-	It("let an operator declare a member fenced whose agent is away, and take it back", func(ctx context.Context) {
+	It("allow an operator to declare a member fenced whose agent is away, and to clear it", func(ctx context.Context) {
 		name := member(ctx, hub, away)
 		Expect(patch(ctx, hub, alice, name, declaration("fp-eu", "alice"))).To(Succeed())
-		Expect(patch(ctx, hub, alice, name, `{"spec":{"weight":7}}`)).To(Succeed(), "what was declared is not judged again")
+		Expect(patch(ctx, hub, alice, name, `{"spec":{"weight":7}}`)).To(Succeed(), "what was declared is not checked again")
 		Expect(patch(ctx, hub, hubAccount, name, `{"spec":{"weight":8}}`)).To(Succeed())
-		Expect(patch(ctx, hub, hubAccount, name, `{"spec":{"fenced":null}}`)).To(Succeed(), "whoever said it")
+		Expect(patch(ctx, hub, hubAccount, name, `{"spec":{"fenced":null}}`)).To(Succeed(), "whoever declared it")
 	})
 
 	DescribeTable("deny that a member is declared fenced", func(ctx context.Context, status, fenced, message string) {
@@ -88,7 +88,7 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 		Entry("in another's name", away, declaration("fp-eu", "bob"), "you are alice, and spec.fenced.by is bob: a member is declared fenced in one's own name"),
 	)
 
-	It("judge a declaration that is changed, and one that a member is created with", func(ctx context.Context) {
+	It("check a declaration that is changed, and one that a member is created with", func(ctx context.Context) {
 		name := member(ctx, hub, away)
 		Expect(patch(ctx, hub, alice, name, declaration("fp-eu", "alice"))).To(Succeed())
 		Expect(patch(ctx, hub, hubAccount, name, `{"spec":{"fenced":{"at":"2026-03-02T10:00:00Z"}}}`)).
@@ -98,7 +98,7 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 		Expect(err).To(MatchError(ContainSubstring("once its cluster has joined")))
 	})
 
-	It("let a member be removed that is empty", func(ctx context.Context) {
+	It("allow to remove an empty member", func(ctx context.Context) {
 		for _, status := range []string{neverHere, connected} {
 			name := member(ctx, hub, status)
 			Expect(asOperator(hub, alice).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
@@ -115,7 +115,7 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 		Expect(asOperator(hub, alice).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=" + name})).NotTo(Succeed())
 
 		Expect(patch(ctx, hub, alice, name, declaration("fp-eu", "alice"))).To(Succeed())
-		Expect(asOperator(hub, alice).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed(), "for good")
+		Expect(asOperator(hub, alice).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed(), "without conditions")
 	},
 		Entry("that holds sessions", `{sessions: 12}`, "is not empty: 12 sessions are placed there, and the stop of 0 more is not confirmed"),
 		Entry("where a stop is not confirmed", `{releasing: 1}`, "is not empty: 0 sessions are placed there, and the stop of 1 more is not confirmed"),
@@ -123,13 +123,13 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 })
 
 // asOperator is a requester's client for members.
-func asOperator(hub *harness.ControlPlane, who requester) dynamic.ResourceInterface {
+func asOperator(hub *harness.ControlPlane, caller requester) dynamic.ResourceInterface {
 	GinkgoHelper()
-	return clientOf(hub, who, vdi.GroupVersion.WithResource("memberclusters"))
+	return clientOf(hub, caller, vdi.GroupVersion.WithResource("memberclusters"))
 }
 
-// member makes one that says that of itself, until the spec ends.
-func member(ctx context.Context, hub *harness.ControlPlane, says string) string {
+// member creates one with that status, until the spec ends.
+func member(ctx context.Context, hub *harness.ControlPlane, fields string) string {
 	GinkgoHelper()
 	object := build("memberclusters")
 	object.SetName("")
@@ -137,7 +137,7 @@ func member(ctx context.Context, hub *harness.ControlPlane, says string) string 
 	made, err := asOperator(hub, root).Create(ctx, object, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	name := made.GetName()
-	status(ctx, hub, name, says)
+	status(ctx, hub, name, fields)
 	DeferCleanup(func(ctx context.Context) {
 		_, err := asOperator(hub, root).Patch(ctx, name, types.MergePatchType, []byte(`{"status":{"sessions":0,"releasing":0}}`), metav1.PatchOptions{}, "status")
 		if apierrors.IsNotFound(err) {
@@ -150,7 +150,7 @@ func member(ctx context.Context, hub *harness.ControlPlane, says string) string 
 }
 
 // status merges that into a member's status.
-func status(ctx context.Context, hub *harness.ControlPlane, name, says string) {
+func status(ctx context.Context, hub *harness.ControlPlane, name, fields string) {
 	GinkgoHelper()
 	client := asOperator(hub, root)
 	object, err := client.Get(ctx, name, metav1.GetOptions{})
@@ -159,7 +159,7 @@ func status(ctx context.Context, hub *harness.ControlPlane, name, says string) {
 	if was, ok := object.Object["status"].(map[string]any); ok {
 		merge(into, was)
 	}
-	merge(into, parse(says))
+	merge(into, parse(fields))
 	conditions, _ := into["conditions"].([]any)
 	for _, c := range conditions {
 		merge(c.(map[string]any), parse(`{message: "", lastTransitionTime: "2026-03-01T09:00:00Z"}`))
@@ -173,8 +173,8 @@ func withStatus(object, status map[string]any) map[string]any {
 	return object
 }
 
-func patch(ctx context.Context, hub *harness.ControlPlane, who requester, name, merge string) error {
+func patch(ctx context.Context, hub *harness.ControlPlane, caller requester, name, merge string) error {
 	GinkgoHelper()
-	_, err := asOperator(hub, who).Patch(ctx, name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})
+	_, err := asOperator(hub, caller).Patch(ctx, name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})
 	return err
 }

@@ -122,7 +122,7 @@ func store(ctx context.Context, plural string, object *unstructured.Unstructured
 	return stored
 }
 
-// answer is what a refusal says, less the name of the object.
+// answer is the message of a refusal, without the name of the object.
 func answer(err error) string {
 	GinkgoHelper()
 	Expect(apierrors.IsInvalid(err)).To(BeTrue(), fmt.Sprint("refused as invalid: ", err))

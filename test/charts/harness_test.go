@@ -20,14 +20,14 @@ import (
 // fleets are the options that decide which flags the harness sets.
 var fleets = []harness.Options{
 	{TimeFactor: 0.2},
-	{TimeFactor: 0.2, Enrol: true},
+	{TimeFactor: 0.2, Enroll: true},
 	{TimeFactor: 0.2, Kubelets: true},
 }
 
-// TestTheTestsRunWhatShips compares what the flags of the charts come to with what those
+// TestTheHarnessUsesTheFlagsOfTheCharts compares what the flags of the charts come to with what those
 // of the harness do: whatever differs is explained in harness.Differences, and whatever
 // is explained there differs.
-func TestTheTestsRunWhatShips(t *testing.T) {
+func TestTheHarnessUsesTheFlagsOfTheCharts(t *testing.T) {
 	t.Parallel()
 	differ := map[string]bool{}
 	for _, options := range fleets {
@@ -59,12 +59,12 @@ func TestTheTestsRunWhatShips(t *testing.T) {
 		delete(differ, name)
 	}
 	for name := range differ {
-		t.Errorf("%s differs from the chart's: ship it, or say why not in Differences of test/harness/flags.go", name)
+		t.Errorf("%s differs from the chart's: ship it, or explain why not in Differences of test/harness/flags.go", name)
 	}
 }
 
 // A flag that only a suite sets is refused when its fleet starts.
-func TestAFleetIsRefusedFlagsThatNobodyExplained(t *testing.T) {
+func TestAFleetRefusesUndocumentedFlags(t *testing.T) {
 	t.Parallel()
 	for _, options := range []harness.Options{
 		{Args: harness.Args{Hub: []string{"--link-max-streams=1"}}},

@@ -90,7 +90,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// template renders a chart as release "fleet" in our namespace.
+// template renders a chart as release "fleet" in the tests' namespace.
 func template(t *testing.T, chart string, args ...string) (string, error) {
 	t.Helper()
 	return helm(t, append([]string{"template", "fleet", chart, "--namespace", namespace}, args...)...)

@@ -147,7 +147,7 @@ func flatten(t *testing.T, path string, value any, into map[string]string) {
 }
 
 // TestFilesAreRenderedAsTheyAre compares what the charts render with their files, from
-// which tests take CRDs, roles and admission policies.
+// which tests use for CRDs, roles and admission policies.
 func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for chart, sources := range map[string][]string{
@@ -174,7 +174,7 @@ func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 		}
 		got := bare(objects(t, manifest))
 		for name := range got {
-			if _, ours := want[name]; !ours {
+			if _, expected := want[name]; !expected {
 				delete(got, name)
 			}
 		}
@@ -209,7 +209,7 @@ func TestProgramsRenderWhatHelmDoes(t *testing.T) {
 		}
 	}
 	if _, err := deploy.Render(deploy.HubChart, namespace, map[string]any{"sessionNamespace": "desktops"}); err == nil || !strings.Contains(err.Error(), "sessionNamespace") {
-		t.Errorf("a value that the schema does not know: %v", err)
+		t.Errorf("a value that the schema lacks: %v", err)
 	}
 }
 
@@ -227,7 +227,7 @@ func bare(all []*unstructured.Unstructured) map[string]map[string]any {
 	return out
 }
 
-func TestAnotherNamespaceIsSaidEverywhere(t *testing.T) {
+func TestAnotherNamespaceIsRenderedEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
 		manifest, err := helm(t, append([]string{"template", "fleet", v.chart, "--namespace", "elsewhere"}, v.args...)...)
@@ -236,10 +236,10 @@ func TestAnotherNamespaceIsSaidEverywhere(t *testing.T) {
 		}
 		for _, object := range objects(t, manifest) {
 			if slices.Contains([]string{"ConfigMap", "PrometheusRule", "CustomResourceDefinition"}, object.GetKind()) {
-				continue // words for people
+				continue // prose
 			}
 			if text := toYAML(t, object.Object); strings.Contains(text, namespace) {
-				t.Errorf("%s: %s %s speaks of %s", v.name, object.GetKind(), object.GetName(), namespace)
+				t.Errorf("%s: %s %s mentions %s", v.name, object.GetKind(), object.GetName(), namespace)
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func TestTheFinalizersPolicyIsLeftOutWhereNoneIsServed(t *testing.T) {
 		}
 	}
 	if _, err := template(t, hubChart, append([]string{"--kube-version", "1.31.0"}, hubRequired...)...); err == nil {
-		t.Error("Kubernetes 1.31 is taken, where the CRDs are not")
+		t.Error("Kubernetes 1.31 is accepted, where the CRDs are not")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 var charts = []string{hubChart, agentChart}
 
-func TestTheSchemasAreClosedAndSayWhatEachValueIs(t *testing.T) {
+func TestTheSchemasAreClosedAndDescribeEachValue(t *testing.T) {
 	t.Parallel()
 	for _, chart := range charts {
 		schema := map[string]any{}
@@ -30,7 +30,7 @@ func open(schema map[string]any, chart, path string) []string {
 	var problems []string
 	properties, _ := schema["properties"].(map[string]any)
 	if schema["type"] == "object" && path != "$.global" {
-		if _, said := schema["additionalProperties"]; !said {
+		if _, set := schema["additionalProperties"]; !set {
 			problems = append(problems, fmt.Sprintf("%s: %s takes any key", chart, path))
 		}
 	}
@@ -70,7 +70,7 @@ func TestEachValueHasADefault(t *testing.T) {
 // absent are the schema's properties that the values don't have.
 func absent(schema, values map[string]any, path string) []string {
 	// What the API server has a default for, what stands for nothing, and what a
-	// parent chart gives.
+	// parent chart sets.
 	if path == ".join" {
 		return nil
 	}

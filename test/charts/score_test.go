@@ -15,11 +15,11 @@ var excused = []string{
 	"The services selector does not match any pods", // the replica that leads puts the label on its Pod itself
 }
 
-func TestAScannerFindsNothingToMend(t *testing.T) {
+func TestAScannerFindsNothingToFix(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
 		if strings.HasSuffix(v.name, "-least") {
-			continue // has asked for less
+			continue // has requested less
 		}
 		for _, finding := range scan(t, v.manifest(t), excused) {
 			t.Errorf("%s: %s", v.name, finding)
@@ -27,7 +27,7 @@ func TestAScannerFindsNothingToMend(t *testing.T) {
 	}
 }
 
-// scan is what kube-score has to say, less what is excused.
+// scan is the output of kube-score, without what is excused.
 func scan(t *testing.T, manifest string, excused []string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary(t, "kube-score", "bin/kube-score"), "score", "--output-format", "ci", "-")
@@ -36,7 +36,7 @@ func scan(t *testing.T, manifest string, excused []string) []string {
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err := cmd.Run() // which fails where anything is found
 	if !strings.Contains(out.String(), "apps/v1/Deployment") {
-		t.Fatalf("kube-score has judged no Deployment: %v: %s%s", err, out.String(), problems.String())
+		t.Fatalf("kube-score has checked no Deployment: %v: %s%s", err, out.String(), problems.String())
 	}
 	var findings []string
 	for _, line := range strings.Split(out.String(), "\n") {

@@ -111,7 +111,7 @@ func (s server) lifecycle() {
 	if left := s.kubectl("get", "placementpolicies", "-o", "name"); left != "" {
 		s.Errorf("the default policy was part of the release, and is left: %q", left)
 	}
-	// And again, over the CRDs that were left, as docs/installation.md says; then all of it goes.
+	// And again, over the CRDs that were left, as in docs/installation.md; then all of it is removed.
 	s.helm(append([]string{"install", "hub", hubChart}, hubRequired...)...)
 	s.capsUsersAt("10")
 	uid := []string{"get", "placementpolicy", "vdi-default", "-o", "jsonpath={.metadata.uid}"}
@@ -173,7 +173,7 @@ func (s server) apply(files ...string) {
 	}
 }
 
-// left is what there is of ours, by kind and name.
+// left is what is left of the fleet, by kind and name.
 func (s server) left() []string {
 	s.Helper()
 	kinds := "crd,clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,service,deployment,poddisruptionbudget," +
@@ -201,7 +201,7 @@ func (s server) kubectl(args ...string) string {
 	return out
 }
 
-// takes has the server judge a manifest as if it were applied, strictly.
+// takes has the server validate a manifest as if it were applied, strictly.
 func (s server) takes(name, manifest string) {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "manifest.yaml")
@@ -219,7 +219,7 @@ func (s server) takesCharts() {
 	}
 }
 
-// withoutDefaultPolicy leaves out the hook that waits for the CRDs of the same manifest.
+// withoutDefaultPolicy omits the hook that waits for the CRDs of the same manifest.
 func withoutDefaultPolicy(t *testing.T, manifest string) string {
 	t.Helper()
 	var kept strings.Builder
@@ -279,7 +279,7 @@ func (s server) installed() []string {
 	var names []string
 	for name := range bare(objects(s.T, strings.ReplaceAll(s.kubectl("get", kinds, "--all-namespaces", "-o",
 		"go-template={{range .items}}---\nkind: {{.kind}}\nmetadata: {name: '{{.metadata.name}}'}\n{{end}}"), "\\n", "\n"))) {
-		if _, ours, _ := strings.Cut(name, "/"); strings.HasPrefix(ours, "vdi-") || strings.HasSuffix(ours, ".vdi.kasm.io") {
+		if _, own, _ := strings.Cut(name, "/"); strings.HasPrefix(own, "vdi-") || strings.HasSuffix(own, ".vdi.kasm.io") {
 			names = append(names, name)
 		}
 	}
@@ -304,8 +304,8 @@ func (s server) takesPods() {
 	}
 }
 
-// join has a member join as docs/installation.md says: what `kubectl vdi join` prints is what
-// the agent's chart asks for, and its token is in no release.
+// join has a member join as in docs/installation.md: what `kubectl vdi join` prints is what
+// the agent's chart requires, and its token is in no release.
 func (s server) join() {
 	s.Helper()
 	hash := "sha256:" + strings.Repeat("0a", 32)

@@ -38,45 +38,45 @@ spec:
               notes: {type: object, additionalProperties: {type: string}}
 `
 
-// changes are made to desk, each by replacing a text; breaks says what is then
+// changes are made to desk, each by replacing a text; breaks is what is then
 // printed, empty where nothing stored breaks.
 var changes = map[string]struct{ was, is, breaks string }{
-	"nothing":                  {"", "", ""},
-	"a field removed":          {"              notes: {type: object, additionalProperties: {type: string}}\n", "", "removed field : v1.^.spec.notes"},
-	"a field renamed":          {"notes:", "remarks:", "removed field : v1.^.spec.notes"},
-	"a field of items":         {", properties: {at: {type: string}}", "", "at"},
-	"a type":                   {"notes: {type: object, additionalProperties: {type: string}}", "notes: {type: object, additionalProperties: {type: integer}}", "type changed"},
-	"a required field":         {"required: [size]", "required: [size, kind]", "new required fields"},
-	"an enum value removed":    {"[oak, pine]", "[oak]", "enum"},
-	"a default changed":        {"default: oak", "default: pine", "default"},
-	"a higher minimum":         {"minimum: 1", "minimum: 2", "minimum"},
-	"a lower maximum":          {"maximum: 9", "maximum: 8", "maximum"},
-	"a shorter length":         {"maxLength: 9", "maxLength: 8", "maximum decreased"},
-	"a bound where none was":   {"at: {type: string}", "at: {type: string, maxLength: 8}", "maximum constraint added"},
-	"another pattern":          {"^[a-z]*$", "^[a-y]*$", "pattern changed"},
-	"null no longer":           {", nullable: true", "", "null is no longer allowed"},
-	"the keys of a list":       {"list-map-keys: [at]", "list-map-keys: [by]", "keys of the list changed"},
-	"the type of a list":       {"x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [at], ", "x-kubernetes-list-type: atomic, ", "list or map type changed"},
-	"a new rule":               {"rule: \"self.size > 0\"", "rule: \"self.size > 1\"", "new rule: self.size > 1"},
-	"the scope":                {"scope: Namespaced", "scope: Cluster", "scope"},
-	"the kind":                 {"kind: Desk,", "kind: Table,", "names changed"},
-	"the plural":               {"plural: desks,", "plural: tables,", "names changed"},
-	"a version renamed":        {"- name: v1\n", "- name: v2\n", "version removed: v1"},
-	"the stored version":       {"- name: v1\n    served: true\n    storage: true\n", "- name: v2\n    served: true\n    storage: true\n    schema: {openAPIV3Schema: {type: object}}\n  - name: v1\n    served: true\n    storage: false\n", "stored version changed: v1 -> v2"},
-	"a version not served":     {"served: true", "served: false", "version no longer served: v1"},
-	"the status subresource":   {"subresources: {status: {}}", "subresources: {}", "status is no longer a subresource"},
-	"what nobody knows of":     {"type: array,", "type: array, uniqueItems: true,", "unhandled"},
-	"a map made closed":        {"notes: {type: object, additionalProperties: {type: string}}", "notes: {type: object}", "removed field : v1.^.spec.notes[*]"},
-	"a new field":              {"size: {", "colour: {type: string}\n              size: {", ""},
-	"a new default field":      {"size: {", "colour: {type: string, default: red}\n              size: {", ""},
-	"a new enum value":         {"[oak, pine]", "[oak, pine, ash]", ""},
-	"a wider range":            {"maximum: 9", "maximum: 10", ""},
-	"a pattern taken away":     {", pattern: \"^[a-z]*$\"", "", ""},
-	"a rule taken away":        {"            x-kubernetes-validations: [{rule: \"self.size > 0\", message: too small}]\n", "", ""},
-	"a rule in other words":    {"message: too small", "message: smaller than any", ""},
-	"a rule about changes":     {"[{rule: \"self.size > 0\"", "[{rule: \"self.size >= oldSelf.size\"}, {rule: \"self.size > 0\"", ""},
-	"a description":            {"size: {", "size: {description: of the top, ", ""},
-	"what is required no more": {"            required: [size]\n", "", ""},
+	"nothing":                     {"", "", ""},
+	"a field removed":             {"              notes: {type: object, additionalProperties: {type: string}}\n", "", "removed field : v1.^.spec.notes"},
+	"a field renamed":             {"notes:", "remarks:", "removed field : v1.^.spec.notes"},
+	"a field of items":            {", properties: {at: {type: string}}", "", "at"},
+	"a type":                      {"notes: {type: object, additionalProperties: {type: string}}", "notes: {type: object, additionalProperties: {type: integer}}", "type changed"},
+	"a required field":            {"required: [size]", "required: [size, kind]", "new required fields"},
+	"an enum value removed":       {"[oak, pine]", "[oak]", "enum"},
+	"a default changed":           {"default: oak", "default: pine", "default"},
+	"a higher minimum":            {"minimum: 1", "minimum: 2", "minimum"},
+	"a lower maximum":             {"maximum: 9", "maximum: 8", "maximum"},
+	"a shorter length":            {"maxLength: 9", "maxLength: 8", "maximum decreased"},
+	"a bound where none was":      {"at: {type: string}", "at: {type: string, maxLength: 8}", "maximum constraint added"},
+	"another pattern":             {"^[a-z]*$", "^[a-y]*$", "pattern changed"},
+	"null no longer":              {", nullable: true", "", "null is no longer allowed"},
+	"the keys of a list":          {"list-map-keys: [at]", "list-map-keys: [by]", "keys of the list changed"},
+	"the type of a list":          {"x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [at], ", "x-kubernetes-list-type: atomic, ", "list or map type changed"},
+	"a new rule":                  {"rule: \"self.size > 0\"", "rule: \"self.size > 1\"", "new rule: self.size > 1"},
+	"the scope":                   {"scope: Namespaced", "scope: Cluster", "scope"},
+	"the kind":                    {"kind: Desk,", "kind: Table,", "names changed"},
+	"the plural":                  {"plural: desks,", "plural: tables,", "names changed"},
+	"a version renamed":           {"- name: v1\n", "- name: v2\n", "version removed: v1"},
+	"the stored version":          {"- name: v1\n    served: true\n    storage: true\n", "- name: v2\n    served: true\n    storage: true\n    schema: {openAPIV3Schema: {type: object}}\n  - name: v1\n    served: true\n    storage: false\n", "stored version changed: v1 -> v2"},
+	"a version not served":        {"served: true", "served: false", "version no longer served: v1"},
+	"the status subresource":      {"subresources: {status: {}}", "subresources: {}", "status is no longer a subresource"},
+	"an unhandled change":         {"type: array,", "type: array, uniqueItems: true,", "unhandled"},
+	"a map made closed":           {"notes: {type: object, additionalProperties: {type: string}}", "notes: {type: object}", "removed field : v1.^.spec.notes[*]"},
+	"a new field":                 {"size: {", "color: {type: string}\n              size: {", ""},
+	"a new default field":         {"size: {", "color: {type: string, default: red}\n              size: {", ""},
+	"a new enum value":            {"[oak, pine]", "[oak, pine, ash]", ""},
+	"a wider range":               {"maximum: 9", "maximum: 10", ""},
+	"a removed pattern":           {", pattern: \"^[a-z]*$\"", "", ""},
+	"a removed rule":              {"            x-kubernetes-validations: [{rule: \"self.size > 0\", message: too small}]\n", "", ""},
+	"a rule with another message": {"message: too small", "message: smaller than any", ""},
+	"a rule about changes":        {"[{rule: \"self.size > 0\"", "[{rule: \"self.size >= oldSelf.size\"}, {rule: \"self.size > 0\"", ""},
+	"a description":               {"size: {", "size: {description: of the top, ", ""},
+	"what is required no more":    {"            required: [size]\n", "", ""},
 }
 
 func TestWhatBreaksStoredObjects(t *testing.T) {
@@ -90,13 +90,13 @@ func TestWhatBreaksStoredObjects(t *testing.T) {
 			case failed != (c.breaks != ""):
 				t.Errorf("it fails: %t, and prints\n%s", failed, out)
 			case !strings.Contains(out, c.breaks):
-				t.Errorf("it does not speak of %q:\n%s", c.breaks, out)
+				t.Errorf("it does not mention %q:\n%s", c.breaks, out)
 			}
 		})
 	}
 }
 
-func TestABreakThatIsMeant(t *testing.T) {
+func TestAnAcknowledgedBreakingChange(t *testing.T) {
 	const meant = `[{crd: desks.example.com, break: 'v1 ^.spec: new rule: self.size > 1', because: there are none so small}]`
 	changed := strings.Replace(desk, "self.size > 0", "self.size > 1", 1)
 	if out, failed := compare(t, changed, meant); failed {
@@ -145,11 +145,11 @@ func TestTheLastReleaseIsCompared(t *testing.T) {
 		git(repository, "add", "--all")
 		git(repository, "commit", "--quiet", "--message=desks")
 	}
-	expect := func(dir, says string, fails bool) {
+	expect := func(dir, text string, fails bool) {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "tools/stored.sh")).CombinedOutput()
-		if (err != nil) != fails || !strings.Contains(string(out), says) {
-			t.Errorf("want %q, failing: %t; it ends with %v and prints\n%s", says, fails, err, out)
+		if (err != nil) != fails || !strings.Contains(string(out), text) {
+			t.Errorf("want %q, failing: %t; it ends with %v and prints\n%s", text, fails, err, out)
 		}
 	}
 	for _, file := range []struct {

@@ -22,8 +22,8 @@ type demo struct {
 	lost string // the region that dies
 }
 
-// say announces a step.
-func (c *console) say(format string, args ...any) {
+// announce prints a step.
+func (c *console) announce(format string, args ...any) {
 	c.step++
 	fmt.Printf("\n== %c. %s\n", c.step, fmt.Sprintf(format, args...))
 }
@@ -43,17 +43,17 @@ func (c *console) fleet(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// show runs kubectl in a cluster, prints the command and what it says, and
+// show runs kubectl in a cluster, prints the command and its output, and
 // returns that.
 func (c *console) show(ctx context.Context, cluster string, args ...string) (string, error) {
 	fmt.Printf("$ kubectl --context %s %s\n", cluster, strings.Join(args, " "))
-	out, err := c.ask(ctx, cluster, args...)
+	out, err := c.output(ctx, cluster, args...)
 	fmt.Println(indent(out))
 	return out, err
 }
 
-// ask runs kubectl in a cluster without printing anything.
-func (c *console) ask(ctx context.Context, cluster string, args ...string) (string, error) {
+// output runs kubectl in a cluster without printing anything.
+func (c *console) output(ctx context.Context, cluster string, args ...string) (string, error) {
 	full := append([]string{"--kubeconfig", c.dir + "/kubeconfig", "--context", cluster}, args...)
 	cmd := exec.CommandContext(ctx, "bin/kubectl", full...)
 	var out, errOut bytes.Buffer
@@ -67,7 +67,7 @@ func (c *console) ask(ctx context.Context, cluster string, args ...string) (stri
 // field is one field of one object of the hub.
 func (c *console) field(ctx context.Context, object, path string) (string, error) {
 	kind, name, _ := strings.Cut(object, "/")
-	return c.ask(ctx, "hub", "get", kind, name, "-n", namespace, "-o", "jsonpath={"+path+"}")
+	return c.output(ctx, "hub", "get", kind, name, "-n", namespace, "-o", "jsonpath={"+path+"}")
 }
 
 // expect waits until a field of an object of the hub has one of the values.

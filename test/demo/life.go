@@ -35,7 +35,7 @@ func (c *console) see(ctx context.Context, session string) error {
 // event waits until there is an event with a reason on a session.
 func (c *console) event(ctx context.Context, session, reason string) error {
 	return c.until(ctx, fmt.Sprintf("%s has an event %s", session, reason), func() (bool, string) {
-		out, err := c.ask(ctx, "hub", "get", "events", "-n", namespace,
+		out, err := c.output(ctx, "hub", "get", "events", "-n", namespace,
 			"--field-selector", "involvedObject.name="+session, "-o", "jsonpath={.items[*].reason}")
 		if err != nil {
 			return false, err.Error()
@@ -45,7 +45,7 @@ func (c *console) event(ctx context.Context, session, reason string) error {
 }
 
 func (d *demo) expire(ctx context.Context) error {
-	d.say("A session of ten seconds: its user is warned, and then it is ended")
+	d.announce("A session of ten seconds: its user gets a warning, and then it is ended")
 	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/life.yaml"); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (d *demo) expire(ctx context.Context) error {
 }
 
 func (d *demo) extend(ctx context.Context) error {
-	d.say("It is extended, and runs again in the same member")
+	d.announce("It is extended, and runs again in the same member")
 	member, err := d.member(ctx, limited)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (d *demo) extend(ctx context.Context) error {
 }
 
 func (d *demo) suspend(ctx context.Context) error {
-	d.say("It is suspended: its Pod goes and its slot is given back; its URL stays, and its time stands still")
+	d.announce("It is suspended: its Pod is deleted and its slot is free; its URL stays, and its time stands still")
 	member, err := d.member(ctx, limited)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (d *demo) suspend(ctx context.Context) error {
 }
 
 func (d *demo) resume(ctx context.Context) error {
-	d.say("It is resumed at the same URL, with a new password that its user can read")
+	d.announce("It is resumed at the same URL, with a new password that its user can read")
 	url, err := d.field(ctx, "vdisession/"+limited, ".status.url")
 	if err != nil {
 		return err
@@ -124,17 +124,17 @@ func (d *demo) resume(ctx context.Context) error {
 	return err
 }
 
-// failure shows a session that is given up, why, and how it comes to run.
+// failure shows a session that fails permanently, why, and how it comes to run.
 func (d *demo) failure(ctx context.Context) error {
 	const session = "ivan-mistyped"
-	d.say("A session that can't ever start is given up, and names what to do")
+	d.announce("A session that can never start fails permanently, and names the remedy")
 	if err := d.phase(ctx, session, "Failed"); err != nil {
 		return err
 	}
 	if _, err := d.show(ctx, "hub", "get", "vdisession", session, "-n", namespace, "-o", `jsonpath={.status.phase}: {.status.message}`); err != nil {
 		return err
 	}
-	d.say("The template is corrected and the session tried again, without being deleted")
+	d.announce("The template is corrected and the session retried, without being deleted")
 	image := `{"spec":{"image":"docker.io/kasmweb/chrome:1.16.0"}}`
 	if _, err := d.show(ctx, "hub", "patch", "vditemplate", "mistyped", "--type=merge", "-p", image); err != nil {
 		return err

@@ -26,7 +26,7 @@ type place struct{ mode, member, phase, message string }
 
 // places of all sessions.
 func (d *demo) places(ctx context.Context) (map[string]place, error) {
-	out, err := d.ask(ctx, "hub", "get", "vdisessions", "-n", namespace, "-o",
+	out, err := d.output(ctx, "hub", "get", "vdisessions", "-n", namespace, "-o",
 		`jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.placement.failoverMode}{"\t"}{.status.placement.clusterName}{"\t"}{.status.phase}{"\t"}{.status.message}{"\n"}{end}`)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func host(all map[string]place) string {
 
 // fillRegion has sessions of all modes run, most of them in one region.
 func (d *demo) fillRegion(ctx context.Context) error {
-	d.say("Six more sessions in one region: three that restart elsewhere, two that may never run twice, one with a home there")
+	d.announce("Six more sessions in one region: three that restart elsewhere, two that may never run twice, one with a home there")
 	if _, err := d.show(ctx, "hub", "apply", "-f", "test/demo/lost.yaml"); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (d *demo) loseRegion(ctx context.Context) error {
 		return err
 	}
 	d.lost = host(before)
-	d.say("The region with the most sessions dies: every process of %s at once. By policy, x %s:", d.lost, timeFactor)
+	d.announce("The region with the most sessions is lost: every process of %s at once. By policy, x %s:", d.lost, timeFactor)
 	fmt.Printf("   Unreachable after %s of silence; Restart %s later; Fence %s after the last renewal of the lease that was granted; Hold never by itself\n",
 		scaled(40*time.Second), scaled(60*time.Second), scaled(300*time.Second))
 	if err := d.fleet(ctx, "power-off", d.lost); err != nil {
@@ -113,7 +113,7 @@ func (d *demo) loseRegion(ctx context.Context) error {
 }
 
 // awaitElsewhere waits until each session of the lost region that may run elsewhere
-// does, and says after how long each did.
+// does, and prints after how long each did.
 func (d *demo) awaitElsewhere(ctx context.Context, before map[string]place, died time.Time) (map[string]time.Duration, error) {
 	again := map[string]time.Duration{}
 	claim := fmt.Sprintf("every Restart and Fence session of %s runs elsewhere", d.lost)
@@ -141,7 +141,7 @@ func (d *demo) awaitElsewhere(ctx context.Context, before map[string]place, died
 	return again, err
 }
 
-// hold checks that sessions that may not move by themselves did not, and say so.
+// hold checks that sessions that may not move by themselves did not, and show it.
 func (d *demo) hold(ctx context.Context, before map[string]place) error {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if was := before[name]; was.member != d.lost || was.mode != "Hold" || was.phase != "Running" {
@@ -157,10 +157,10 @@ func (d *demo) hold(ctx context.Context, before map[string]place) error {
 	return nil
 }
 
-// regionBack gives the region its power back: what was rescheduled runs there no
+// regionBack restores the region's power: what was rescheduled runs there no
 // more, and what could not move does again.
 func (d *demo) regionBack(ctx context.Context) error {
-	d.say("%s comes back: nothing runs there of what was rescheduled, and what had to stay runs again", d.lost)
+	d.announce("%s comes back: nothing runs there of what was rescheduled, and what had to stay runs again", d.lost)
 	if err := d.fleet(ctx, "power-on", d.lost); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (d *demo) strays(ctx context.Context) (string, error) {
 	}
 	pods := map[string]int{}
 	for _, member := range regions {
-		out, err := d.ask(ctx, member, "get", "pods", "-n", namespace, "-o", `jsonpath={range .items[*]}{.metadata.annotations.vdi\.kasm\.io/session}{"\n"}{end}`)
+		out, err := d.output(ctx, member, "get", "pods", "-n", namespace, "-o", `jsonpath={range .items[*]}{.metadata.annotations.vdi\.kasm\.io/session}{"\n"}{end}`)
 		if err != nil {
 			return "", err
 		}

@@ -1,5 +1,5 @@
 // Command demo shows a fleet at work on this machine: `make demo` runs it. It
-// drives the fleet with kubectl alone, as a user would, says what it does at
+// drives the fleet with kubectl alone, as a user would, prints what it does at
 // each step, and exits non-zero as soon as anything is not as it claims.
 package main
 
@@ -37,7 +37,7 @@ func main() {
 func run(ctx context.Context, keep bool) (err error) {
 	began := time.Now()
 	d := &demo{console: console{dir: ".fleet"}}
-	d.say("Starting a fleet: a hub and three members in three regions, all real control planes with simulated nodes (timings x %s)", timeFactor)
+	d.announce("Starting a fleet: a hub and three members in three regions, all real control planes with simulated nodes (timings x %s)", timeFactor)
 	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--kubelets", "--time-factor", timeFactor); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func run(ctx context.Context, keep bool) (err error) {
 			fmt.Printf("\nKEEP is set: the fleet is still up. Try  bin/kubectl --kubeconfig %s/kubeconfig --context hub get vdisessions -A  and end it with  make down\n", d.dir)
 			return
 		}
-		// The context may have ended; what was started is stopped all the same.
+		// The context may have ended; what was started is stopped nevertheless.
 		if e := d.fleet(context.Background(), "down"); e != nil && err == nil {
 			err = e
 		}

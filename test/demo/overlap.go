@@ -11,10 +11,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
-// overlaps asks an observer, which reads the simulated kubelets' logs alone, what
+// overlaps shows, by an observer that reads the simulated kubelets' logs alone, what
 // really ran.
 func (d *demo) overlaps(ctx context.Context) error {
-	d.say("What really ran, by the kubelets' own logs, outside of all clusters")
+	d.announce("What really ran, by the kubelets' own logs, outside of all clusters")
 	var logs []string
 	for _, member := range regions {
 		logs = append(logs, filepath.Join(d.dir, "containers", member+".jsonl"))

@@ -11,13 +11,13 @@ import (
 // are users of the hub's API server with the roles of deploy/samples/users.yaml.
 func (d *demo) ownership(ctx context.Context) error {
 	const theirs, mine = "alice-browser", "bob-browser"
-	d.say("bob can neither change, stop nor read the desktop of alice, in the namespace that they share")
+	d.announce("bob can neither change, stop nor read the desktop of alice, in the namespace that they share")
 	secret, err := d.field(ctx, "vdisession/"+theirs, ".status.accessSecretName")
 	if err != nil {
 		return err
 	}
 	if err := d.until(ctx, "alice reads the password of her desktop", func() (bool, string) {
-		out, err := d.ask(ctx, "alice", "get", "secret", secret, "-n", namespace, "-o", "jsonpath={.data.password}")
+		out, err := d.output(ctx, "alice", "get", "secret", secret, "-n", namespace, "-o", "jsonpath={.data.password}")
 		if err != nil {
 			return false, err.Error()
 		}
@@ -46,7 +46,7 @@ func (d *demo) ownership(ctx context.Context) error {
 // denied runs kubectl as a user, shows why that was denied, and fails if it was not.
 func (d *demo) denied(ctx context.Context, user string, args ...string) error {
 	fmt.Printf("$ kubectl --context %s %s\n", user, strings.Join(args, " "))
-	_, err := d.ask(ctx, user, args...)
+	_, err := d.output(ctx, user, args...)
 	if err == nil {
 		return fmt.Errorf("claimed: %s may not %s; but it was done", user, strings.Join(args, " "))
 	}

@@ -23,13 +23,13 @@ var samples = map[string][]string{
 }
 
 func (d *demo) members(ctx context.Context) error {
-	d.say("The members, as the hub sees them")
+	d.announce("The members, as the hub sees them")
 	_, err := d.show(ctx, "hub", "get", "memberclusters")
 	return err
 }
 
 func (d *demo) samples(ctx context.Context) error {
-	d.say("Templates, policies and five sessions: browsers, developers with a home, one GPU")
+	d.announce("Templates, policies and five sessions: browsers, developers with a home, one GPU")
 	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/policies", "-f", "deploy/samples/templates.yaml"); err != nil {
 		return err
 	}
@@ -59,10 +59,10 @@ func (d *demo) samples(ctx context.Context) error {
 
 // onePodEach counts Pods by session over all members.
 func (d *demo) onePodEach(ctx context.Context) error {
-	d.say("Each session has exactly one Pod in the whole fleet, and its home, Service and Ingress beside it")
+	d.announce("Each session has exactly one Pod in the whole fleet, and its home, Service and Ingress beside it")
 	pods := map[string]int{}
 	for _, member := range regions {
-		out, err := d.ask(ctx, member, "get", "pods", "-A", "-l", "app.kubernetes.io/managed-by=vdi-fleet",
+		out, err := d.output(ctx, member, "get", "pods", "-A", "-l", "app.kubernetes.io/managed-by=vdi-fleet",
 			"-o", `jsonpath={range .items[*]}{.metadata.annotations.vdi\.kasm\.io/session}{"\n"}{end}`)
 		if err != nil {
 			return err
@@ -87,7 +87,7 @@ func (d *demo) onePodEach(ctx context.Context) error {
 }
 
 func (d *demo) unplaceable(ctx context.Context) error {
-	d.say("A session that fits nowhere says why, in a sentence")
+	d.announce("A session that fits nowhere shows why, in a sentence")
 	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/unplaceable.yaml"); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (d *demo) unplaceable(ctx context.Context) error {
 }
 
 func (d *demo) brokenImage(ctx context.Context) error {
-	d.say("A session whose image can't be pulled says so, and goes when it is deleted")
+	d.announce("A session whose image can't be pulled shows it, and is removed when it is deleted")
 	if _, err := d.show(ctx, "hub", "apply", "-f", "deploy/samples/broken-image.yaml"); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (d *demo) brokenImage(ctx context.Context) error {
 // loseAgent kills the agent of the member that has the GPU session.
 func (d *demo) loseAgent(ctx context.Context) error {
 	const member, session = "us-east", "erin-gpu"
-	d.say("The agent of %s is killed: its desktops run on, and the hub says what it no longer knows", member)
+	d.announce("The agent of %s is killed: its desktops run on, and the hub shows what is unknown", member)
 	if err := d.fleet(ctx, "kill-agent", member); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (d *demo) loseAgent(ctx context.Context) error {
 	if err := d.podsOf(ctx, member, session, 1); err != nil {
 		return err
 	}
-	d.say("It comes back, and both sides agree again")
+	d.announce("It comes back, and both sides agree again")
 	if err := d.fleet(ctx, "start-agent", member); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (d *demo) loseAgent(ctx context.Context) error {
 
 func (d *demo) delete(ctx context.Context) error {
 	const session = "alice-browser"
-	d.say("A session is deleted, and nothing of it is left in its member")
+	d.announce("A session is deleted, and nothing of it is left in its member")
 	member, err := d.field(ctx, "vdisession/"+session, ".status.placement.clusterName")
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (d *demo) delete(ctx context.Context) error {
 	if err := d.podsOf(ctx, member, session, 0); err != nil {
 		return err
 	}
-	left, err := d.ask(ctx, member, "get", "vdia,pod,pvc,svc,ingress", "-n", namespace, "-o", "name")
+	left, err := d.output(ctx, member, "get", "vdia,pod,pvc,svc,ingress", "-n", namespace, "-o", "name")
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (d *demo) remove(ctx context.Context, session string) error {
 // podsOf checks how many Pods of a session a member has.
 func (d *demo) podsOf(ctx context.Context, member, session string, want int) error {
 	return d.until(ctx, fmt.Sprintf("%s has %d Pods of %s", member, want, session), func() (bool, string) {
-		out, err := d.ask(ctx, member, "get", "pods", "-n", namespace, "-o", `jsonpath={range .items[*]}{.metadata.annotations.vdi\.kasm\.io/session}{"\n"}{end}`)
+		out, err := d.output(ctx, member, "get", "pods", "-n", namespace, "-o", `jsonpath={range .items[*]}{.metadata.annotations.vdi\.kasm\.io/session}{"\n"}{end}`)
 		if err != nil {
 			return false, err.Error()
 		}

@@ -19,7 +19,7 @@ const user = "desktop"
 //go:embed page.html
 var page []byte
 
-// desktop knows when it was last used.
+// desktop records when it was last used.
 type desktop struct {
 	now func() time.Time
 	mu  sync.Mutex
@@ -32,21 +32,21 @@ func newDesktop(password, home string, now func() time.Time) http.Handler {
 	d := &desktop{now: now, last: now()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+activityPath, d.activity)
-	mux.Handle("GET /{$}", guarded(password, d.show))
-	mux.Handle("POST /activity", guarded(password, d.report))
+	mux.Handle("GET /{$}", withPassword(password, d.show))
+	mux.Handle("POST /activity", withPassword(password, d.report))
 	if home != "" {
 		n := notes{filepath.Join(home, "notes.txt")}
-		mux.Handle("GET /notes", guarded(password, n.read))
-		mux.Handle("PUT /notes", guarded(password, n.write))
+		mux.Handle("GET /notes", withPassword(password, n.read))
+		mux.Handle("PUT /notes", withPassword(password, n.write))
 	}
 	return mux
 }
 
-// guarded asks for the password, if there is one.
-func guarded(password string, next http.HandlerFunc) http.Handler {
+// withPassword requires the password, if there is one.
+func withPassword(password string, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, given, _ := r.BasicAuth()
-		if password != "" && (name != user || subtle.ConstantTimeCompare([]byte(given), []byte(password)) != 1) {
+		name, sent, _ := r.BasicAuth()
+		if password != "" && (name != user || subtle.ConstantTimeCompare([]byte(sent), []byte(password)) != 1) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="desktop"`)
 			http.Error(w, "user and password are needed", http.StatusUnauthorized)
 			return
@@ -55,16 +55,16 @@ func guarded(password string, next http.HandlerFunc) http.Handler {
 	})
 }
 
-// activity answers how long nobody has used the desktop.
+// activity answers how long the desktop has been idle.
 func (d *desktop) activity(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
 	idle := d.now().Sub(d.last)
 	d.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]float64{"idleSeconds": max(idle, 0).Seconds()}) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(map[string]float64{"idleSeconds": max(idle, 0).Seconds()}) // the client may be gone
 }
 
-// show the page: whoever opens it uses the desktop.
+// show the page: opening it uses the desktop.
 func (d *desktop) show(w http.ResponseWriter, _ *http.Request) {
 	d.use()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

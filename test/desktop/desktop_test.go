@@ -34,7 +34,7 @@ func serve(h http.Handler, method, path, password string) *httptest.ResponseReco
 	return w
 }
 
-func TestItTellsHowLongNobodyHasUsedIt(t *testing.T) {
+func TestItReportsHowLongItHasBeenIdle(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	h := newDesktop("", "", c.read)
 	c.now = c.now.Add(12500 * time.Millisecond)
@@ -42,7 +42,7 @@ func TestItTellsHowLongNobodyHasUsedIt(t *testing.T) {
 		t.Errorf("idle for %v s since its start, want 12.5", got)
 	}
 	if got := idle(t, h); got != 12.5 {
-		t.Errorf("asking counts as use: %v s", got)
+		t.Errorf("the query counts as use: %v s", got)
 	}
 	for _, use := range []struct{ method, path string }{{http.MethodPost, "/activity"}, {http.MethodGet, "/"}} {
 		c.now = c.now.Add(time.Minute)
@@ -64,7 +64,7 @@ func TestAClockThatIsSetBackMakesNothingNegative(t *testing.T) {
 	}
 }
 
-func TestThePasswordGuardsThePageAndNotTheContract(t *testing.T) {
+func TestThePasswordProtectsThePageAndNotTheActivityEndpoint(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	h := newDesktop("open sesame", "", c.read)
 	c.now = c.now.Add(time.Minute)
@@ -76,7 +76,7 @@ func TestThePasswordGuardsThePageAndNotTheContract(t *testing.T) {
 		}
 	}
 	if got := idle(t, h); got != 60 {
-		t.Errorf("whoever is kept out uses the desktop: idle for %v s, want 60", got)
+		t.Errorf("a refused request uses the desktop: idle for %v s, want 60", got)
 	}
 	w := serve(h, http.MethodGet, "/", "open sesame")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `fetch("activity"`) {

@@ -6,7 +6,7 @@
 //
 // A template names a path in spec.activity.path, by convention
 // /.well-known/vdi/activity. On a GET of it, at the desktop's port and without
-// asking who it is, the desktop answers 200 with
+// authentication, the desktop answers 200 with
 //
 //	Content-Type: application/json
 //
@@ -15,11 +15,11 @@
 // the seconds since its user last did anything: pressed a key, moved the pointer,
 // whatever the desktop counts; from its start where there was nothing yet; by its
 // own clock. Nothing else belongs into the answer, since any client of the
-// member's gateway may read it. Asking is not activity, nor is a probe, or a page
-// that is open and asks for news by itself. Anything else, such as 404, a
+// member's gateway may read it. The query is not activity, nor is a probe, or a page
+// that is open and polls by itself. Anything else, such as 404, a
 // redirect, no answer within two seconds, more than 4 KiB, text or a negative
 // number, means "unknown", and never ends a session: an image that has lost track
-// says so by an error, not by a number that it made up.
+// reports so by an error, not by a number that it made up.
 //
 // Measure it by a clock that no correction of the time of day moves. An image
 // that serves no HTTP sets the annotation vdi.kasm.io/activity on its Pod
@@ -48,7 +48,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:6901", "address to serve on; port 0 for a free one")
-	passwordFile := flag.String("password-file", "", "file with the password of user \"desktop\", such as /etc/vdi/access/password; none: everybody is let in")
+	passwordFile := flag.String("password-file", "", "file with the password of user \"desktop\", such as /etc/vdi/access/password; none: every user is admitted")
 	home := flag.String("home", "", "folder in which what the user writes is kept, by PUT and GET of /notes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// run serves the desktop until ctx ends, and tells out where it listens.
+// run serves the desktop until ctx ends, and prints to out where it listens.
 func run(ctx context.Context, address, passwordFile, home string, out io.Writer) error {
 	password, err := readPassword(passwordFile)
 	if err != nil {
@@ -79,7 +79,7 @@ func run(ctx context.Context, address, passwordFile, home string, out io.Writer)
 		return err
 	case <-ctx.Done():
 	}
-	// Whoever is connected gets a moment to be answered.
+	// Open connections get a moment to be answered.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -99,7 +99,7 @@ func readPassword(file string) (string, error) {
 	}
 	password := strings.TrimSpace(string(content))
 	if password == "" {
-		// It would let everybody in that the file was to keep out.
+		// It would admit every user that the file was to keep out.
 		return "", fmt.Errorf("%s is empty", file)
 	}
 	return password, nil

@@ -22,7 +22,7 @@ func passwordFile(t *testing.T, content string) string {
 	return file
 }
 
-func TestItTellsItsAddressAndServesUntilItIsStopped(t *testing.T) {
+func TestItPrintsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 	file := passwordFile(t, "open sesame\n")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -39,9 +39,9 @@ func TestItTellsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 	}
 	address, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if !ok || strings.HasSuffix(address, ":0") {
-		t.Fatalf("it tells %q", line)
+		t.Fatalf("it prints %q", line)
 	}
-	for _, asked := range []struct {
+	for _, request := range []struct {
 		path, password string
 		want           int
 	}{
@@ -49,8 +49,8 @@ func TestItTellsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 		{"/", "", http.StatusUnauthorized},
 		{"/", "open sesame", http.StatusOK}, // the file's newline is none of it
 	} {
-		if got := status(ctx, t, "http://"+address+asked.path, asked.password); got != asked.want {
-			t.Errorf("GET %s with password %q: %d, want %d", asked.path, asked.password, got, asked.want)
+		if got := status(ctx, t, "http://"+address+request.path, request.password); got != request.want {
+			t.Errorf("GET %s with password %q: %d, want %d", request.path, request.password, got, request.want)
 		}
 	}
 	stop()
@@ -78,7 +78,7 @@ func status(ctx context.Context, t *testing.T, url, password string) int {
 	return response.StatusCode
 }
 
-func TestItDoesNotStartWithoutThePasswordThatItIsToAskFor(t *testing.T) {
+func TestItDoesNotStartWithoutThePasswordThatItRequires(t *testing.T) {
 	for name, file := range map[string]string{
 		"an empty file":    passwordFile(t, "\n"),
 		"no file anywhere": filepath.Join(t.TempDir(), "password"),

@@ -27,8 +27,8 @@ const (
 	ingressImage = "INGRESS_IMG"
 )
 
-// artefacts is where screenshots go.
-var artefacts = filepath.Join(root, "dist", "e2e")
+// artifacts is where screenshots go.
+var artifacts = filepath.Join(root, "dist", "e2e")
 
 // Templates of the desktop of deploy/samples: with its home, and without.
 const (
@@ -59,16 +59,16 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		Expect(ensure(ctx, t)).To(Succeed())
 	})
 
-	It("shows what its user types, and has it still after suspension and resumption", func(ctx SpecContext) {
+	It("shows what its user types, and still has it after suspension and resumption", func(ctx SpecContext) {
 		s := newSession(ctx, "typist", withHome, inRegion("eu-west"))
 		running(ctx, s, "eu-west")
-		tell("create to Running of a whole desktop", s.Status.RunningSince.Sub(s.CreationTimestamp.Time))
+		reportTime("create to Running of a whole desktop", s.Status.RunningSince.Sub(s.CreationTimestamp.Time))
 		desktop, before := visited(ctx, s, "eu-west-typing")
 		Expect(desktop.Type("echo buy milk > ~/note; cat ~/note\n")).To(Succeed())
 		_, err := desktop.Await(ctx, "what was typed", func(p browser.Picture) bool { return p.Sum != before.Sum })
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, inDesktop).WithArguments(s, "cat", "/home/user/note").Should(Equal("buy milk\n"))
-		Expect(desktop.Screenshot(filepath.Join(artefacts, "eu-west-typed.png"))).To(Succeed())
+		Expect(desktop.Screenshot(filepath.Join(artifacts, "eu-west-typed.png"))).To(Succeed())
 		desktop.Close()
 		first := password(ctx, s)
 
@@ -79,10 +79,10 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		Expect(password(ctx, s)).NotTo(Equal(first))
 		desktop, _ = visited(ctx, s, "eu-west-resumed")
 		sees(ctx, desktop, `[ "$(cat ~/note)" = "buy milk" ]`)
-		Expect(desktop.Screenshot(filepath.Join(artefacts, "eu-west-note.png"))).To(Succeed())
+		Expect(desktop.Screenshot(filepath.Join(artifacts, "eu-west-note.png"))).To(Succeed())
 	})
 
-	It("is reached in the other region when its own has died", func(ctx SpecContext) {
+	It("is reached in the other region when its own is lost", func(ctx SpecContext) {
 		s := newSession(ctx, "traveller", withoutHome, preferring("eu-west"))
 		running(ctx, s, "eu-west")
 		desktop, _ := visited(ctx, s, "eu-west-before")
@@ -92,7 +92,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		DeferCleanup(restore, "eu-west")
 		began := time.Now()
 		Expect(fleet.Member("eu-west").Stop(ctx)).To(Succeed())
-		// A hub that has just begun to lead, or has stood still on a busy machine, gives
+		// A hub that has just begun to lead, or was paused on a busy machine, grants
 		// members their whole time again before it moves anything.
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
 			g.Expect(read(ctx, s)).To(Succeed())
@@ -101,7 +101,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		}).WithTimeout(5 * patience).Should(Succeed())
 		Expect(s.Status.URL).NotTo(Equal(first))
 		desktop, _ = visited(ctx, s, "us-east-after")
-		tell("a region's death to its user at the desktop in the other", time.Since(began))
+		reportTime("a region's loss to its user at the desktop in the other", time.Since(began))
 		sees(ctx, desktop, `[ "$(hostname)" = "`+podOf(ctx, s).Name+`" ]`)
 	})
 })
@@ -116,7 +116,7 @@ func sees(ctx context.Context, desktop *browser.Desktop, condition string) {
 }
 
 // visited opens the session's URL and logs in, once there is a way to it, and returns
-// the desktop and what it looks like.
+// the desktop and its picture.
 func visited(ctx context.Context, s *v1alpha1.VDISession, screenshot string) (*browser.Desktop, browser.Picture) {
 	GinkgoHelper()
 	var desktop *browser.Desktop
@@ -129,7 +129,7 @@ func visited(ctx context.Context, s *v1alpha1.VDISession, screenshot string) (*b
 	Expect(desktop.Login(password(ctx, s))).To(Succeed())
 	picture, err := desktop.Await(ctx, "a desktop", func(p browser.Picture) bool { return !p.Blank() })
 	Expect(err).NotTo(HaveOccurred())
-	Expect(desktop.Screenshot(filepath.Join(artefacts, screenshot+".png"))).To(Succeed())
+	Expect(desktop.Screenshot(filepath.Join(artifacts, screenshot+".png"))).To(Succeed())
 	GinkgoWriter.Printf("%s at %s: %v\n", s.Name, s.Status.URL, picture)
 	return desktop, picture
 }
@@ -139,8 +139,8 @@ func hosts(ctx context.Context) map[string]string {
 	resolve := map[string]string{}
 	for _, member := range fleet.Members {
 		var pods corev1.PodList
-		asked, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := member.Client.List(asked, &pods, client.InNamespace("ingress"))
+		bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := member.Client.List(bounded, &pods, client.InNamespace("ingress"))
 		cancel()
 		if err != nil {
 			continue // it is off

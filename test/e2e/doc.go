@@ -1,6 +1,6 @@
 // Package e2e proves in kind clusters what simulated nodes cannot: that the images
 // run where Pod Security is restricted, that kubelets start and stop desktops as the
-// hub says, and that homes, upgrades and failovers are what docs/ promises.
+// hub shows, and that homes, upgrades and failovers are what docs/ promises.
 //
 // It is a module of its own, so that kind's dependencies stay out of the product's.
 // `make kind-test` runs it; without the fleet of `make kind-up` it is skipped.
@@ -8,6 +8,6 @@
 // # Where other suites plug in
 //
 // The fleet of `make kind-up` has whatever images E2E_IMAGES names in the members'
-// nodes. A spec of this package with the label e2e runs with the others; artefacts
+// nodes. A spec of this package with the label e2e runs with the others; artifacts
 // belong into dist/e2e.
 package e2e

@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
-// undisturbed says that since then a session never stopped running, in one and the
+// undisturbed checks that since then a session never stopped running, in one and the
 // same Pod, no container of which was restarted.
 func undisturbed(s *v1alpha1.VDISession, since time.Time) {
 	GinkgoHelper()
@@ -29,7 +29,7 @@ func undisturbed(s *v1alpha1.VDISession, since time.Time) {
 }
 
 var _ = Describe("The hub", func() {
-	It("goes on by its other replica when its leader's Pod is deleted", func(ctx SpecContext) {
+	It("continues with its other replica when its leader's Pod is deleted", func(ctx SpecContext) {
 		s := newSession(ctx, "leader", sample, inRegion("eu-west"))
 		running(ctx, s, "eu-west")
 		since := time.Now()
@@ -38,9 +38,9 @@ var _ = Describe("The hub", func() {
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
 			g.Expect(leader(ctx).UID).NotTo(Equal(first.UID))
 		}).Should(Succeed())
-		tell("another replica of the hub leads", time.Since(since))
+		reportTime("another replica of the hub leads", time.Since(since))
 		next := newSession(ctx, "after-leader", sample, inRegion("us-east"))
-		tell("a session of the new leader", running(ctx, next, "us-east"))
+		reportTime("a session of the new leader", running(ctx, next, "us-east"))
 		for _, member := range fleet.Members {
 			Eventually(ctx, ready(member.Name)).Should(BeTrue())
 		}
@@ -60,7 +60,7 @@ func leader(ctx context.Context) *corev1.Pod {
 }
 
 var _ = Describe("A node that is drained", func() {
-	It("loses the agent, which goes on elsewhere, and no desktop that is in use", func(ctx SpecContext) {
+	It("loses the agent, which continues elsewhere, and no desktop that is in use", func(ctx SpecContext) {
 		member := fleet.Member("eu-west")
 		s := newSession(ctx, "drained", sample, inRegion("eu-west"))
 		running(ctx, s, "eu-west")
@@ -76,7 +76,7 @@ var _ = Describe("A node that is drained", func() {
 			if pod := &agents.Items[i]; pod.Spec.NodeName == desktop.Spec.NodeName {
 				Eventually(ctx, func(ctx context.Context) error {
 					return client.IgnoreNotFound(evict(ctx, member, pod))
-				}).Should(Succeed(), "the agent's budget lets it go one by one")
+				}).Should(Succeed(), "the agent's budget allows one eviction at a time")
 			}
 		}
 		Eventually(ctx, deployed(member, "vdi-agent")).Should(BeTrue())
@@ -100,7 +100,7 @@ func cordon(ctx context.Context, c *kindfleet.Cluster, node string, cordoned boo
 	Expect(c.Client.Patch(ctx, n, patch)).To(Succeed())
 }
 
-// evict asks for a Pod's end as kubectl drain does.
+// evict requests a Pod's eviction as kubectl drain does.
 func evict(ctx context.Context, c *kindfleet.Cluster, pod *corev1.Pod) error {
 	return c.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})
 }
@@ -115,7 +115,7 @@ func deployed(c *kindfleet.Cluster, name string) func(context.Context) (bool, er
 	}
 }
 
-var _ = Describe("A region that dies", Serial, func() {
+var _ = Describe("A region that is lost", Serial, func() {
 	It("has its sessions Running in the other, and stops its old copies when it is back", func(ctx SpecContext) {
 		var sessions []*v1alpha1.VDISession
 		for _, name := range []string{"lost-0", "lost-1"} {
@@ -129,7 +129,7 @@ var _ = Describe("A region that dies", Serial, func() {
 		Expect(member.Stop(ctx)).To(Succeed())
 		for _, s := range sessions {
 			running(ctx, s, "us-east")
-			tell("a region's death to "+s.Name+" Running in the other", time.Since(began))
+			reportTime("a region's loss to "+s.Name+" Running in the other", time.Since(began))
 			Expect(s.Status.URL).To(ContainSubstring(".us-east."))
 			Eventually(ctx, visit).WithArguments(s, "/", "").Should(ContainSubstring("Sample desktop"))
 		}
@@ -150,5 +150,5 @@ func restore(ctx context.Context, name string) {
 	Expect(member.Start(ctx)).To(Succeed())
 	Eventually(ctx, deployed(member, "vdi-agent")).Should(BeTrue())
 	Eventually(ctx, ready(name)).Should(BeTrue())
-	tell(name+" is Ready again after", time.Since(began))
+	reportTime(name+" is Ready again after", time.Since(began))
 }

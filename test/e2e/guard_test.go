@@ -18,7 +18,7 @@ import (
 const regain = 300 * time.Second
 
 var _ = Describe("The guard of a Fence session", Serial, func() {
-	It("has the kubelet stop the desktop in time when the agent and the API server are dead", func(ctx SpecContext) {
+	It("has the kubelet stop the desktop in time when the agent and the API server are down", func(ctx SpecContext) {
 		s := newSession(ctx, "fenced", sample, preferring("eu-west"), failing(v1alpha1.FailoverFence))
 		running(ctx, s, "eu-west")
 		member := fleet.Member("eu-west")
@@ -29,7 +29,7 @@ var _ = Describe("The guard of a Fence session", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(node.String()).NotTo(Equal(plane.String()), "the desktop's node has no control plane")
 
-		// First the API server, so that nobody can make a new agent, then every agent.
+		// First the API server, so that no new agent can be created, then every agent.
 		// Until then the agent had the hub's grants.
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(plane.StartControlPlane(ctx)).To(Succeed())
@@ -47,7 +47,7 @@ var _ = Describe("The guard of a Fence session", Serial, func() {
 			stopped = desktopIn(ctx, g, node, pod)
 			g.Expect(stopped.State).To(Equal(kindfleet.Exited))
 		}).WithTimeout(limit + patience).WithPolling(time.Second).Should(Succeed())
-		tell("agent and API server dead to the desktop's end, by its containerd", stopped.Finished.Sub(dead))
+		reportTime("agent and API server dead to the desktop's end, by its containerd", stopped.Finished.Sub(dead))
 		Expect(stopped.Finished.Sub(dead)).To(BeNumerically("<", limit), "R of the failover")
 
 		running(ctx, s, "us-east")
@@ -55,7 +55,7 @@ var _ = Describe("The guard of a Fence session", Serial, func() {
 		there, err := fleet.Member("us-east").Node(replacement.Spec.NodeName)
 		Expect(err).NotTo(HaveOccurred())
 		began := desktopIn(ctx, Default, there, replacement).Started
-		tell("the desktop's end to its start in the other region", began.Sub(stopped.Finished))
+		reportTime("the desktop's end to its start in the other region", began.Sub(stopped.Finished))
 		Expect(began).To(BeTemporally(">", stopped.Finished), "never two copies")
 	})
 })

@@ -74,7 +74,7 @@ func ensureClass(ctx context.Context, member *kindfleet.Cluster) error {
 	return err
 }
 
-// newSession asks for a session of a template, and deletes it after the spec.
+// newSession creates a session of a template, and deletes it after the spec.
 func newSession(ctx context.Context, name, template string, change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
 	GinkgoHelper()
 	s := &v1alpha1.VDISession{
@@ -117,7 +117,7 @@ func read(ctx context.Context, s *v1alpha1.VDISession) error {
 }
 
 // running waits until the session runs, in that member if one is named, and returns
-// how long it took since it was asked for.
+// how long it took since it was created.
 func running(ctx context.Context, s *v1alpha1.VDISession, member string) time.Duration {
 	GinkgoHelper()
 	began := time.Now()

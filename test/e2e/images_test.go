@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// imageConfig is what an image says of itself.
+// imageConfig is the configuration of an image.
 type imageConfig struct {
 	ID, Architecture string `json:",omitempty"`
 	Config           struct {

@@ -23,12 +23,12 @@ var _ = Describe("Sessions on real kubelets", func() {
 	It("run within the floor, answer, and leave nothing behind", func(ctx SpecContext) {
 		var sessions []*v1alpha1.VDISession
 		for i, region := range []string{"eu-west", "eu-west", "us-east", "us-east"} {
-			sessions = append(sessions, newSession(ctx, fmt.Sprintf("walk-%d", i), sample, inRegion(region)))
+			sessions = append(sessions, newSession(ctx, fmt.Sprintf("floor-%d", i), sample, inRegion(region)))
 		}
 		for _, s := range sessions {
 			running(ctx, s, s.Spec.Placement.RequiredRegions[0])
 			took := s.Status.RunningSince.Sub(s.CreationTimestamp.Time)
-			tell("create to Running of "+s.Name, took)
+			reportTime("create to Running of "+s.Name, took)
 			Expect(took).To(BeNumerically("<=", floor))
 			Expect(s.Status.URL).To(HaveSuffix("." + s.Status.Placement.ClusterName + ".desktops.test"))
 			Eventually(ctx, visit).WithArguments(s, "/", "").Should(ContainSubstring("Sample desktop"))
@@ -53,13 +53,13 @@ var _ = Describe("Sessions on real kubelets", func() {
 			return alive(ctx, s)
 		}).Should(BeEmpty(), "no container of a suspended session runs")
 		operate(ctx, s, v1alpha1.ModeRunning)
-		tell("resumption to Running", running(ctx, s, "eu-west"))
+		reportTime("resumption to Running", running(ctx, s, "eu-west"))
 		Expect(podOf(ctx, s).UID).NotTo(Equal(first.UID))
 		Expect(password(ctx, s)).NotTo(Equal(before))
 		Eventually(ctx, visit).WithArguments(s, "/notes", "").Should(Equal("buy milk"))
 	})
 
-	It("run where nothing but what is restricted is admitted", func(ctx SpecContext) {
+	It("run where only restricted Pods are admitted", func(ctx SpecContext) {
 		for _, c := range append([]*kindfleet.Cluster{fleet.Hub}, fleet.Members...) {
 			for _, namespace := range []string{kindfleet.SystemNamespace, kindfleet.Desktops} {
 				err := c.Client.Create(ctx, &corev1.Pod{
@@ -96,7 +96,7 @@ func password(ctx context.Context, s *v1alpha1.VDISession) string {
 }
 
 // alive are the session's desktops that run in any node of any member, by their
-// containerds, whatever API servers say.
+// containerds, whatever API servers show.
 func alive(ctx context.Context, s *v1alpha1.VDISession) ([]kindfleet.Container, error) {
 	var found []kindfleet.Container
 	for _, pod := range watcher.podsOf(s) {

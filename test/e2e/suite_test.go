@@ -23,7 +23,7 @@ const root = "../.."
 const patience = 5 * time.Minute
 
 // floor is within what a desktop whose image is in the node is promised to run. A
-// machine that is busy otherwise says so by E2E_FLOOR, such as 5m.
+// machine that is busy otherwise sets E2E_FLOOR, such as 5m.
 var floor = 30 * time.Second
 
 func init() {
@@ -66,7 +66,7 @@ var _ = BeforeSuite(func() {
 	Expect(ensure(ctx, homeTemplate())).To(Succeed())
 })
 
-// What the machine gave, for whoever reads the times.
+// What the machine has, for readers of the times.
 var _ = AfterSuite(func(ctx SpecContext) {
 	out, err := exec.CommandContext(ctx, "docker", "stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}} {{.CPUPerc}}").Output()
 	if err == nil {
@@ -74,8 +74,8 @@ var _ = AfterSuite(func(ctx SpecContext) {
 	}
 })
 
-// tell reports a time that the specs do not judge.
-func tell(what string, took time.Duration) {
+// reportTime reports a time that the specs do not check.
+func reportTime(what string, took time.Duration) {
 	AddReportEntry(fmt.Sprintf("%s: %s", what, took.Round(10*time.Millisecond)))
 	fmt.Printf("e2e: %s: %s\n", what, took.Round(10*time.Millisecond))
 }

@@ -18,7 +18,7 @@ import (
 )
 
 var _ = Describe("An uninstallation", Serial, func() {
-	It("by the commands of docs/installation.md ends all sessions and leaves nothing", func(ctx SpecContext) {
+	It("by the commands of docs/installation.md ends all sessions and leaves nothing behind", func(ctx SpecContext) {
 		for _, member := range fleet.Members {
 			running(ctx, newSession(ctx, "until-"+member.Name, sampleHome, inRegion(member.Name)), member.Name)
 		}
@@ -29,7 +29,7 @@ var _ = Describe("An uninstallation", Serial, func() {
 				Eventually(ctx, system).WithArguments(c).ShouldNot(Equal(corev1.NamespaceTerminating), "in cluster %s", c.Name)
 			}
 			Expect(fleet.Install(ctx)).To(Succeed())
-			tell("installed again", time.Since(installed))
+			reportTime("installed again", time.Since(installed))
 			Expect(ensure(ctx, sampleTemplate())).To(Succeed())
 			Expect(ensure(ctx, homeTemplate())).To(Succeed())
 		})
@@ -38,7 +38,7 @@ var _ = Describe("An uninstallation", Serial, func() {
 		for _, member := range fleet.Members {
 			uninstall(ctx, member, "member", "--homes")
 		}
-		tell("uninstalled, sessions and homes included", time.Since(began))
+		reportTime("uninstalled, sessions and homes included", time.Since(began))
 		for _, c := range everyCluster() {
 			Eventually(ctx, system).WithArguments(c).Should(BeEmpty(), "in cluster %s", c.Name)
 			Eventually(ctx, remains).WithArguments(c).Should(BeEmpty(), "in cluster %s", c.Name)
@@ -77,7 +77,7 @@ func remains(ctx context.Context, c *kindfleet.Cluster) ([]string, error) {
 		return nil, err
 	}
 	all := strings.Join(strings.Fields(kinds), ",")
-	labelled, err := kubectl(ctx, c, "get", all, "-A", "-o", "name", "-l", "app.kubernetes.io/part-of=vdi-fleet")
+	labeled, err := kubectl(ctx, c, "get", all, "-A", "-o", "name", "-l", "app.kubernetes.io/part-of=vdi-fleet")
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +89,12 @@ func remains(ctx context.Context, c *kindfleet.Cluster) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	left := append(strings.Fields(labelled), strings.Fields(managed)...)
+	left := append(strings.Fields(labeled), strings.Fields(managed)...)
 	for _, object := range strings.Fields(named) {
 		kind, name, _ := strings.Cut(object, "/")
-		ours := strings.HasPrefix(name, "vdi-") && !strings.HasPrefix(name, c.ControlPlane()) && !strings.Contains(name, "-worker")
+		own := strings.HasPrefix(name, "vdi-") && !strings.HasPrefix(name, c.ControlPlane()) && !strings.Contains(name, "-worker")
 		past := kind == "event" || kind == "event.events.k8s.io"
-		if !past && (ours || strings.Contains(object, "vdi.kasm.io") || kind == "persistentvolumeclaim") {
+		if !past && (own || strings.Contains(object, "vdi.kasm.io") || kind == "persistentvolumeclaim") {
 			left = append(left, object)
 		}
 	}

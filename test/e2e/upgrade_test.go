@@ -28,13 +28,13 @@ var _ = Describe("An upgrade", Serial, func() {
 
 		before := sessionsOf(ctx, "current")
 		since := time.Now()
-		tell("downgrade to "+earlier[:7], change(ctx, old, agentsFirst))
+		reportTime("downgrade to "+earlier[:7], change(ctx, old, agentsFirst))
 		made := sessionsOf(ctx, "earlier")
 		for _, s := range before {
 			undisturbed(s, since)
 		}
 		madeAt := time.Now()
-		tell("upgrade from "+earlier[:7], change(ctx, current, hubFirst))
+		reportTime("upgrade from "+earlier[:7], change(ctx, current, hubFirst))
 		after := sessionsOf(ctx, "after")
 		for _, s := range before {
 			undisturbed(s, since)

@@ -22,7 +22,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
-// watch keeps what all API servers of the fleet have told, from first to last: the
+// watch keeps all events of the API servers of the fleet, from first to last: the
 // phases of each session on the hub, and its Pods in the members. Its clusters come
 // to it as multicluster-runtime's.
 type watch struct {

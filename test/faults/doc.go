@@ -6,7 +6,7 @@
 //   - stage: a fleet of real processes (test/harness), with two replicas of the hub, three members, an
 //     emulated network between them (netem), and a supervisor that starts again what has ended.
 //   - workload: for every scenario, sessions that are created, deleted, recreated, suspended, resumed
-//     and edited all along, drawn from its seed.
+//     and changed all along, drawn from its seed.
 //   - watch and checker: watches of the API servers of hub and members, and the pure checker of the
 //     guarantees, which confirms at the API servers what only they can prove. In fleets with simulated
 //     kubelets, G1 is decided by their container logs alone (test/observer).

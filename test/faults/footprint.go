@@ -19,7 +19,7 @@ const (
 	spareBytes     = 64 << 20
 )
 
-// footprint is what one of our processes uses.
+// footprint is what one of the fleet's processes uses.
 type footprint struct {
 	Process string `json:"process"`
 	PID     int    `json:"pid"`

@@ -36,6 +36,6 @@ func TestEachRoleHasItsOwnFirst(t *testing.T) {
 	}
 	leads.Goroutines = 900
 	if before = firstOfEach(before, []footprint{leads}); grown(before, []footprint{leads}) == nil {
-		t.Error("a leak of the leader is taken for its size")
+		t.Error("a leak of the leader is mistaken for its size")
 	}
 }

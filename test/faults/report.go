@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
 )
 
-// verdict returns how a scenario ended, in one word.
+// verdict returns how a scenario ended, in one token.
 func verdict(r runner.Result) string {
 	if r.Failed != "" {
 		return "FAILED"
@@ -44,7 +44,7 @@ func printReport(out io.Writer, rows []runner.Result) {
 			seconds(r.Agreed), seconds(r.Running), seconds(r.Took), did, r.Observations, r.Restarts, runCounts(r))
 	}
 	_ = table.Flush()
-	_, _ = fmt.Fprintln(out, "desktops, ran twice: by an observer of the simulated kubelets' logs; promise 1 lets Restart sessions run twice across members of which one is away")
+	_, _ = fmt.Fprintln(out, "desktops, ran twice: by an observer of the simulated kubelets' logs; promise 1 allows Restart sessions to run twice across members of which one is away")
 	for _, r := range rows {
 		if r.Failed == "" {
 			continue

@@ -68,7 +68,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 		}
 	}
 	var tls LinkFiles
-	if f.options.Enrol {
+	if f.options.Enroll {
 		err = bootstrap(ctx, f.Hub.ControlPlane, member)
 	} else {
 		tls, err = f.PKI.Agent(member.Name, member.UID)
@@ -103,14 +103,14 @@ func (m *Member) agentProcesses() []*Process {
 	return all
 }
 
-// memberLead is the replica that was last known to lead.
+// memberLead is the last known leader among the replicas.
 type memberLead struct {
 	mu    sync.Mutex
 	agent *Agent
 }
 
 // Leading returns the replica of the member's agent that holds the lock or, while the API
-// server does not answer, held it last; the first one where that is not known.
+// server does not answer, held it last; the first one where that is unknown.
 func (m *Member) Leading(ctx context.Context) *Agent {
 	if len(m.Agents) < 2 {
 		return m.Agent

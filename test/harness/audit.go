@@ -29,11 +29,11 @@ type WriteCount struct {
 type CountOptions struct {
 	// Offset in bytes to begin at: a mark that AuditMark returned.
 	Offset int64
-	// Since leaves out what was received before.
+	// Since omits what was received before.
 	Since time.Time
 	// Users are the only ones that count, if any are named.
 	Users []string
-	// ByAgent counts user agents apart, and Agent leaves out those whose user
+	// ByAgent counts user agents apart, and Agent omits those whose user
 	// agent does not contain it: that of a hub replica contains the name of its Pod.
 	ByAgent bool
 	Agent   string

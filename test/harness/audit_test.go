@@ -37,7 +37,7 @@ func TestCountWrites(t *testing.T) {
 		want    []harness.WriteCount
 	}{
 		"all but leases, events and reviews": {want: []harness.WriteCount{pod, home, status}},
-		"leases and events when asked for": {
+		"leases and events when requested": {
 			options: harness.CountOptions{Leases: true, Events: true, Users: []string{"vdi-hub"}},
 			want:    []harness.WriteCount{event, lease, home, status},
 		},

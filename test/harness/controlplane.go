@@ -59,13 +59,13 @@ type ControlPlane struct {
 type ControlPlaneOptions struct {
 	// Name is its context in the kubeconfig; default "cluster".
 	Name string
-	// APIOnly leaves out controller manager, scheduler, KWOK and provisioner.
+	// APIOnly omits controller manager, scheduler, KWOK and provisioner.
 	APIOnly bool
-	// NoScheduling leaves out scheduler, KWOK and provisioner: a cluster whose
+	// NoScheduling omits scheduler, KWOK and provisioner: a cluster whose
 	// only Pods are made by the harness, as the hub's.
 	NoScheduling bool
 	// CRDDirs are directories of CRDs, installed before the controller manager
-	// starts, so that garbage collection knows them from the beginning.
+	// starts, so that garbage collection covers them from the beginning.
 	CRDDirs []string
 	// AdmissionDir is a directory of admission policies, applied after the CRDs.
 	// StartControlPlane waits until they are in force, by package admission.
@@ -81,7 +81,7 @@ type ControlPlaneOptions struct {
 	APIServerArgs []string
 	// Dir holds all files; default a new temporary directory.
 	Dir string
-	// Keep leaves the directory in place when all has stopped.
+	// Keep keeps the directory when all has stopped.
 	Keep bool
 
 	fleetDir string // holds logs and pids; set by a Fleet

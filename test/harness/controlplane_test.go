@@ -30,7 +30,7 @@ func TestControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	t.Run("runs a Pod on a simulated node and removes it when asked", func(t *testing.T) {
+	t.Run("runs a Pod on a simulated node and removes it on deletion", func(t *testing.T) {
 		createPod(ctx, t, cp, pod("plain", "registry.example/desktop:1", nil))
 		eventually(ctx, t, podIs(cp, "plain", func(pod *corev1.Pod) bool {
 			return podReady(pod) && pod.Status.PodIP != "" && strings.HasPrefix(pod.Spec.NodeName, "node-eu-west-a-")
@@ -68,7 +68,7 @@ func TestControlPlane(t *testing.T) {
 	t.Run("plays a Pod whose image cannot be pulled, and its mending", func(t *testing.T) {
 		createPod(ctx, t, cp, pod("broken", "broken.invalid/desktop:1", nil))
 		createPod(ctx, t, cp, pod("broken-by-annotation", "registry.example/desktop:1",
-			map[string]string{"harness.vdi.kasm.io/behaviour": "pull-error"}))
+			map[string]string{"harness.vdi.kasm.io/behavior": "pull-error"}))
 		eventually(ctx, t, podIs(cp, "broken", waitsFor("ImagePullBackOff")))
 		eventually(ctx, t, podIs(cp, "broken-by-annotation", waitsFor("ImagePullBackOff")))
 		patch := []byte(`{"spec":{"containers":[{"name":"desktop","image":"registry.example/desktop:1"}]}}`)
@@ -102,7 +102,7 @@ func TestControlPlane(t *testing.T) {
 		eventually(ctx, t, podGone(cp, "slow"))
 	})
 
-	t.Run("lets users in by certificate, and nobody without", func(t *testing.T) {
+	t.Run("admits users by certificate, and none without", func(t *testing.T) {
 		testUsers(ctx, t, cp)
 	})
 
@@ -122,7 +122,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// takesLong leaves a test to make test-all: its control planes take a while.
+// takesLong skips a test except in make test-all: its control planes take a while.
 func takesLong(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

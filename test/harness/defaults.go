@@ -60,7 +60,7 @@ func (cp *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, er
 	return string(out), nil
 }
 
-// SpareCPU is what, in the environment of a process, lets it take memory, of which
+// SpareCPU is what, in the environment of a process, allows it to take memory, of which
 // the machine has enough, for CPU, of which tests never have: a busy API server
 // spends a sixth of its time on collecting garbage otherwise. All components of a
 // control plane have it; hub and agents only by Options.Env, since they are measured.

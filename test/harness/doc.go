@@ -3,7 +3,7 @@
 // between them that can be broken. Integration, fault and scale tests use it, and so do
 // `make up` and `make demo` through cmd/fleet.
 //
-// The parts are packages below it, which do not import it and know no fleet:
+// The parts are packages below it, which do not import it and have no notion of a fleet:
 //
 //	admission    waits until admission policies are in force
 //	apply        applies manifests to an API server
@@ -58,7 +58,7 @@
 //	loopback.invalid/      is ready at 127.0.0.1, where the test runs its desktop
 //
 // With Options.Kubelets the package kubelet runs the Pods of the members, as real kubelets
-// would, and logs what ran to Fleet.ContainerLogs, which test/observer judges:
+// would, and logs what ran to Fleet.ContainerLogs, which test/observer checks:
 //
 //	fleet.Members[0].PowerOff(); fleet.Members[0].PowerOn(ctx)
 //	fleet.Members[0].ControlPlane.PowerOffNodes() // and PowerOnNodes
@@ -68,7 +68,7 @@
 //
 // The hub's replicas have Pods in its API server (hubpods.go), Ready as their processes
 // report, and each process gets its Pod's name. Agents reach the one whose Pod is a ready
-// endpoint of the Service vdi-hub: the one that has labelled itself as the leader. A
+// endpoint of the Service vdi-hub: the one that has labeled itself as the leader. A
 // replica's user agent ends in its Pod's name.
 //
 // # Invariants

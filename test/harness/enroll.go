@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
-// With Options.Enrol the hub is its own certificate authority, and the agents
+// With Options.Enroll the hub is its own certificate authority, and the agents
 // join it as those of a user do: with a token, and the hash of the hub's CA.
 
 // bootstrap creates the Secret of the command of `kubectl vdi join`: a new join token, and

@@ -25,7 +25,7 @@ import (
 )
 
 // runFake makes this binary the hub or the agent when it is called so: just
-// enough of them to see that the harness gives the real ones what they need.
+// enough of them to see that the harness passes the real ones what they need.
 func runFake() bool {
 	flags := map[string]string{}
 	for _, arg := range os.Args[1:] {
@@ -163,7 +163,7 @@ func admit(conn *tls.Conn, flags map[string]string) error {
 	return fmt.Errorf("no member has uid %s", uid)
 }
 
-// fakeAgent stays connected to the hub, whoever that is.
+// fakeAgent stays connected to the hub, whichever replica that is.
 func fakeAgent(flags map[string]string) error {
 	go serveReady(flags)
 	config, err := linkTLS(flags, flags["hub-ca-file"])

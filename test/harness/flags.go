@@ -28,8 +28,8 @@ var Differences = []Difference{
 	{Program: "hub", Flag: "link-bind-address", Because: here},
 	{Program: "hub", Flag: "metrics-bind-address", Because: here},
 	{Program: "hub", Flag: "health-probe-bind-address", Because: here},
-	{Program: "hub", Flag: "time-factor", Because: "nobody waits five minutes for a failover in a test; all timings are scaled alike"},
-	{Program: "hub", Flag: "tls-cert-file", Because: "most fleets have certificates of the harness, as with the chart's certificates.mode secret, so that tests can forge some; those with Options.Enrol do not"},
+	{Program: "hub", Flag: "time-factor", Because: "a test can't wait five minutes for a failover; all timings are scaled alike"},
+	{Program: "hub", Flag: "tls-cert-file", Because: "most fleets have certificates of the harness, as with the chart's certificates.mode secret, so that tests can forge some; those with Options.Enroll do not"},
 	{Program: "hub", Flag: "tls-key-file", Because: "see tls-cert-file"},
 	{Program: "hub", Flag: "client-ca-file", Because: "see tls-cert-file"},
 	{Program: "hub", Flag: "trust-domain", Because: "a certificate of a fleet under test is good nowhere else"},
@@ -48,13 +48,13 @@ var Differences = []Difference{
 	{Program: "agent", Flag: "tls-cert-file", Because: "see the hub's"},
 	{Program: "agent", Flag: "tls-key-file", Because: "see the hub's"},
 	{Program: "agent", Flag: "hub-ca-file", Because: "see the hub's"},
-	{Program: "agent", Flag: "leader-elect", Because: "a clone of an agent is none of its replicas, and asks nobody whether it leads", In: []string{"faults"}},
-	{Program: "agent", Flag: "fail-after", Because: "what can't start is given up after seconds", In: []string{"integration"}},
+	{Program: "agent", Flag: "leader-elect", Because: "a clone of an agent is none of its replicas, and takes no lock", In: []string{"faults"}},
+	{Program: "agent", Flag: "fail-after", Because: "what can't start fails permanently after seconds", In: []string{"integration"}},
 	{Program: "agent", Flag: "allow-open-network", Because: "one member is restricted by its administrator", In: []string{"integration"}},
 	{Program: "agent", Flag: "allowed-host-suffixes", Because: "one member is restricted by its administrator", In: []string{"integration"}},
 }
 
-// Flags are the arguments that a fleet of these options gives its hub and its agents.
+// Flags are the arguments that a fleet of these options passes to its hub and its agents.
 // Addresses and files are examples.
 func Flags(options Options) (hub, agent []string, err error) {
 	options, err = options.withDefaults(false)
@@ -62,7 +62,7 @@ func Flags(options Options) (hub, agent []string, err error) {
 		return nil, nil, err
 	}
 	var tls LinkFiles
-	if !options.Enrol {
+	if !options.Enroll {
 		tls = LinkFiles{CertFile: "tls.crt", KeyFile: "tls.key", CAFile: "ca.crt"}
 	}
 	const kubeconfig = "kubeconfig"
@@ -131,7 +131,7 @@ func (o Options) explained() error {
 		for _, arg := range args {
 			flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 			if !slices.ContainsFunc(Differences, func(d Difference) bool { return d.Program == program && d.Flag == flag }) {
-				return fmt.Errorf("the %s ships without --%s: say in Differences of test/harness/flags.go why this fleet has it", program, flag)
+				return fmt.Errorf("the %s ships without --%s: explain in Differences of test/harness/flags.go why this fleet has it", program, flag)
 			}
 		}
 	}

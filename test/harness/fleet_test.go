@@ -55,7 +55,7 @@ func TestFleet(t *testing.T) {
 		var second *harness.Replica
 		eventually(ctx, t, func(ctx context.Context) error {
 			if second = fleet.Hub.Leader(ctx); second == nil {
-				return errors.New("nobody leads")
+				return errors.New("there is no leader")
 			}
 			return nil
 		})
@@ -107,7 +107,7 @@ func connectedTo(member *harness.Member, backend string) func(context.Context) e
 	}
 }
 
-func TestFleetThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
+func TestFleetThatFailsReportsWhyAndLeavesNothing(t *testing.T) {
 	takesLong(t)
 	root := t.TempDir()
 	must(t, fakeRoot(root))
@@ -143,13 +143,13 @@ func TestFleetsSideBySide(t *testing.T) {
 	}
 	must(t, err)
 
-	// One's administrator is nobody to the other, though all names are the same.
+	// The administrator of one is unknown to the other, though all names are the same.
 	config := *fleets[0].Hub.ControlPlane.Config
 	config.Host, config.CAData = fleets[1].Hub.ControlPlane.Config.Host, fleets[1].Hub.ControlPlane.Config.CAData
-	stranger, err := kubernetes.NewForConfig(&config)
+	other, err := kubernetes.NewForConfig(&config)
 	must(t, err)
-	if _, err := stranger.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
-		t.Errorf("the other fleet's administrator is told: %v", err)
+	if _, err := other.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
+		t.Errorf("the other fleet's administrator gets: %v", err)
 	}
 
 	must(t, fleets[0].Stop())

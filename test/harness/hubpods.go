@@ -138,7 +138,7 @@ func (h *Hub) waitServed(ctx context.Context) error {
 	return poll(ctx, func(ctx context.Context) error {
 		backend := h.Service.Backend()
 		if backend == "" {
-			return errors.Join(errors.New("the hub's Service has no endpoint: no replica has labelled its Pod"), diedUnexpectedly(h.processes()...))
+			return errors.Join(errors.New("the hub's Service has no endpoint: no replica has labeled its Pod"), diedUnexpectedly(h.processes()...))
 		}
 		return probe.Listening(ctx, backend)
 	})

@@ -59,9 +59,9 @@ func (k *keeper) check(p *Process) {
 		delete(k.down, p)
 		return
 	}
-	since, known := k.down[p]
+	since, down := k.down[p]
 	switch {
-	case !known:
+	case !down:
 		k.down[p] = time.Now()
 		k.progress(ended.Error())
 	case !strings.Contains(p.LogTail(), "goroutine ") && time.Since(since) >= restartDelay:

@@ -23,8 +23,8 @@ func TestWhatEndsByItselfIsStartedAgain(t *testing.T) {
 	g.Expect(killed.Kill()).To(Succeed())
 
 	var mu sync.Mutex
-	var said []string
-	k := keepRunning([]*Process{ends, crashes, killed}, func(step string) { mu.Lock(); defer mu.Unlock(); said = append(said, step) })
+	var steps []string
+	k := keepRunning([]*Process{ends, crashes, killed}, func(step string) { mu.Lock(); defer mu.Unlock(); steps = append(steps, step) })
 	defer k.close()
 	first := ends.PID()
 	g.Eventually(func() bool { return ends.PID() != first && ends.Running() }).WithTimeout(10 * time.Second).Should(BeTrue())
@@ -33,5 +33,5 @@ func TestWhatEndsByItselfIsStartedAgain(t *testing.T) {
 	g.Expect(killed.Running()).To(BeFalse(), "a test has ended it")
 	mu.Lock()
 	defer mu.Unlock()
-	g.Expect(said).To(HaveLen(2), "it is said what has ended")
+	g.Expect(steps).To(HaveLen(2), "what has ended is reported")
 }

@@ -42,17 +42,17 @@ func TestKubeletKeepsGates(t *testing.T) {
 		return p.Status.Phase == corev1.PodPending && len(inits) == 1 && inits[0].State.Running != nil && !podReady(p)
 	}
 	createPod(ctx, t, n.ControlPlane, n.desktop("gated", n.gated))
-	createPod(ctx, t, n.ControlPlane, n.desktop("leaving", n.gated))
-	for _, name := range []string{"gated", "leaving"} {
+	createPod(ctx, t, n.ControlPlane, n.desktop("deleted", n.gated))
+	for _, name := range []string{"gated", "deleted"} {
 		eventually(ctx, t, podIs(n.ControlPlane, name, atGate))
 		must(t, n.story(name, "vdi-gate")(ctx))
 	}
 	n.grant(t, "gated")
 	eventually(ctx, t, podIs(n.ControlPlane, "gated", podReady))
 	must(t, n.story("gated", "vdi-gate+0, desktop")(ctx))
-	must(t, n.Client.CoreV1().Pods("desktops").Delete(ctx, "leaving", metav1.DeleteOptions{}))
-	eventually(ctx, t, podGone(n.ControlPlane, "leaving"))
-	must(t, n.story("leaving", "vdi-gate+143")(ctx))
+	must(t, n.Client.CoreV1().Pods("desktops").Delete(ctx, "deleted", metav1.DeleteOptions{}))
+	eventually(ctx, t, podGone(n.ControlPlane, "deleted"))
+	must(t, n.story("deleted", "vdi-gate+143")(ctx))
 
 	// A desktop that ends by itself does not wait again.
 	n.grant(t, "crashing")

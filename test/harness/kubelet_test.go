@@ -42,7 +42,7 @@ func fakeFleet(flags map[string]string) error {
 
 const guardPort = "8099"
 
-// fakeGuard answers for a desktop as long as a file is there, and ends when asked.
+// fakeGuard answers for a desktop as long as a file exists, and ends on SIGTERM.
 func fakeGuard(flags map[string]string) error {
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
@@ -116,7 +116,7 @@ func (n machines) lease(name string) string { return filepath.Join(n.dir, name) 
 
 func (n machines) grant(t *testing.T, name string) { must(t, os.WriteFile(n.lease(name), nil, 0o600)) }
 
-// runs are the lives of a Pod's containers, oldest first, and errors of the log.
+// runs are the runs of a Pod's containers, oldest first, and errors of the log.
 func (n machines) runs(name string) ([]observer.Run, error) {
 	history, err := observer.Read(n.ContainerLog())
 	return history.Filter(func(r observer.Run) bool { return r.Pod == name }), err
@@ -157,7 +157,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		return func(p *corev1.Pod) bool { return p.Status.Phase == want }
 	}
 
-	t.Run("runs a desktop once its guard lets it, and answers on its port", func(t *testing.T) {
+	t.Run("runs a desktop once its guard allows it, and answers on its port", func(t *testing.T) {
 		create("granted", n.guarded)
 		eventually(ctx, t, podIs(n.ControlPlane, "granted", func(p *corev1.Pod) bool {
 			statuses := p.Status.InitContainerStatuses
@@ -185,7 +185,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		}
 	})
 
-	t.Run("ends a desktop whose guard says so, and its Pod for good", func(t *testing.T) {
+	t.Run("ends a desktop whose guard requires it, and its Pod permanently", func(t *testing.T) {
 		n.grant(t, "ended")
 		create("ended", n.guarded)
 		eventually(ctx, t, podIs(n.ControlPlane, "ended", podReady))
@@ -199,7 +199,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		}
 	})
 
-	t.Run("ends it without an API server too, and says so when there is one", func(t *testing.T) {
+	t.Run("ends it without an API server too, and reports it when there is one", func(t *testing.T) {
 		n.grant(t, "alone")
 		create("alone", n.guarded)
 		create("undisturbed")
@@ -216,7 +216,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		eventually(ctx, t, podIs(n.ControlPlane, "later", podReady))
 	})
 
-	t.Run("gives a desktop its grace, and keeps the object until it has ended", func(t *testing.T) {
+	t.Run("grants a desktop its grace period, and keeps the object until it has ended", func(t *testing.T) {
 		n.grant(t, "saving")
 		create("saving", n.guarded, stopsAfter("500ms"))
 		create("hanging", stopsAfter("1h"))
@@ -227,7 +227,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 				if err := podGone(n.ControlPlane, name)(ctx); err != nil {
 					return err
 				}
-				// Whoever sees no object finds all ends in the log.
+				// A client that sees no object finds all ends in the log.
 				if err := n.story(name, want)(ctx); err != nil {
 					t.Error(err)
 				}
@@ -244,12 +244,12 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		eventually(ctx, t, n.story("forced", "desktop+137"))
 		runs, err := n.runs("forced")
 		must(t, err)
-		if grace := time.Duration(runs[0].To - runs[0].AskedAt); runs[0].Why != "deleted" || grace < 2*time.Second {
-			t.Errorf("%s, asked for %q, after %s", runs[0], runs[0].Why, grace)
+		if grace := time.Duration(runs[0].To - runs[0].StoppedAt); runs[0].Why != "deleted" || grace < 2*time.Second {
+			t.Errorf("%s, stopped for %q, after %s", runs[0], runs[0].Why, grace)
 		}
 	})
 
-	t.Run("starts what ends by itself again, as its policy says", func(t *testing.T) {
+	t.Run("restarts what ends by itself, as its policy requires", func(t *testing.T) {
 		image := func(p *corev1.Pod) { p.Spec.Containers[0].Image = "crash.invalid/desktop:1" }
 		never := func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }
 		create("again", image)
@@ -269,14 +269,14 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		eventually(ctx, t, n.story("granted", "vdi-guard+137, desktop, vdi-guard"))
 	})
 
-	t.Run("knows nothing of its Pods on a lost node, and runs them on", func(t *testing.T) {
+	t.Run("gets no events of its Pods on a lost node, and keeps them running", func(t *testing.T) {
 		create("silent")
 		eventually(ctx, t, podIs(n.ControlPlane, "silent", podReady))
 		p, err := pods.Get(ctx, "silent", metav1.GetOptions{})
 		must(t, err)
 		must(t, n.LoseNode(ctx, p.Spec.NodeName))
 		must(t, pods.Delete(ctx, "silent", *metav1.NewDeleteOptions(0)))
-		// What is asked of it later on the other node is done.
+		// What is required of it later on the other node is done.
 		create("other", func(other *corev1.Pod) { other.Spec.NodeName = otherNode(p.Spec.NodeName) })
 		eventually(ctx, t, podIs(n.ControlPlane, "other", podReady))
 		must(t, n.story("silent", "desktop")(ctx))
@@ -293,14 +293,14 @@ func TestPowerCut(t *testing.T) {
 	n.grant(t, "guarded")
 	createPod(ctx, t, n.ControlPlane, n.desktop("guarded", n.guarded))
 	createPod(ctx, t, n.ControlPlane, n.desktop("restarts"))
-	createPod(ctx, t, n.ControlPlane, n.desktop("leaving", stopsAfter("1h"), func(p *corev1.Pod) {
+	createPod(ctx, t, n.ControlPlane, n.desktop("deleted", stopsAfter("1h"), func(p *corev1.Pod) {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(36000))
 	}))
-	names := []string{"guarded", "restarts", "leaving"}
+	names := []string{"guarded", "restarts", "deleted"}
 	for _, name := range names {
 		eventually(ctx, t, podIs(n.ControlPlane, name, podReady))
 	}
-	must(t, n.Client.CoreV1().Pods("desktops").Delete(ctx, "leaving", metav1.DeleteOptions{}))
+	must(t, n.Client.CoreV1().Pods("desktops").Delete(ctx, "deleted", metav1.DeleteOptions{}))
 
 	member := &harness.Member{Name: n.Name, ControlPlane: n.ControlPlane}
 	must(t, member.PowerOff())
@@ -316,14 +316,14 @@ func TestPowerCut(t *testing.T) {
 		return nil
 	})
 	must(t, n.story("guarded", "vdi-guard+cut, desktop+cut")(ctx))
-	must(t, n.story("leaving", "desktop+cut")(ctx))
+	must(t, n.story("deleted", "desktop+cut")(ctx))
 
 	must(t, member.PowerOn(ctx))
 	eventually(ctx, t, podIs(n.ControlPlane, "guarded", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }))
 	eventually(ctx, t, podIs(n.ControlPlane, "restarts", func(p *corev1.Pod) bool {
 		return podReady(p) && p.Status.ContainerStatuses[0].RestartCount == 1
 	}))
-	eventually(ctx, t, podGone(n.ControlPlane, "leaving"))
+	eventually(ctx, t, podGone(n.ControlPlane, "deleted"))
 	must(t, n.story("restarts", "desktop+cut, desktop")(ctx))
 
 	must(t, n.PowerOffNodes())
@@ -338,8 +338,8 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// An old etcd knows nothing of what was made since, and has again what was deleted.
-func TestKubeletBelievesARestoredEtcd(t *testing.T) {
+// An old etcd lacks what was created since, and has again what was deleted.
+func TestKubeletAcceptsARestoredEtcd(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
 	n := startNodes(ctx, t)

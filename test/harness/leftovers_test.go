@@ -14,20 +14,20 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// TestMain lets the test binary be other programs too: a test that dies, and the
+// TestMain makes the test binary other programs too: a test that crashes, and the
 // hub and the agent of fake_test.go.
 func TestMain(m *testing.M) {
 	if runFake() {
 		return
 	}
 	if end := os.Getenv("HARNESS_TEST_END"); end != "" {
-		liveAndDie(end)
+		runAndEnd(end)
 	}
 	os.Exit(m.Run())
 }
 
-// liveAndDie starts something, says what, and ends as asked or waits to be killed.
-func liveAndDie(end string) {
+// runAndEnd starts something, prints what, and ends on request or waits to be killed.
+func runAndEnd(end string) {
 	cp, err := harness.StartControlPlane(context.Background(), harness.ControlPlaneOptions{APIOnly: true})
 	if err != nil {
 		fmt.Println(err)
@@ -121,7 +121,7 @@ func processGone(pid int) func(context.Context) error {
 			return nil
 		}
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if _, rest, ok := strings.Cut(string(stat), ") "); !ok || rest[0] == 'Z' {
+		if _, after, ok := strings.Cut(string(stat), ") "); !ok || after[0] == 'Z' {
 			return nil
 		}
 		return fmt.Errorf("process %d is there: %s", pid, stat)

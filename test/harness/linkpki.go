@@ -76,7 +76,7 @@ func (p *LinkPKI) Agent(member, uid string) (LinkFiles, error) {
 	return p.Write("agent-"+member, p.CA, AgentRequest(uid))
 }
 
-// Write issues a certificate from ca, which may be a foreign one, and stores it
+// Write issues a certificate from ca, which may be another one, and stores it
 // under the name, over the one that was there.
 func (p *LinkPKI) Write(name string, ca *pki.CA, request pki.CertRequest) (LinkFiles, error) {
 	pair, err := ca.Issue(request)

@@ -42,9 +42,9 @@ type Options struct {
 	HubReplicas int
 	// TimeFactor scales all timings of hub and agents; default 1.
 	TimeFactor float64
-	// Enrol lets the hub be its own certificate authority, and the agents join it
+	// Enroll makes the hub its own certificate authority, and the agents join it
 	// with a token; otherwise both get certificates of the harness's LinkPKI.
-	Enrol bool
+	Enroll bool
 	// Args are appended to the flags of the processes, Env to the environment of hub and
 	// agents.
 	Args Args
@@ -61,12 +61,12 @@ type Options struct {
 	// KeepRunning starts hub, agents and kube-schedulers again that end by
 	// themselves, as a kubelet would.
 	KeepRunning bool
-	// NoWait lets Start return before the members are Ready.
+	// NoWait makes Start return before the members are Ready.
 	NoWait bool
 
 	// Dir holds all files; default a new temporary directory.
 	Dir string
-	// Keep leaves the directory, with all logs, in place at the end.
+	// Keep keeps the directory, with all logs, at the end.
 	Keep bool
 	// Progress is called at each step.
 	Progress func(step string)

@@ -41,7 +41,7 @@ func (p *Process) writePIDFile() error {
 	return nil
 }
 
-// removePIDFile forgets the pid but keeps the record, from which a later
+// removePIDFile removes the pid but keeps the record, from which a later
 // process may start it again.
 func (p *Process) removePIDFile() {
 	_ = os.Remove(p.pidFile(".pid"))
@@ -88,8 +88,8 @@ func bornAt(pid int) (uint64, string) {
 		return 0, ""
 	}
 	// The second field, the command's name, may hold spaces and parentheses.
-	_, rest, ok := strings.Cut(string(raw[strings.LastIndexByte(string(raw), ')'):]), " ")
-	fields := strings.Fields(rest)
+	_, after, ok := strings.Cut(string(raw[strings.LastIndexByte(string(raw), ')'):]), " ")
+	fields := strings.Fields(after)
 	if !ok || len(fields) < 20 {
 		return 0, ""
 	}

@@ -83,7 +83,7 @@ func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
 }
 
 // PowerOffNodes cuts the power of all nodes, and of what runs there, while the
-// control plane lives on. KWOK renews the nodes' leases no more.
+// control plane runs on. KWOK renews the nodes' leases no more.
 func (cp *ControlPlane) PowerOffNodes() error {
 	return cutPower([]*Process{cp.Kubelet, cp.KWOK}, cp.ContainerLog(), cp.Name)
 }

@@ -26,7 +26,7 @@ type ProcessSpec struct {
 	Env  []string `json:"env,omitempty"`
 	// Dir is the fleet's directory, with logs/ and pids/ in it.
 	Dir string `json:"dir"`
-	// Detach lets the process outlive the one that started it.
+	// Detach makes the process outlive the one that started it.
 	Detach bool `json:"detach,omitempty"`
 }
 
@@ -39,7 +39,7 @@ type Process struct {
 	pid    int
 	born   uint64 // start time in clock ticks since boot, to recognize a reused pid
 	exited chan struct{}
-	state  *os.ProcessState // nil unless it was our child and has ended
+	state  *os.ProcessState // nil unless it was a child process and has ended
 	ending bool             // by Kill or Stop, so the end is expected
 }
 

@@ -26,21 +26,21 @@ func testUsers(ctx context.Context, t *testing.T, cp *harness.ControlPlane) {
 	}
 	_, err = alice.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `"alice"`) {
-		t.Errorf("alice has no rights yet is told: %v", err)
+		t.Errorf("alice, without rights, gets: %v", err)
 	}
 	config.CertData, config.KeyData = nil, nil
-	nobody, err := kubernetes.NewForConfig(config)
+	anonymous, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = nobody.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
-		t.Errorf("nobody is told: %v", err)
+	if _, err = anonymous.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+		t.Errorf("an anonymous user gets: %v", err)
 	}
-	if err := nobody.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-		t.Errorf("nobody may not ask for health: %v", err)
+	if err := anonymous.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		t.Errorf("an anonymous user may not read the health: %v", err)
 	}
 	if out, err := cp.Kubectl(ctx, "get", "namespace", "desktops", "-o", "jsonpath={.metadata.labels.team}"); err != nil || out != "a" {
-		t.Errorf("kubectl says %q, %v", out, err)
+		t.Errorf("kubectl prints %q, %v", out, err)
 	}
 }
 
@@ -92,7 +92,7 @@ func testProcesses(ctx context.Context, t *testing.T, cp *harness.ControlPlane) 
 	eventually(ctx, t, podIs(cp, "after-restart", podReady))
 }
 
-func TestProcessThatDiesAtStartIsReportedAtOnce(t *testing.T) {
+func TestProcessThatExitsAtStartIsReportedAtOnce(t *testing.T) {
 	ctx := testContext(t)
 	_, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
 		APIOnly:       true,

@@ -107,7 +107,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 		return err
 	}
 	var tls LinkFiles
-	if !f.options.Enrol {
+	if !f.options.Enroll {
 		if tls, err = f.PKI.Hub(); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 var _ = Describe("A member's access", func() {
-	It("is taken away within five seconds, and what runs there goes on", func(ctx SpecContext) {
+	It("is revoked within five seconds, and what runs there keeps running", func(ctx SpecContext) {
 		const name = "ap-south"
 		member := func(ctx context.Context) (*v1alpha1.MemberCluster, error) {
 			mc := &v1alpha1.MemberCluster{}
@@ -50,7 +50,7 @@ var _ = Describe("A member's access", func() {
 		Expect(condition(v1alpha1.ConditionEnrolled)(ctx)).To(Equal("False/Revoked"))
 		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonMemberUnreachable))
 		Expect(podsOf(ctx, s.UID)).To(HaveLen(1))
-		Consistently(ctx, condition(v1alpha1.ConditionConnected)).Should(Equal("False/Revoked"), "it is not let in again")
+		Consistently(ctx, condition(v1alpha1.ConditionConnected)).Should(Equal("False/Revoked"), "it is not admitted again")
 
 		access(ctx, v1alpha1.AccessAllowed)
 		Eventually(ctx, condition(v1alpha1.ConditionReady)).Should(Equal("True/Connected"))

@@ -22,13 +22,13 @@ import (
 )
 
 // life is what 200 sessions are doing when their member's API server dies.
-type life struct {
+type scenario struct {
 	name     string
 	count    int
 	template string
 	change   func(*v1alpha1.VDISession)
-	// before, when given, is the phase in which they are when it happens; else
-	// nobody waits.
+	// before, if set, is the phase in which they are when it happens; else
+	// it is not waited for.
 	before v1alpha1.SessionPhase
 	// during is done to each while the API server is away.
 	during func(context.Context, *v1alpha1.VDISession)
@@ -36,10 +36,10 @@ type life struct {
 	after v1alpha1.SessionPhase
 }
 
-var lives = []life{
+var scenarios = []scenario{
 	{name: "runs", count: 60, template: "tiny", before: v1alpha1.PhaseRunning, after: v1alpha1.PhaseRunning},
 	{name: "homed", count: 20, template: "tiny-home", before: v1alpha1.PhaseRunning, after: v1alpha1.PhaseRunning},
-	{name: "rests", count: 20, template: "tiny", change: suspended, before: v1alpha1.PhasePending,
+	{name: "suspended", count: 20, template: "tiny", change: suspended, before: v1alpha1.PhasePending,
 		during: asUser(resumed), after: v1alpha1.PhaseRunning},
 	{name: "tires", count: 20, template: "tiny", before: v1alpha1.PhaseRunning, during: asUser(suspended), after: v1alpha1.PhasePending},
 	{name: "fails", count: 20, template: "tiny-broken", before: v1alpha1.PhaseFailed, after: v1alpha1.PhaseFailed},
@@ -62,10 +62,10 @@ func created(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(hub.Create(ctx, s)).To(Succeed())
 }
 
-// With OUTAGE=5m in the environment it stays dead for so long: its agent lives on
+// With OUTAGE=5m in the environment it stays down for so long: its agent runs on
 // and renews, whatever it can't reach.
-var _ = Describe("A member's API server that dies under 200 sessions in every phase", func() {
-	It("comes back to all of them, and nothing is created twice", func(ctx SpecContext) {
+var _ = Describe("A member's API server that crashes under 200 sessions in every phase", func() {
+	It("recovers all of them, and creates nothing twice", func(ctx SpecContext) {
 		member := memberNamed("eu-west")
 		awaitReady(ctx, member.Name)
 		for name, f := range map[string]func(*v1alpha1.TemplateSpec){
@@ -81,10 +81,10 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 				f(t)
 			})
 		}
-		born := watchBirths(ctx, member.ControlPlane.Client)
+		born := watchCreations(ctx, member.ControlPlane.Client)
 		all := map[string][]*v1alpha1.VDISession{}
 		var every []*v1alpha1.VDISession
-		for _, l := range lives {
+		for _, l := range scenarios {
 			for i := range l.count {
 				s := newSession(fmt.Sprintf("%s-%02d", l.name, i), of(l.template), inRegion("eu-west"), user(fmt.Sprintf("%s-%d@example.com", l.name, i)))
 				all[l.name] = append(all[l.name], s)
@@ -96,7 +96,7 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 		By("creating those that are to be there before")
 		var group errgroup.Group
 		group.SetLimit(16)
-		for _, l := range lives {
+		for _, l := range scenarios {
 			for _, s := range all[l.name] {
 				if l.before != "" && l.name != "starts" {
 					group.Go(func() error { return hub.Create(ctx, s) })
@@ -108,7 +108,7 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 			GinkgoHelper()
 			Eventually(ctx, notIn(want, sessions)).WithTimeout(2*time.Minute).WithPolling(500*time.Millisecond).Should(BeEmpty(), name)
 		}
-		for _, l := range lives {
+		for _, l := range scenarios {
 			if l.change != nil {
 				await(l.name, all[l.name], v1alpha1.PhaseRunning)
 				for _, s := range all[l.name] {
@@ -116,7 +116,7 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 				}
 			}
 		}
-		for _, l := range lives {
+		for _, l := range scenarios {
 			if l.before != "" && l.name != "starts" {
 				await(l.name, all[l.name], l.before)
 			}
@@ -124,7 +124,7 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 		// Suspended is one thing, and that the desktop has stopped another.
 		Eventually(ctx, func(ctx context.Context) (int, error) {
 			idle := 0
-			for _, s := range all["rests"] {
+			for _, s := range all["suspended"] {
 				if err := hub.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
 					return 0, err
 				}
@@ -133,13 +133,13 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 				}
 			}
 			return idle, nil
-		}).Should(Equal(len(all["rests"])))
+		}).Should(Equal(len(all["suspended"])))
 		for _, s := range all["starts"] {
 			created(ctx, s)
 		}
 		await("starts", all["starts"], v1alpha1.PhaseCreating)
 
-		By("killing the API server, and going on as users do")
+		By("killing the API server, and continuing as users do")
 		Expect(member.ControlPlane.APIServer.Kill()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
 			if !member.ControlPlane.APIServer.Running() {
@@ -147,7 +147,7 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 			}
 			Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
 		})
-		for _, l := range lives {
+		for _, l := range scenarios {
 			for _, s := range all[l.name] {
 				if l.during != nil {
 					l.during(ctx, s)
@@ -156,16 +156,16 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 		}
 
 		if outage, err := time.ParseDuration(os.Getenv("OUTAGE")); err == nil {
-			By("leaving it dead for " + outage.String())
+			By("keeping it down for " + outage.String())
 			Consistently(ctx, memberReady("eu-west")).WithTimeout(outage).WithPolling(time.Second).Should(Equal(v1alpha1.ReasonConnected))
 		}
 
 		By("starting it again")
 		Expect(member.ControlPlane.APIServer.Restart()).To(Succeed())
 		Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
-		// KWOK gives a step up that has failed for minutes, as no kubelet does.
+		// KWOK abandons a step that has failed for minutes, as no kubelet does.
 		Expect(member.ControlPlane.RestartKWOK(ctx)).To(Succeed())
-		for _, l := range lives {
+		for _, l := range scenarios {
 			if l.after == "" {
 				for _, s := range all[l.name] {
 					awaitGone(ctx, s)
@@ -176,7 +176,7 @@ var _ = Describe("A member's API server that dies under 200 sessions in every ph
 		}
 		for _, s := range every {
 			runs := 1
-			if s.Name[:5] == "rests" {
+			if s.Name[:5] == "suspended" {
 				runs = 2 // once before it was suspended, once since
 			}
 			// The test's own watch may be the last to find the API server again.
@@ -228,8 +228,8 @@ func (b *births) note(kind string) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }}
 }
 
-// watchBirths watches what is ours in a member until the spec ends.
-func watchBirths(ctx SpecContext, kube kubernetes.Interface) *births {
+// watchCreations watches the fleet's objects in a member until the spec ends.
+func watchCreations(ctx SpecContext, kube kubernetes.Interface) *births {
 	GinkgoHelper()
 	b := &births{seen: map[types.UID]map[string]map[types.UID]bool{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace),

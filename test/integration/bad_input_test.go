@@ -16,7 +16,7 @@ import (
 )
 
 var _ = Describe("Bad input", func() {
-	It("of an unknown template says so, and runs once the template is there", specs.Smoke, func(ctx SpecContext) {
+	It("of an unknown template is reported, and runs once the template exists", specs.Smoke, func(ctx SpecContext) {
 		s := create(ctx, newSession("no-template", of("nowhere")))
 		Eventually(ctx, reason(s, v1alpha1.ConditionAccepted)).Should(Equal(v1alpha1.ReasonTemplateNotFound))
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
@@ -41,7 +41,7 @@ var _ = Describe("Bad input", func() {
 		}
 	})
 
-	It("of a template that no member can run says what each lacks", func(ctx SpecContext) {
+	It("of a template that no member can run shows what each lacks", func(ctx SpecContext) {
 		template(ctx, "fast-home", func(t *v1alpha1.TemplateSpec) {
 			size := resource.MustParse("1Gi")
 			t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: &size, StorageClassName: "fastest"}
@@ -52,7 +52,7 @@ var _ = Describe("Bad input", func() {
 		Expect(phase(s)(ctx)).To(Equal(v1alpha1.PhasePending))
 	})
 
-	It("of more than there is room for anywhere says so, and runs once there is room", func(ctx SpecContext) {
+	It("of more than any member has capacity for is reported, and runs once there is capacity", func(ctx SpecContext) {
 		template(ctx, "giant", func(t *v1alpha1.TemplateSpec) {
 			t.Resources.Default = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("15")}
 			t.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"gpu": "nvidia"}}
@@ -82,13 +82,13 @@ var _ = Describe("Bad input", func() {
 		awaitRunning(ctx, waiting)
 	})
 
-	It("of a namespace that no member has admitted says what to do", func(ctx SpecContext) {
+	It("of a namespace that no member has admitted shows the remedy", func(ctx SpecContext) {
 		s := create(ctx, newSession("shut-out", in(shut)))
 		Eventually(ctx, reason(s, v1alpha1.ConditionScheduled)).Should(Equal(v1alpha1.ReasonUnschedulable))
 		Eventually(ctx, message(s)).Should(ContainSubstring("kubectl vdi admit " + shut))
 	})
 
-	It("of an image that can't be pulled says so, and does not hold up the deletion", func(ctx SpecContext) {
+	It("of an image that can't be pulled is reported, and does not delay the deletion", func(ctx SpecContext) {
 		s := create(ctx, newSession("broken", of("broken-image")))
 		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonImagePull))
 		Expect(message(s)(ctx)).To(ContainSubstring("broken.invalid/desktop:1"))

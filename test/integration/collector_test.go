@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// span as a collector is told of it.
+// span as a collector receives it.
 type span struct {
 	*tracev1.Span
 	// service that wrote it, and which of its instances, and in which cluster.
@@ -94,8 +94,8 @@ func tree(spans []span) (lines []string, orphans []string) {
 		names[string(s.SpanId)] = s.Name
 	}
 	for _, s := range spans {
-		parent, known := names[string(s.ParentSpanId)]
-		if !known && len(s.ParentSpanId) > 0 {
+		parent, ok := names[string(s.ParentSpanId)]
+		if !ok && len(s.ParentSpanId) > 0 {
 			orphans = append(orphans, s.Name)
 		}
 		lines = append(lines, fmt.Sprintf("%s %s<%s", s.service, s.Name, parent))

@@ -21,8 +21,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-var _ = Describe("What a desktop is given", func() {
-	It("is the template's and the session's config, kept in step in a ConfigMap", func(ctx SpecContext) {
+var _ = Describe("The inputs of a desktop", func() {
+	It("is the template's and the session's config, kept up to date in a ConfigMap", func(ctx SpecContext) {
 		template(ctx, "configured", func(t *v1alpha1.TemplateSpec) {
 			t.Files = []v1alpha1.ConfigFile{{Name: "motd", Content: "welcome"}, {Name: "proxy", Content: "none"}}
 			t.OverridableFiles = []string{"proxy"}
@@ -51,7 +51,7 @@ var _ = Describe("What a desktop is given", func() {
 		pod, err := core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 
-		By("editing it by hand, which is put back")
+		By("changing it by hand, which is repaired")
 		cm, err := core.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		cm.Data["motd"] = "go away"
@@ -71,7 +71,7 @@ var _ = Describe("What a desktop is given", func() {
 		Expect(now.UID).To(Equal(pod.UID))
 	})
 
-	It("is its pull secret, if the hub's administrator lets it travel", func(ctx SpecContext) {
+	It("is its pull secret, if the hub's administrator allows to send it", func(ctx SpecContext) {
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: "registry", Labels: map[string]string{v1alpha1.LabelSecret: v1alpha1.SecretDistribute}},
 			Type:       corev1.SecretTypeDockerConfigJson,
@@ -108,7 +108,7 @@ var _ = Describe("What a desktop is given", func() {
 		}).Should(BeZero())
 	})
 
-	It("is time while somebody uses it: an idle desktop is ended, a used one is not", func(ctx SpecContext) {
+	It("is time while it is used: an idle desktop is ended, a used one is not", func(ctx SpecContext) {
 		port := startDesktop(ctx)
 		template(ctx, "watched", func(t *v1alpha1.TemplateSpec) {
 			t.Image, t.Port, t.Protocol = "loopback.invalid/desktop:1", int32(port), v1alpha1.ProtocolHTTP
@@ -124,7 +124,7 @@ var _ = Describe("What a desktop is given", func() {
 			return phase(s)(ctx)
 		}).WithTimeout(10 * time.Second).WithPolling(500 * time.Millisecond).Should(Equal(v1alpha1.PhaseRunning))
 
-		By("leaving it alone")
+		By("leaving it unused")
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
 		Expect(reason(s, v1alpha1.ConditionProgressing)(ctx)).To(Equal(v1alpha1.ReasonIdleExpired))
 		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())

@@ -18,7 +18,7 @@ import (
 type deniedWrite struct {
 	name    string
 	request string
-	// home gives the session one.
+	// home has the session have one.
 	home bool
 }
 
@@ -129,7 +129,7 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 	})
 })
 
-// retry starts a session again that was given up.
+// retry starts a session again that failed permanently.
 func retry(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	now, err := get(ctx, s)

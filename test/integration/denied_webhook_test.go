@@ -34,7 +34,7 @@ type denier struct {
 	denied  map[denial]int
 }
 
-// canary is what an API server is asked to create until it asks the webhook.
+// canary is what is created in an API server until it calls the webhook.
 const canary = "denied-canary"
 
 // startDenier registers a webhook for the requests of hub and agents in the

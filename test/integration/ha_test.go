@@ -33,16 +33,16 @@ var _ = Describe("Two replicas of the hub", func() {
 		awaitServed(ctx)
 	})
 
-	It("are both Ready, and the Service leads to the one that leads alone", func(ctx SpecContext) {
+	It("are both Ready, and the Service selects the leader only", func(ctx SpecContext) {
 		for _, r := range fleet.Hub.Replicas {
 			Eventually(ctx, podReady(r)).Should(BeTrue(), r.PodName)
 		}
 		leader, other := leaderAndOther(ctx)
-		Expect(labelled(ctx)).To(Equal([]string{leader.PodName}))
+		Expect(labeled(ctx)).To(Equal([]string{leader.PodName}))
 		Expect(fleet.Hub.Service.Backend()).NotTo(Equal(other.LinkAddr))
 	})
 
-	It("lead the agents to the other when the leader is killed, whose Pod keeps its label until then", func(ctx SpecContext) {
+	It("route the agents to the other when the leader is killed, whose Pod keeps its label until then", func(ctx SpecContext) {
 		leader, other := leaderAndOther(ctx)
 		Expect(leader.Kill()).To(Succeed())
 		killed := time.Now()
@@ -50,9 +50,9 @@ var _ = Describe("Two replicas of the hub", func() {
 			Expect(restartHub()).To(Succeed())
 			Expect(leader.WaitReady(ctx)).To(Succeed())
 		})
-		Expect(labelled(ctx)).To(Equal([]string{leader.PodName}), "nobody is there who could take it off")
+		Expect(labeled(ctx)).To(Equal([]string{leader.PodName}), "no replica is left that could remove it")
 
-		Eventually(ctx, labelled).Should(Equal([]string{other.PodName}))
+		Eventually(ctx, labeled).Should(Equal([]string{other.PodName}))
 		awaitServed(ctx)
 		AddReportEntry("from the kill to agents at the new leader", time.Since(killed).String())
 		awaitRunning(ctx, create(ctx, newSession("after-kill")))
@@ -60,7 +60,7 @@ var _ = Describe("Two replicas of the hub", func() {
 		Expect(leader.Start()).To(Succeed())
 		Expect(leader.WaitReady(ctx)).To(Succeed())
 		Eventually(ctx, podReady(leader)).Should(BeTrue())
-		Consistently(ctx, labelled).Should(Equal([]string{other.PodName}), "one that starts does not lead")
+		Consistently(ctx, labeled).Should(Equal([]string{other.PodName}), "one that starts does not lead")
 	})
 
 	It("do not both write or grant when the leader was frozen while the other took over", func(ctx SpecContext) {
@@ -76,9 +76,9 @@ var _ = Describe("Two replicas of the hub", func() {
 			Eventually(ctx, frozen.Running).Should(BeTrue(), "it is started again")
 			Expect(frozen.WaitReady(ctx)).To(Succeed())
 		})
-		Eventually(ctx, labelled).Should(Equal([]string{other.PodName}))
+		Eventually(ctx, labeled).Should(Equal([]string{other.PodName}))
 		awaitServed(ctx)
-		// There is something to do for one that thinks it leads.
+		// There is something to do for one that still acts as the leader.
 		Expect(hub.Delete(ctx, before)).To(Succeed())
 		awaitGone(ctx, before)
 		during := awaitRunning(ctx, create(ctx, newSession("during-freeze")))
@@ -86,8 +86,8 @@ var _ = Describe("Two replicas of the hub", func() {
 
 		mark, err := harness.AuditMark(fleet.Hub.ControlPlane.AuditLog())
 		Expect(err).NotTo(HaveOccurred())
-		// What the old leader is asked while it is frozen is the first that it sees
-		// when it wakes.
+		// A request to the old leader while it is frozen is the first that it sees
+		// when it continues.
 		answer := make(chan error, 1)
 		go func() {
 			_, err := agent.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "any", Sequence: 1})
@@ -105,7 +105,7 @@ var _ = Describe("Two replicas of the hub", func() {
 		})
 		Expect(err).NotTo(HaveOccurred())
 		for _, w := range wrote {
-			// Its elector may look at the lock, and say that it has lost it.
+			// Its elector may read the lock, and report that it has lost it.
 			Expect(w.Agent).To(HaveSuffix("/leader-election"), "the frozen leader wrote %+v", w)
 			Expect(w.Resource).To(BeElementOf("leases", "events"))
 			if w.Resource == "leases" {
@@ -114,28 +114,28 @@ var _ = Describe("Two replicas of the hub", func() {
 		}
 		for member, term := range agentTerms(ctx) {
 			// The new leader's grows with its orders.
-			Expect(term).To(BeNumerically(">=", terms[member]), "no agent has a word of the old leader")
+			Expect(term).To(BeNumerically(">=", terms[member]), "no agent has an order of the old leader")
 		}
-		Expect(labelled(ctx)).To(Equal([]string{other.PodName}))
+		Expect(labeled(ctx)).To(Equal([]string{other.PodName}))
 		out, err := get(ctx, during)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out.Status.Epoch).To(BeEquivalentTo(1))
 		Expect(out.Status.Phase).To(Equal(v1alpha1.PhaseRunning))
 	})
 
-	It("hand over without a word lost when the leader is asked to end", func(ctx SpecContext) {
+	It("hand over without a lost message when the leader ends on SIGTERM", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("handed-over")))
 		leader, other := leaderAndOther(ctx)
 		before := renewals(ctx)
-		asked := time.Now()
+		stopped := time.Now()
 		Expect(leader.Stop()).To(Succeed())
-		ended := time.Since(asked)
+		ended := time.Since(stopped)
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(restartHub()).To(Succeed())
 			Expect(leader.WaitReady(ctx)).To(Succeed())
 		})
-		Eventually(ctx, labelled).WithPolling(20 * time.Millisecond).Should(Equal([]string{other.PodName}))
-		took := time.Since(asked)
+		Eventually(ctx, labeled).WithPolling(20 * time.Millisecond).Should(Equal([]string{other.PodName}))
+		took := time.Since(stopped)
 		var first, last time.Duration
 		Eventually(ctx, func(ctx context.Context) (bool, error) {
 			back := 0
@@ -149,9 +149,9 @@ var _ = Describe("Two replicas of the hub", func() {
 				}
 			}
 			if back > 0 && first == 0 {
-				first = time.Since(asked)
+				first = time.Since(stopped)
 			}
-			last = time.Since(asked)
+			last = time.Since(stopped)
 			return back == len(fleet.Members), nil
 		}).WithPolling(20 * time.Millisecond).Should(BeTrue())
 		AddReportEntry("handing over", fmt.Sprintf(
@@ -205,7 +205,7 @@ func dialAsAgent(ctx context.Context, r *harness.Replica, m *harness.Member) fle
 	DeferCleanup(conn.Close)
 	client := fleetv1.NewFleetServiceClient(conn)
 	_, err = client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "any", Sequence: 1})
-	Expect(status.Code(err)).To(Equal(codes.AlreadyExists), "a leader knows that the stream is another process's: %v", err)
+	Expect(status.Code(err)).To(Equal(codes.AlreadyExists), "a leader recognizes that the stream is another process's: %v", err)
 	return client
 }
 
@@ -221,8 +221,8 @@ func leaderAndOther(ctx context.Context) (leader, other *harness.Replica) {
 	return leader, other
 }
 
-// labelled are the Pods that carry the leader's label.
-func labelled(ctx context.Context) ([]string, error) {
+// labeled are the Pods that carry the leader's label.
+func labeled(ctx context.Context) ([]string, error) {
 	pods, err := fleet.Hub.ControlPlane.Client.CoreV1().Pods(harness.SystemNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: leadership.LabelRole + "=" + leadership.RoleLeader,
 	})

@@ -66,7 +66,7 @@ func phase(s *v1alpha1.VDISession) func(context.Context) (v1alpha1.SessionPhase,
 	}
 }
 
-// notIn are the sessions that are not in a phase, with what they say.
+// notIn are the sessions that are not in a phase, with their messages.
 func notIn(want v1alpha1.SessionPhase, sessions []*v1alpha1.VDISession) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		var out []string
@@ -139,7 +139,7 @@ func podsOf(ctx context.Context, uid types.UID) ([]string, error) {
 	return out, nil
 }
 
-// agreement is nil when the members hold just what the hub's sessions say:
+// agreement is nil when the members hold just what the hub's sessions order:
 // an assignment for each placed one, in its member and no other, and no Pod
 // beyond one for each.
 func agreement(ctx context.Context) error {

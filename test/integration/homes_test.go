@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A user's home", func() {
-	It("is never given to two sessions at once: the second waits and says for whom", specs.Smoke, func(ctx SpecContext) {
+	It("is never mounted by two sessions at once: the second waits and shows for which", specs.Smoke, func(ctx SpecContext) {
 		mine := user("one-home@example.com")
 		first := awaitRunning(ctx, create(ctx, newSession("home-holder", of("developer"), mine)))
 		second := create(ctx, newSession("home-waiter", of("developer"), mine))
@@ -38,7 +38,7 @@ var _ = Describe("A user's home", func() {
 		awaitRunning(ctx, first)
 	})
 
-	It("is left behind, and named, when a session asks for a fresh one", func(ctx SpecContext) {
+	It("is left behind, and named, when a session requests a fresh one", func(ctx SpecContext) {
 		mine := user("fresh@example.com")
 		first := awaitRunning(ctx, create(ctx, newSession("stale-home", of("developer"), inRegion("us-east"), mine)))
 		Expect(hub.Delete(ctx, first)).To(Succeed())
@@ -57,7 +57,7 @@ var _ = Describe("A user's home", func() {
 		Expect(claims.Items).To(ContainElement(HaveField("Name", first.Status.Home.ClaimName)))
 	})
 
-	It("says so when its storage class lets it not grow, and runs all the same", func(ctx SpecContext) {
+	It("shows that its storage class does not allow it to grow, and runs nevertheless", func(ctx SpecContext) {
 		template(ctx, "rigid-home", func(t *v1alpha1.TemplateSpec) {
 			t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser, Size: quantity("1Gi"), StorageClassName: provisioner.FixedStorageClass}
 		})
@@ -90,7 +90,7 @@ var _ = Describe("A user's home", func() {
 	})
 })
 
-// growHome doubles the home of a template, and returns once the hub knows: a session
+// growHome doubles the home of a template, and returns once the hub has it: a session
 // that is created before is of the revision before.
 func growHome(ctx context.Context, name string) {
 	GinkgoHelper()

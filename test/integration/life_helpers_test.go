@@ -31,7 +31,7 @@ func change(ctx context.Context, s *v1alpha1.VDISession, f func(*v1alpha1.VDISes
 func suspended(s *v1alpha1.VDISession) { s.Spec.OperatingMode = v1alpha1.ModeSuspended }
 func resumed(s *v1alpha1.VDISession)   { s.Spec.OperatingMode = v1alpha1.ModeRunning }
 
-// password is what a user reads of his session's access secret on the hub; the
+// password is what a user reads of a session's access secret on the hub; the
 // member has the same.
 func password(ctx context.Context, s *v1alpha1.VDISession) string {
 	GinkgoHelper()

@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("A session's life", func() {
-	It("ends when its time is over, and goes on when it is extended", specs.Smoke, func(ctx SpecContext) {
+	It("ends when its time is over, and resumes when it is extended", specs.Smoke, func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("limited", func(s *v1alpha1.VDISession) { s.Spec.Timeout = "4s" })))
 		Expect(s.Status.ExpirationTime).NotTo(BeNil())
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
@@ -53,8 +53,8 @@ var _ = Describe("A session's life", func() {
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
 	})
 
-	It("is suspended, gives its slot back, and comes back with its home, URL and a new password", specs.Smoke, func(ctx SpecContext) {
-		s := awaitRunning(ctx, create(ctx, newSession("rests", of("developer"), user("rests@example.com"))))
+	It("is suspended, frees its slot, and is resumed with its home, URL and a new password", specs.Smoke, func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("suspended", of("developer"), user("rests@example.com"))))
 		before := password(ctx, s)
 		home := s.Status.Home
 		Expect(home).NotTo(BeNil())
@@ -77,7 +77,7 @@ var _ = Describe("A session's life", func() {
 		Expect(password(ctx, s)).NotTo(Equal(before))
 	})
 
-	It("does not resume where another has taken the room, and does once that is gone", func(ctx SpecContext) {
+	It("does not resume while another uses the capacity, and does once that is gone", func(ctx SpecContext) {
 		gpu := func(s *v1alpha1.VDISession) {
 			s.Spec.Resources = corev1.ResourceList{"nvidia.com/gpu": *quantity("4")}
 		}
@@ -102,7 +102,7 @@ var _ = Describe("A session's life", func() {
 		Expect(again.Status.Epoch).To(BeEquivalentTo(1))
 	})
 
-	It("is given up when its image can't be pulled, and tried again with the corrected template", func(ctx SpecContext) {
+	It("fails permanently when its image can't be pulled, and is retried with the corrected template", func(ctx SpecContext) {
 		template(ctx, "mistyped", func(t *v1alpha1.TemplateSpec) { t.Image = "broken.invalid/desktop:1" })
 		s := create(ctx, newSession("mistyped", of("mistyped")))
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseFailed))
@@ -122,7 +122,7 @@ var _ = Describe("A session's life", func() {
 		Expect(reason(s, v1alpha1.ConditionProgressing)(ctx)).To(BeEmpty())
 	})
 
-	It("that waits fails with its template, and waits again once that is mended", func(ctx SpecContext) {
+	It("that is pending fails with its template, and is pending again once that is corrected", func(ctx SpecContext) {
 		template(ctx, "on-and-off", func(*v1alpha1.TemplateSpec) {})
 		s := create(ctx, newSession("on-and-off", of("on-and-off"), inRegion("atlantis")))
 		for _, step := range []struct {
@@ -139,16 +139,16 @@ var _ = Describe("A session's life", func() {
 		}
 	})
 
-	It("does not change with its template, which counts who runs what and can't vanish", func(ctx SpecContext) {
-		template(ctx, "edited", func(*v1alpha1.TemplateSpec) {})
-		old := awaitRunning(ctx, create(ctx, newSession("old-revision", of("edited"))))
+	It("does not change with its template, which counts its sessions by revision and can't vanish", func(ctx SpecContext) {
+		template(ctx, "revised", func(*v1alpha1.TemplateSpec) {})
+		old := awaitRunning(ctx, create(ctx, newSession("old-revision", of("revised"))))
 		t := &v1alpha1.VDITemplate{}
-		key := client.ObjectKey{Name: "edited"}
+		key := client.ObjectKey{Name: "revised"}
 		Expect(hub.Get(ctx, key, t)).To(Succeed())
 		before := t.DeepCopy()
 		t.Spec.Env = append(t.Spec.Env, v1alpha1.EnvVar{Name: "NEW", Value: "yes"})
 		Expect(hub.Patch(ctx, t, client.MergeFrom(before))).To(Succeed())
-		young := awaitRunning(ctx, create(ctx, newSession("new-revision", of("edited"))))
+		young := awaitRunning(ctx, create(ctx, newSession("new-revision", of("revised"))))
 		Expect(young.Status.TemplateRevision).NotTo(Equal(old.Status.TemplateRevision))
 		Eventually(ctx, func(ctx context.Context) ([]v1alpha1.RevisionSessions, error) {
 			err := hub.Get(ctx, key, t)
@@ -159,7 +159,7 @@ var _ = Describe("A session's life", func() {
 		))
 
 		Expect(hub.Delete(ctx, t)).To(Succeed())
-		late := create(ctx, newSession("late", of("edited")))
+		late := create(ctx, newSession("late", of("revised")))
 		Eventually(ctx, reason(late, v1alpha1.ConditionAccepted)).Should(Equal(v1alpha1.ReasonTemplateTerminating))
 		Consistently(ctx, phase(old)).Should(Equal(v1alpha1.PhaseRunning))
 		Expect(hub.Get(ctx, key, t)).To(Succeed(), "it is in use")
@@ -170,7 +170,7 @@ var _ = Describe("A session's life", func() {
 		Eventually(ctx, func(ctx context.Context) bool { return apierrors.IsNotFound(hub.Get(ctx, key, t)) }).Should(BeTrue())
 	})
 
-	It("recreated under its name by another user meets nothing of its predecessor", func(ctx SpecContext) {
+	It("recreated under its name by another user gets nothing of its predecessor", func(ctx SpecContext) {
 		one := awaitRunning(ctx, create(ctx, newSession("heir", of("developer"), inRegion("eu-west"), user("one@example.com"))))
 		secret := password(ctx, one)
 		Expect(hub.Delete(ctx, one)).To(Succeed())
@@ -184,7 +184,7 @@ var _ = Describe("A session's life", func() {
 		Expect(podsOf(ctx, two.UID)).To(HaveLen(1))
 	})
 
-	It("whose node is lost is let go by an operator's last word, and not before", func(ctx SpecContext) {
+	It("whose node is lost is removed by a forced cleanup of an operator, and not before", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("stranded", inRegion("ap-south"))))
 		cp := memberNamed("ap-south").ControlPlane
 		name := v1alpha1.AssignmentName(s.Name, s.UID)
@@ -204,7 +204,7 @@ var _ = Describe("A session's life", func() {
 		Eventually(ctx, func(ctx context.Context) ([]string, error) { return podsOf(ctx, s.UID) }).Should(BeEmpty())
 	})
 
-	It("of mode Hold does not stop by a forced deletion of its Pod and its Node, and by an operator's word it does", func(ctx SpecContext) {
+	It("of mode Hold does not stop by a forced deletion of its Pod and its Node, and does by an operator's annotation", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("forced", inRegion("ap-south"), func(s *v1alpha1.VDISession) {
 			s.Spec.Failover.Mode = v1alpha1.FailoverHold
 		})))
@@ -226,14 +226,14 @@ var _ = Describe("A session's life", func() {
 
 		Eventually(ctx, message(s)).Should(ContainSubstring("kubectl annotate pod -n " + namespace + " " + name))
 		Consistently(ctx, phase(s)).Should(Equal(v1alpha1.PhaseTerminating))
-		word := []byte(`{"metadata":{"annotations":{"vdi.kasm.io/force-cleanup":"the machine is off"}}}`)
-		_, err = pods.Patch(ctx, name, types.MergePatchType, word, metav1.PatchOptions{})
+		assertion := []byte(`{"metadata":{"annotations":{"vdi.kasm.io/force-cleanup":"the machine is off"}}}`)
+		_, err = pods.Patch(ctx, name, types.MergePatchType, assertion, metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		awaitGone(ctx, s)
 	})
 
 	It("that may run twice starts on another node once its own has been lost for long", func(ctx SpecContext) {
-		s := awaitRunning(ctx, create(ctx, newSession("given-back", inRegion("ap-south"))))
+		s := awaitRunning(ctx, create(ctx, newSession("restarted", inRegion("ap-south"))))
 		cp := memberNamed("ap-south").ControlPlane
 		pods, name := cp.Client.CoreV1().Pods(namespace), v1alpha1.AssignmentName(s.Name, s.UID)
 		pod, err := pods.Get(ctx, name, metav1.GetOptions{})

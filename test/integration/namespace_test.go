@@ -18,7 +18,7 @@ import (
 // The namespace controller deletes what is in a namespace in no particular order, once
 // its Pods are gone. The worst order is tested: the RoleBindings go first.
 var _ = Describe("A namespace that is deleted", func() {
-	It("of a member ends, and its sessions are placed elsewhere or say why not", func(ctx SpecContext) {
+	It("of a member ends, and its sessions are placed elsewhere or show why not", func(ctx SpecContext) {
 		member := memberNamed("eu-west")
 		movable := create(ctx, newSession("movable", in(second), func(s *v1alpha1.VDISession) {
 			s.Spec.Placement.PreferredRegions = []string{"eu-west"}

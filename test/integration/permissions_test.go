@@ -30,8 +30,8 @@ const (
 	hubAtHome       = "Role vdi-hub"
 )
 
-// children are made by the agent under names that somebody else may have taken. One
-// that is there and that the cache does not show is looked at: how often that is so
+// children are created by the agent under names that another object may have. One
+// that exists and that the cache does not show is read: how often that is so
 // here depends on how far caches are behind.
 var children = map[string][]string{
 	"":                  {"configmaps", "persistentvolumeclaims", "pods", "services"},
@@ -39,14 +39,14 @@ var children = map[string][]string{
 	"policy":            {"poddisruptionbudgets"},
 }
 
-func lookedAt() []permissions.Exception {
+func readUncached() []permissions.Exception {
 	var all []permissions.Exception
 	for group, resources := range children {
 		for _, resource := range resources {
 			all = append(all, permissions.Exception{
 				Role: agentInSessions, Group: group, Resource: resource, Verbs: []string{"get"}, Chance: true,
-				Because: "a child that the cache does not show is looked at",
-				Test:    "agent/session/children_test.go", Says: "refused where another has taken it",
+				Because: "a child that the cache does not show is read",
+				Test:    "agent/session/children_test.go", Contains: "refused where its name is taken",
 			})
 		}
 	}
@@ -54,89 +54,89 @@ func lookedAt() []permissions.Exception {
 }
 
 // agentExceptions are what agents need in other suites only.
-var agentExceptions = append(lookedAt(), []permissions.Exception{
+var agentExceptions = append(readUncached(), []permissions.Exception{
 	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"get"},
 		Because: "before an order is refused where the agent may not work, it makes sure that nothing of it is stored",
-		Test:    "test/integration/permissions_test.go", Says: "is refused in a namespace that is labelled and where the agent may not work"},
+		Test:    "test/integration/permissions_test.go", Contains: "is refused in a namespace that is labeled and where the agent may not work"},
 	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"patch"},
-		Because: "a namespace that is deleted may lose the agent's RoleBinding before its assignments, whose finalizers are removed all the same",
-		Test:    "test/integration/namespace_test.go", Says: "of a member ends, and its sessions are placed elsewhere or say why not"},
+		Because: "a namespace that is deleted may lose the agent's RoleBinding before its assignments, whose finalizers are removed nevertheless",
+		Test:    "test/integration/namespace_test.go", Contains: "of a member ends, and its sessions are placed elsewhere or show why not"},
 	{Role: agentInSessions, Group: "gateway.networking.k8s.io", Resource: "httproutes", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
 		Because: "desktops are reached by a Gateway, where the agent has --gateway",
-		Test:    "agent/session/routes_test.go", Says: "leads to desktops by HTTPRoutes, which are repaired like any child"},
+		Test:    "agent/session/routes_test.go", Contains: "leads to desktops by HTTPRoutes, which are repaired like any child"},
 	{Role: agentInSessions, Group: "vdi.kasm.io", Resource: "sessionassignments/finalizers", Verbs: []string{"update"},
-		Because: "admission asks for it, and no request does, before a child is owned by an assignment that is to outlast it",
-		Test:    "test/harness/component/component.go", Says: "OwnerReferencesPermissionEnforcement"},
+		Because: "admission requires it, and no request does, before a child is owned by an assignment that is to outlast it",
+		Test:    "test/harness/component/component.go", Contains: "OwnerReferencesPermissionEnforcement"},
 	{Role: agentInSessions, Resource: "secrets", Verbs: []string{"get", "delete"}, Chance: true,
-		Because: "a Secret of the session's name that the cache does not show is looked at, and one that can't be revised is recreated",
-		Test:    "agent/assignment/real_test.go", Says: "func TestStoreOverARealAPIServer"},
+		Because: "a Secret of the session's name that the cache does not show is read, and one that can't be revised is recreated",
+		Test:    "agent/assignment/real_test.go", Contains: "func TestStoreOverARealAPIServer"},
 	{Role: agentInSessions, Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: []string{"patch"},
-		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is put back, recreated, and refused"},
+		Because: "drift of a child is repaired", Test: "agent/session/children_test.go", Contains: "is repaired, recreated, and refused"},
 	{Role: agentInSessions, Group: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"patch"},
-		Because: "a child that was edited is put right", Test: "agent/session/children_test.go", Says: "is put back, recreated, and refused"},
+		Because: "drift of a child is repaired", Test: "agent/session/children_test.go", Contains: "is repaired, recreated, and refused"},
 	{Role: agentAtHome, Resource: "secrets", Verbs: []string{"create"},
-		Because: "an agent that joins keeps its identity", Test: "test/faults/stage/stage.go", Says: "Enrol: s.Kind.Enrol"},
+		Because: "an agent that joins keeps its identity", Test: "test/faults/stage/stage.go", Contains: "Enroll: s.Kind.Enroll"},
 	{Role: agentAtHome, Resource: "secrets", Name: "vdi-agent-identity", Verbs: []string{"get", "update"},
-		Because: "an agent that joins keeps its identity", Test: "test/faults/stage/stage.go", Says: "Enrol: s.Kind.Enrol"},
+		Because: "an agent that joins keeps its identity", Test: "test/faults/stage/stage.go", Contains: "Enroll: s.Kind.Enroll"},
 	{Role: agentAtHome, Resource: "secrets", Name: "vdi-agent-bootstrap", Verbs: []string{"get", "update"},
-		Because: "an agent joins with the token of that Secret, and takes it out", Test: "test/faults/stage/stage.go", Says: "Enrol: s.Kind.Enrol"},
+		Because: "an agent joins with the token of that Secret, and removes it", Test: "test/faults/stage/stage.go", Contains: "Enroll: s.Kind.Enroll"},
 	{Role: agentAtHome, Resource: "secrets", Name: "vdi-agent-guard", Verbs: []string{"get"},
-		Because: "guards know the agent's answers by a key", Test: "test/faults/stage/stage.go", Says: "Kubelets: s.Kind.Kubelets"},
+		Because: "guards verify the agent's answers by a key", Test: "test/faults/stage/stage.go", Contains: "Kubelets: s.Kind.Kubelets"},
 	{Role: agentAtHome, Resource: "configmaps", Name: "vdi-agent-fence", Verbs: []string{"update"},
-		Because: "a lapse of the hub's lease is recorded", Test: "test/faults/stage/stage.go", Says: "Kubelets: s.Kind.Kubelets"},
+		Because: "a lapse of the hub's lease is recorded", Test: "test/faults/stage/stage.go", Contains: "Kubelets: s.Kind.Kubelets"},
 	{Role: agentAtHome, Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"},
-		Because: "JoinNeeded is told on the agent's own Secret", Test: "agent/identity/keeper_test.go", Says: "events.NewFakeRecorder"},
+		Because: "JoinNeeded is an event of the agent's own Secret", Test: "agent/identity/keeper_test.go", Contains: "events.NewFakeRecorder"},
 }...)
 
-// askedByAdmission are rights that admission policies ask for when the hub
+// requiredByAdmission are rights that admission policies require when the hub
 // changes an object, and that no request names.
-func askedByAdmission() []permissions.Exception {
+func requiredByAdmission() []permissions.Exception {
 	all := []permissions.Exception{{
 		Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "vdisessions", Verbs: []string{"administer"},
 		Because: "the hub changes sessions of all users",
-		Test:    "test/api/session_owner_test.go", Says: "let the hub work, in whatever namespace it is installed",
+		Test:    "test/api/session_owner_test.go", Contains: "allow the hub to work, in whatever namespace it is installed",
 	}}
 	for resource, test := range map[string]string{
-		"vdisessions/finalizers": "let the hub work, in whatever namespace it is installed", "vdihomes/finalizers": `"vdihomes", vdi.HomeFinalizer`,
+		"vdisessions/finalizers": "allow the hub to work, in whatever namespace it is installed", "vdihomes/finalizers": `"vdihomes", vdi.HomeFinalizer`,
 		"memberclusters/finalizers": `"memberclusters", vdi.MemberFinalizer`, "vditemplates/finalizers": `"vditemplates", vdi.TemplateFinalizer`,
 	} {
 		all = append(all, permissions.Exception{
 			Role: hubEverywhere, Group: "vdi.kasm.io", Resource: resource, Verbs: []string{"update"},
-			Because: "only the hub removes its finalizers", Test: "test/api/session_owner_test.go", Says: test,
+			Because: "only the hub removes its finalizers", Test: "test/api/session_owner_test.go", Contains: test,
 		})
 	}
 	return all
 }
 
 // hubExceptions are what the hub needs in other suites only.
-var hubExceptions = append(askedByAdmission(), []permissions.Exception{
+var hubExceptions = append(requiredByAdmission(), []permissions.Exception{
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "memberclusters", Verbs: []string{"get"},
-		Because: "who joins is looked at without a cache", Test: "hub/identity/apiserver_test.go", Says: "func TestALifeOnARealAPIServer"},
+		Because: "an agent that joins is read without a cache", Test: "hub/identity/apiserver_test.go", Contains: "func TestALifeOnARealAPIServer"},
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementreviews", Verbs: []string{"delete"},
-		Because: "a review that was answered goes after a while", Test: "hub/review/lasts_test.go", Says: "func TestAReviewThatWasNeverAnsweredIsDeleted"},
+		Because: "a review that was answered is deleted after a while", Test: "hub/review/lasts_test.go", Contains: "func TestAReviewThatWasNeverAnsweredIsDeleted"},
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementreviews/status", Verbs: []string{"patch"},
-		Because: "a review is answered", Test: "test/placement/dryrun_test.go", Says: "PlacementReview"},
+		Because: "a review is answered", Test: "test/placement/dryrun_test.go", Contains: "PlacementReview"},
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementpolicies/status", Verbs: []string{"patch"},
-		Because: "policies say whom they govern", Test: "test/placement/policies_test.go", Says: "say who would be elsewhere today"},
+		Because: "policies show what they govern", Test: "test/placement/policies_test.go", Contains: "show which would be elsewhere today"},
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "vdihomes", Verbs: []string{"delete"},
-		Because: "a home that nobody uses is forgotten", Test: "hub/session/home_controller_test.go", Says: "func TestHomeExpiresAfterItsRetentionTime"},
+		Because: "an unused home is deleted", Test: "hub/session/home_controller_test.go", Contains: "func TestHomeExpiresAfterItsRetentionTime"},
 	{Role: hubInSessions, Resource: "secrets", Verbs: []string{"get", "delete"}, Chance: true,
-		Because: "a Secret of the session's name that the cache does not show is looked at, and one goes that is not wanted any more",
-		Test:    "hub/session/secret_test.go", Says: "never takes the place of somebody else's Secret"},
+		Because: "a Secret of the session's name that the cache does not show is read, and one that is not wanted any more is deleted",
+		Test:    "hub/session/secret_test.go", Contains: "never replaces a Secret of another owner"},
 	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Verbs: []string{"update"},
-		Because: "the binding of a user's Role that was edited is repaired", Test: "hub/access/apiserver_test.go", Says: "func TestDriftIsRepaired"},
+		Because: "drift of the binding of a user's Role is repaired", Test: "hub/access/apiserver_test.go", Contains: "func TestDriftIsRepaired"},
 	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "roles", Verbs: []string{"update", "delete"}, Chance: true,
-		Because: "a user's Role follows the user's sessions", Test: "hub/access/apiserver_test.go", Says: "func TestABurstCostsFewWrites"},
+		Because: "a user's Role follows the user's sessions", Test: "hub/access/apiserver_test.go", Contains: "func TestABurstCostsFewWrites"},
 	{Role: hubUserRoles, Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Verbs: []string{"delete"}, Chance: true,
-		Because: "the binding goes with a user's last session", Test: "hub/access/apiserver_test.go", Says: "func TestRolesOfNobodyAreRemoved"},
+		Because: "the binding is deleted with a user's last session", Test: "hub/access/apiserver_test.go", Contains: "func TestUnusedRolesAreRemoved"},
 	{Role: hubAtHome, Resource: "secrets", Verbs: []string{"update", "delete"},
 		Because: "the hub is a certificate authority: it rotates its CA, uses up tokens, and removes old ones",
-		Test:    "hub/identity/apiserver_test.go", Says: "func TestALifeOnARealAPIServer"},
+		Test:    "hub/identity/apiserver_test.go", Contains: "func TestALifeOnARealAPIServer"},
 }...)
 
-// judgePermissions fails for each request of hub and agents that was denied and, if
+// checkPermissions fails for each request of hub and agents that was denied and, if
 // all specs have run, for each permission that was not used.
-func judgePermissions() {
+func checkPermissions() {
 	root, err := harness.Root()
 	Expect(err).NotTo(HaveOccurred())
 	grants := func(of string, inSessions ...string) []permissions.Grant {
@@ -146,9 +146,9 @@ func judgePermissions() {
 	}
 	hubCase := &permissions.Case{
 		Grants: grants("hub", "vdi-hub-sessions", "vdi-hub-user-roles"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
-		// Users ask for sessions where they like.
+		// Users create sessions where they like.
 		Everywhere: true,
-		Asked:      asked(harness.HubUser, fleet.Hub.ControlPlane), Exceptions: hubExceptions,
+		Requests:   requests(harness.HubUser, fleet.Hub.ControlPlane), Exceptions: hubExceptions,
 	}
 	agentCase := &permissions.Case{
 		Grants: grants("agent", "vdi-agent-sessions"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
@@ -158,20 +158,20 @@ func judgePermissions() {
 	for _, m := range fleet.Members {
 		planes = append(planes, m.ControlPlane)
 	}
-	agentCase.Asked = asked(harness.AgentUser, planes...)
-	for who, c := range map[string]*permissions.Case{"the hub": hubCase, "agents": agentCase} {
-		Expect(c.Asked).NotTo(BeEmpty(), "requests of "+who)
-		Expect(c.Denied()).To(BeEmpty(), "requests of "+who+" that no role allows")
+	agentCase.Requests = requests(harness.AgentUser, planes...)
+	for holder, c := range map[string]*permissions.Case{"the hub": hubCase, "agents": agentCase} {
+		Expect(c.Requests).NotTo(BeEmpty(), "requests of "+holder)
+		Expect(c.Denied()).To(BeEmpty(), "requests of "+holder+" that no role allows")
 		if wholeSuite() {
-			Expect(c.Unused(root)).To(BeEmpty(), "roles of "+who)
+			Expect(c.Unused(root)).To(BeEmpty(), "roles of "+holder)
 		}
 	}
 }
 
-func asked(user string, planes ...*harness.ControlPlane) map[permissions.Request]bool {
+func requests(user string, planes ...*harness.ControlPlane) map[permissions.Request]bool {
 	all := map[permissions.Request]bool{}
 	for _, plane := range planes {
-		requests, err := permissions.Asked(plane.AuditLog(), user)
+		requests, err := permissions.RequestsOf(plane.AuditLog(), user)
 		Expect(err).NotTo(HaveOccurred())
 		for r := range requests {
 			all[r] = true
@@ -193,7 +193,7 @@ var _ = Describe("What is not the fleet's", func() {
 		Expect(message(s)(ctx)).To(And(ContainSubstring(namespace), ContainSubstring("--session-namespaces")))
 	})
 
-	It("is refused in a namespace that is labelled and where the agent may not work, until it may", func(ctx SpecContext) {
+	It("is refused in a namespace that is labeled and where the agent may not work, until it may", func(ctx SpecContext) {
 		const late = "not-admitted" // the hub's, and a member's now
 		m := memberNamed("eu-west")
 		Expect(m.ControlPlane.EnsureNamespace(ctx, late, map[string]string{v1alpha1.LabelAdmitSessions: "true"})).To(Succeed())
@@ -207,7 +207,7 @@ var _ = Describe("What is not the fleet's", func() {
 	})
 
 	It("is counted in its event by client-go's recorder, as the hub's roles allow, when it comes again", func(ctx SpecContext) {
-		// The hub has that recorder, and tells most of what it tells of objects that have
+		// The hub has that recorder, and most of its events are of objects that have
 		// changed since: those are new events.
 		config, err := fleet.Hub.ControlPlane.ConfigFor(harness.HubUser)
 		Expect(err).NotTo(HaveOccurred())
@@ -219,15 +219,15 @@ var _ = Describe("What is not the fleet's", func() {
 		s := awaitRunning(ctx, create(ctx, newSession("again")))
 		recorder := broadcaster.NewRecorder(hub.Scheme(), "vdi-hub")
 		for range 2 {
-			recorder.Eventf(s, nil, corev1.EventTypeNormal, "Again", "Tell", "it comes again")
+			recorder.Eventf(s, nil, corev1.EventTypeNormal, "Again", "Report", "it comes again")
 		}
 		Eventually(ctx, func(ctx context.Context) (int32, error) {
-			told, err := fleet.Hub.ControlPlane.Client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+			list, err := fleet.Hub.ControlPlane.Client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return 0, err
 			}
-			for i := range told.Items {
-				if e := &told.Items[i]; e.Regarding.UID == s.UID && e.Reason == "Again" && e.Series != nil {
+			for i := range list.Items {
+				if e := &list.Items[i]; e.Regarding.UID == s.UID && e.Reason == "Again" && e.Series != nil {
 					return e.Series.Count, nil
 				}
 			}

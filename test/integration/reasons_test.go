@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// where is the member in which the walk through the reasons takes place.
+// where is the member in which the reasons are shown.
 const where = "ap-south"
 
 // reasonCase is a session that comes to show one reason.
@@ -27,8 +27,8 @@ type reasonCase struct {
 	// then is done to it once it runs; alone, if that concerns others too.
 	then  func(ctx context.Context, s *v1alpha1.VDISession)
 	alone bool
-	// says is part of the session's message.
-	says string
+	// message is part of the session's message.
+	message string
 	// phase that goes with it, where it stays.
 	phase v1alpha1.SessionPhase
 }
@@ -43,60 +43,60 @@ func homed(class string) func(*v1alpha1.TemplateSpec) {
 	}
 }
 
-// reasons are walked through in a member, side by side: all sessions are asked
-// for at once, but for those whose trial would disturb the others.
+// reasons are shown in a member, side by side: all sessions are created
+// at once, but for those whose trial would disturb the others.
 var reasons = []reasonCase{
 	// What the template does not allow.
 	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTemplateDisabled, phase: v1alpha1.PhaseFailed,
-		template: func(t *v1alpha1.TemplateSpec) { t.State = v1alpha1.TemplateDisabled }, says: "Disabled"},
+		template: func(t *v1alpha1.TemplateSpec) { t.State = v1alpha1.TemplateDisabled }, message: "Disabled"},
 	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonUserNotAllowed, phase: v1alpha1.PhaseFailed,
-		template: func(t *v1alpha1.TemplateSpec) { t.AllowedGroups = []string{"staff"} }, says: "allowedGroups",
+		template: func(t *v1alpha1.TemplateSpec) { t.AllowedGroups = []string{"staff"} }, message: "allowedGroups",
 		session: func(s *v1alpha1.VDISession) { s.Spec.Groups = []string{"guests"} }},
 	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonNamespaceNotAllowed, phase: v1alpha1.PhaseFailed,
-		template: func(t *v1alpha1.TemplateSpec) { t.AllowedNamespaces = []string{"other"} }, says: "allowedNamespaces"},
+		template: func(t *v1alpha1.TemplateSpec) { t.AllowedNamespaces = []string{"other"} }, message: "allowedNamespaces"},
 	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTimeoutExceedsMaximum, phase: v1alpha1.PhaseFailed,
-		session: func(s *v1alpha1.VDISession) { s.Spec.Timeout = "0s" }, says: "unlimited"},
+		session: func(s *v1alpha1.VDISession) { s.Spec.Timeout = "0s" }, message: "unlimited"},
 	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonIdleTimeoutExceedsMaximum, phase: v1alpha1.PhaseFailed,
 		template: func(t *v1alpha1.TemplateSpec) { t.IdleTimeout = v1alpha1.TimeLimit{Max: "1h"} },
-		session:  func(s *v1alpha1.VDISession) { s.Spec.IdleTimeout = "2h" }, says: "2h"},
+		session:  func(s *v1alpha1.VDISession) { s.Spec.IdleTimeout = "2h" }, message: "2h"},
 	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonPolicyNotFound, phase: v1alpha1.PhaseFailed,
-		session: func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "nowhere" }, says: "nowhere"},
+		session: func(s *v1alpha1.VDISession) { s.Spec.Placement.Policy = "nowhere" }, message: "nowhere"},
 	{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonSuspended, phase: v1alpha1.PhasePending, session: suspended},
 	{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonReleasing,
 		template: func(*v1alpha1.TemplateSpec) {}, then: deleteAssignment},
 	// What keeps a home from being there.
 	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonNoHome},
 	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonBinding, phase: v1alpha1.PhaseCreating,
-		template: homed("stalled"), says: "stalled"},
+		template: homed("stalled"), message: "stalled"},
 	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonClaimLost,
-		template: homed(""), then: loseVolume, says: "restore"},
+		template: homed(""), then: loseVolume, message: "restore"},
 	// What keeps a desktop from running, and what becomes of it.
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonStarting, phase: v1alpha1.PhaseRunning, template: image("slow.invalid/desktop:25s")},
 	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonImagePull, phase: v1alpha1.PhaseFailed,
-		template: image("badname.invalid/desktop:1"), says: "spec.attempt"},
+		template: image("badname.invalid/desktop:1"), message: "spec.attempt"},
 	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonCrashLoop, phase: v1alpha1.PhaseFailed,
-		template: image("crash.invalid/desktop:1"), says: "spec.attempt"},
+		template: image("crash.invalid/desktop:1"), message: "spec.attempt"},
 	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonOutOfMemory, phase: v1alpha1.PhaseFailed,
-		template: image("oom.invalid/desktop:1"), says: "memory"},
+		template: image("oom.invalid/desktop:1"), message: "memory"},
 	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonContainerError, phase: v1alpha1.PhaseFailed,
-		template: image("config-error.invalid/desktop:1"), says: "spec.attempt"},
+		template: image("config-error.invalid/desktop:1"), message: "spec.attempt"},
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonEvicted,
-		template: image("evicted.invalid/desktop:1"), says: "low on resource"},
+		template: image("evicted.invalid/desktop:1"), message: "low on resource"},
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodFailed, then: failPod},
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodTerminating, then: deletePodSlowly},
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonUnschedulablePod, phase: v1alpha1.PhaseCreating,
-		alone: true, then: cordonAndDelete, says: "No node fits"},
+		alone: true, then: cordonAndDelete, message: "No node fits"},
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonQuotaExceeded, phase: v1alpha1.PhaseCreating,
-		alone: true, then: quotaAndDelete, says: "quota"},
+		alone: true, then: quotaAndDelete, message: "quota"},
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonApplyFailed,
-		alone: true, then: limitAndDelete, says: "maximum"},
+		alone: true, then: limitAndDelete, message: "maximum"},
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonPodNotReady, phase: v1alpha1.PhaseCreating,
-		then: stopAnswering, says: "does not answer"},
+		then: stopAnswering, message: "does not answer"},
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonIdleSoon, phase: v1alpha1.PhaseFailed,
 		template: func(t *v1alpha1.TemplateSpec) { t.IdleTimeout.Default = "20s" }, then: useOnce},
-	{condition: v1alpha1.ConditionEndpointReady, reason: v1alpha1.ReasonEndpointPending, then: holdService, says: "Service"},
+	{condition: v1alpha1.ConditionEndpointReady, reason: v1alpha1.ReasonEndpointPending, then: holdService, message: "Service"},
 	{condition: v1alpha1.ConditionEndpointReady, reason: v1alpha1.ReasonConflict, phase: v1alpha1.PhaseCreating,
-		then: takeService, says: "Service"},
+		then: takeService, message: "Service"},
 }
 
 var _ = Describe("A reason", Ordered, ContinueOnFailure, func() {
@@ -122,8 +122,8 @@ var _ = Describe("A reason", Ordered, ContinueOnFailure, func() {
 			}
 			// Some pass quickly: what the watch of the hub has seen counts.
 			Eventually(ctx, func() bool { return seen.showed(s.UID, c.condition, c.reason) }).Should(BeTrue())
-			if c.says != "" {
-				Eventually(ctx, message(s)).Should(ContainSubstring(c.says))
+			if c.message != "" {
+				Eventually(ctx, message(s)).Should(ContainSubstring(c.message))
 			}
 			if c.phase != "" {
 				Eventually(ctx, phase(s)).Should(Equal(c.phase))
@@ -132,7 +132,7 @@ var _ = Describe("A reason", Ordered, ContinueOnFailure, func() {
 	}
 })
 
-// begin asks for the case's session.
+// begin creates the case's session.
 func (c reasonCase) begin(ctx context.Context) *v1alpha1.VDISession {
 	GinkgoHelper()
 	name := "why-" + v1alpha1.AssignmentName(c.condition+c.reason, types.UID(c.reason))
@@ -179,7 +179,7 @@ func loseVolume(ctx context.Context, s *v1alpha1.VDISession) {
 	claim := &corev1.PersistentVolumeClaim{}
 	Expect(c.Get(ctx, key, claim)).To(Succeed())
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
-	// The protection of what is in use is put back unless it is being deleted.
+	// The protection of what is in use is restored unless it is being deleted.
 	Expect(c.Delete(ctx, volume)).To(Succeed())
 	Expect(c.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 }
@@ -205,7 +205,7 @@ func stopSlowly(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(c.Patch(ctx, podOf(ctx, s), patch)).To(Succeed())
 }
 
-// stopAnswering is what a kubelet says of a desktop whose probe fails.
+// stopAnswering is what a kubelet reports of a desktop whose probe fails.
 func stopAnswering(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	c, _ := objectsOf(s)
@@ -219,7 +219,7 @@ func stopAnswering(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(c.Status().Update(ctx, pod)).To(Succeed())
 }
 
-// useOnce tells that the desktop is used, and never again.
+// useOnce reports that the desktop is used, and never again.
 func useOnce(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	c, _ := objectsOf(s)
@@ -227,7 +227,7 @@ func useOnce(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(c.Patch(ctx, podOf(ctx, s), patch)).To(Succeed())
 }
 
-// holdService deletes the session's Service, which somebody's finalizer keeps.
+// holdService deletes the session's Service, which another finalizer keeps.
 func holdService(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	c, key := objectsOf(s)
@@ -304,11 +304,11 @@ func takeService(ctx context.Context, s *v1alpha1.VDISession) {
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Delete(ctx, theirs))).To(Succeed()) })
 }
 
-// storage adds a class to the member whose volumes nobody makes.
+// storage adds a class to the member without a provisioner.
 func storage(ctx context.Context) {
 	GinkgoHelper()
 	immediate := storagev1.VolumeBindingImmediate
 	Expect(clientOf(memberNamed(where).ControlPlane).Create(ctx, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "stalled"}, Provisioner: "nobody.example.com/none", VolumeBindingMode: &immediate,
+		ObjectMeta: metav1.ObjectMeta{Name: "stalled"}, Provisioner: "none.example.com/none", VolumeBindingMode: &immediate,
 	})).To(Succeed())
 }

@@ -17,7 +17,7 @@ const restricted = "us-east"
 
 var restrictions = []string{"--allow-open-network=false", "--allowed-host-suffixes=" + restricted + ".desktops.example.com"}
 
-// preferring asks for a member, and takes any other.
+// preferring requests a member, and accepts any other.
 func preferring(region string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Placement.PreferredRegions = []string{region} }
 }
@@ -51,7 +51,7 @@ var _ = Describe("A member's restrictions", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("make a template unavailable there, whose sessions run elsewhere or say why not", func(ctx SpecContext) {
+	It("make a template unavailable there, whose sessions run elsewhere or show why not", func(ctx SpecContext) {
 		template(ctx, "open-network", func(t *v1alpha1.TemplateSpec) { t.NetworkPolicy.Mode = v1alpha1.NetworkOpen })
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
 			mc, err := restrictedMember(ctx)
@@ -66,7 +66,7 @@ var _ = Describe("A member's restrictions", func() {
 		Eventually(ctx, message(there)).Should(ContainSubstring(v1alpha1.UnavailableNotAllowed))
 	}, SpecTimeout(3*time.Minute))
 
-	It("refuse a host that the hub makes up, and the session goes elsewhere", func(ctx SpecContext) {
+	It("refuse a host that the hub invents, and the session is placed elsewhere", func(ctx SpecContext) {
 		domain := func(ctx context.Context, domain string) {
 			GinkgoHelper()
 			Eventually(ctx, func(ctx context.Context) error {

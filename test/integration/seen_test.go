@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-var _ = Describe("What is going on", func() {
+var _ = Describe("The state of the fleet", func() {
 	It("shows in the metrics of the hub's leader and of every agent", func(ctx SpecContext) {
 		awaitRunning(ctx, create(ctx, newSession("measured")))
 		leader, err := awaitLeader(ctx)
@@ -35,7 +35,7 @@ var _ = Describe("What is going on", func() {
 		}
 	})
 
-	It("shows its metrics to nobody who has no role for them", func(ctx SpecContext) {
+	It("shows its metrics only to users with a role for them", func(ctx SpecContext) {
 		leader, err := awaitLeader(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		addresses := []string{leader.MetricsAddr}
@@ -61,7 +61,7 @@ var _ = Describe("What is going on", func() {
 		}
 	})
 
-	It("shows of a member whose agent has never said hello", func(ctx SpecContext) {
+	It("shows of a member whose agent has never connected", func(ctx SpecContext) {
 		mc := &v1alpha1.MemberCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: "expected"},
 			Spec:       v1alpha1.MemberClusterSpec{Region: "nowhere", IngressDomain: "nowhere.example.com"},

@@ -52,19 +52,19 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonSessionNotFound:    "hub/session: a review of a session that there is not",
 	v1alpha1.ReasonTooManyReviews:     "hub/session: TestReviewsBeyondTheBoundOfANamespaceAreRefusedAndNotComputed",
 	v1alpha1.ReasonTemplateInvalid:    "hub/session: a secret that is too large to travel",
-	v1alpha1.ReasonFingerprintChanged: "hub/member: TestAgentOfAnotherClusterIsTold",
-	v1alpha1.ReasonIncompatible:       "hub/member: TestAgentThatTheHubDoesNotUnderstandIsTold",
-	v1alpha1.ReasonQuarantined:        "hub/member/health: TestStoriesOfAMember; hub/member: TestConditionsOfAMember",
+	v1alpha1.ReasonFingerprintChanged: "hub/member: TestAgentOfAnotherClusterIsReported",
+	v1alpha1.ReasonIncompatible:       "hub/member: TestIncompatibleAgentIsReported",
+	v1alpha1.ReasonQuarantined:        "hub/member/health: TestHealthOverSequencesOfEvents; hub/member: TestConditionsOfAMember",
 	v1alpha1.ReasonStalled:            "hub/member: TestStalledMemberIsShownUntilItIsStableAgain",
-	v1alpha1.ReasonRevoked:            "hub/member: TestRevokedMemberLosesItsCertificateForGood",
-	v1alpha1.ReasonFailoverLosesHome:  "hub/session: a session whose member is lost, and is told when its mode would lose its home",
+	v1alpha1.ReasonRevoked:            "hub/member: TestRevokedMemberLosesItsCertificatePermanently",
+	v1alpha1.ReasonFailoverLosesHome:  "hub/session: a session whose member is lost, and its mode would lose its home",
 	v1alpha1.ReasonUnguarded:          "hub/session: a session whose member is lost, with mode Fence",
 	v1alpha1.ReasonMemberFenced:       "hub/member: TestDeclarationIsShownForAsLongAsItHolds",
-	v1alpha1.ReasonFencedOther:        "hub/member: TestDeclarationOfAnotherClusterCountsForNothing",
-	v1alpha1.ReasonFencedAlive:        "hub/member: TestDeclarationIsTakenAwayOnceTheAgentIsBack",
+	v1alpha1.ReasonFencedOther:        "hub/member: TestDeclarationOfAnotherClusterDoesNotCount",
+	v1alpha1.ReasonFencedAlive:        "hub/member: TestDeclarationIsClearedOnceTheAgentIsBack",
 	v1alpha1.ReasonDraining:           "hub/session: a member that is drained",
 	v1alpha1.ReasonDrained:            "hub/session: a member that is drained",
-	v1alpha1.ReasonSessionsRemain:     "hub/session: a member that is drained, with homes there and no room elsewhere",
+	v1alpha1.ReasonSessionsRemain:     "hub/session: a member that is drained, with homes there and no capacity elsewhere",
 	v1alpha1.ReasonResourcesInvalid:   "hub/session: TestAcceptance",
 	v1alpha1.ReasonSessionTooLarge:    "hub/session: TestASessionThatIsTooLargeIsNotAccepted",
 	v1alpha1.ReasonEnvNotAllowed:      "hub/session: TestUserCannotReplaceWhatATemplateLocks",
@@ -78,16 +78,16 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonGuardUnavailable: "agent/observe: a guard that does not start is not the desktop",
 	v1alpha1.ReasonAwaitingHub:      "agent/session: a held desktop whose agent has restarted",
 	v1alpha1.ReasonSuspect:          "hub/member: TestConditionsOfAMember",
-	v1alpha1.ReasonDisconnected:     "hub/member: TestConditionsOfAMember and TestStreamThatFlapsIsNotWrittenOf",
-	// Which of these two a fleet shows depends on who issues its certificates.
-	v1alpha1.ReasonEnrolled:           "hub/member: TestCertificateThatExpiresIsTold",
-	v1alpha1.ReasonExternallyIssued:   "hub/member: TestStreamThatFlapsIsNotWrittenOf",
-	v1alpha1.ReasonCertificateExpired: "hub/member: TestCertificateThatExpiresIsTold",
+	v1alpha1.ReasonDisconnected:     "hub/member: TestConditionsOfAMember and TestFlappingStreamCostsNoWrites",
+	// Which of these two a fleet shows depends on what issues its certificates.
+	v1alpha1.ReasonEnrolled:           "hub/member: TestExpiringCertificateIsReported",
+	v1alpha1.ReasonExternallyIssued:   "hub/member: TestFlappingStreamCostsNoWrites",
+	v1alpha1.ReasonCertificateExpired: "hub/member: TestExpiringCertificateIsReported",
 	v1alpha1.ReasonResyncing:          "hub/member: TestMemberThatDisagreesIsShownAsResyncing",
 	v1alpha1.ReasonWithdrawalsStopped: "hub/member: TestWithdrawalsWithoutACauseStop",
 }
 
-// Everything that the API documents has been walked through. A run of part of
+// Everything that the API documents has been shown. A run of part of
 // the suite proves nothing of the kind.
 var _ = AfterSuite(func() {
 	if seen == nil || !wholeSuite() {

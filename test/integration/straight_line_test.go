@@ -39,7 +39,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Expect(home.Spec.ClusterName).To(Equal(s.Status.Placement.ClusterName))
 	})
 
-	It("goes where it prefers, though its template is brand new to every member", func(ctx SpecContext) {
+	It("is placed where it prefers, though its template is new to every member", func(ctx SpecContext) {
 		for i, region := range []string{"ap-south", "us-east", "eu-west"} {
 			name := fmt.Sprintf("brand-new-%d", i)
 			template(ctx, name, func(*v1alpha1.TemplateSpec) {})
@@ -62,7 +62,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Expect(awaitRunning(ctx, s).Generation).To(BeEquivalentTo(1))
 	})
 
-	It("goes back to the member that holds its user's home", func(ctx SpecContext) {
+	It("is placed in the member that holds its user's home", func(ctx SpecContext) {
 		first := awaitRunning(ctx, create(ctx, newSession("home-one", of("developer"), inRegion("us-east"), user("homer@example.com"))))
 		Expect(hub.Delete(ctx, first)).To(Succeed())
 		awaitGone(ctx, first)
@@ -83,7 +83,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Expect(left).To(BeEmpty())
 	})
 
-	It("is repaired in its member when somebody deletes its Pod or edits its Service", func(ctx SpecContext) {
+	It("is repaired in its member when its Pod is deleted or its Service changed", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("repaired")))
 		name := v1alpha1.AssignmentName(s.Name, s.UID)
 		core := memberNamed(s.Status.Placement.ClusterName).ControlPlane.Client.CoreV1()
@@ -108,8 +108,8 @@ var _ = Describe("A session", specs.Smoke, func() {
 		awaitRunning(ctx, s)
 	})
 
-	It("has its assignment put right when somebody edits it in its member", func(ctx SpecContext) {
-		s := awaitRunning(ctx, create(ctx, newSession("edited-by-hand")))
+	It("has its assignment repaired when it is changed in its member", func(ctx SpecContext) {
+		s := awaitRunning(ctx, create(ctx, newSession("drift")))
 		member := clientOf(memberNamed(s.Status.Placement.ClusterName).ControlPlane)
 		key := client.ObjectKey{Namespace: namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
 		a := &v1alpha1.SessionAssignment{}
@@ -144,7 +144,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		awaitRunning(ctx, s)
 	})
 
-	It("of the same name in two namespaces never meets the other's things", func(ctx SpecContext) {
+	It("of the same name in two namespaces never uses the other's objects", func(ctx SpecContext) {
 		one := awaitRunning(ctx, create(ctx, newSession("twin", inRegion("eu-west"))))
 		two := awaitRunning(ctx, create(ctx, newSession("twin", in(second), inRegion("eu-west"))))
 		Expect(one.Status.URL).NotTo(Equal(two.Status.URL))
@@ -153,7 +153,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Consistently(ctx, phase(two)).Should(Equal(v1alpha1.PhaseRunning))
 	})
 
-	It("tells its whole story in kubectl get and describe", func(ctx SpecContext) {
+	It("shows its whole history in kubectl get and describe", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("story")))
 		out, err := fleet.Hub.ControlPlane.Kubectl(ctx, "get", "vdis", s.Name, "-n", namespace)
 		Expect(err).NotTo(HaveOccurred())

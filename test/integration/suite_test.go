@@ -38,7 +38,7 @@ const (
 var (
 	fleet *harness.Fleet
 	hub   client.Client
-	// spans are what hub and agents have told of sessions' walks.
+	// spans are the spans of sessions that hub and agents have exported.
 	spans *collector
 )
 
@@ -60,7 +60,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	// The fleet outlives this node's context.
 	fleet, err = harness.Start(context.Background(), harness.Options{
 		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second}, HubNamespaces: []string{shut},
-		// What can't start is given up after seconds.
+		// What can't start fails permanently after seconds.
 		Args: harness.Args{
 			Agents:  []string{"--fail-after=" + failAfter.String()},
 			Members: map[string][]string{restricted: restrictions},
@@ -71,7 +71,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
-	DeferCleanup(judgePermissions) // before the fleet stops
+	DeferCleanup(checkPermissions) // before the fleet stops
 	hub = clientOf(fleet.Hub.ControlPlane)
 	seen = watchStory()
 
@@ -85,7 +85,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 }, NodeTimeout(5*time.Minute))
 
 // After every spec both sides agree: nothing runs in any member that the hub
-// does not know of, and no session has two Pods.
+// has no record of, and no session has two Pods.
 var _ = AfterEach(func(ctx SpecContext) {
 	if CurrentSpecReport().Failed() {
 		dump(ctx)

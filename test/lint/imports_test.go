@@ -46,7 +46,7 @@ func TestImportsAreAsDocumented(t *testing.T) {
 		want := slices.Sorted(maps.Keys(documented[pkg]))
 		got := slices.Sorted(maps.Keys(imports[pkg]))
 		if diff := cmp.Diff(want, got); diff != "" && len(want)+len(got) > 0 {
-			t.Errorf("%s imports otherwise than docs/architecture.md says (-documented +imported):\n%s", pkg, diff)
+			t.Errorf("%s imports otherwise than in docs/architecture.md (-documented +imported):\n%s", pkg, diff)
 		}
 	}
 	for pkg := range documented {
@@ -85,7 +85,7 @@ func importsOfSides(t *testing.T) map[string]map[string]bool {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if own, ours := strings.CutPrefix(imported, module); ours && (own == side || strings.HasPrefix(own, side+"/")) {
+			if own, found := strings.CutPrefix(imported, module); found && (own == side || strings.HasPrefix(own, side+"/")) {
 				out[pkg][own] = true
 			}
 		}

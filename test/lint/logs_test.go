@@ -24,8 +24,8 @@ var (
 func production(t *testing.T) []file {
 	t.Helper()
 	return slices.DeleteFunc(goFiles(t), func(f file) bool {
-		ours := strings.HasPrefix(f.path, "hub/") || strings.HasPrefix(f.path, "agent/") || strings.HasPrefix(f.path, "proto/tracing/")
-		return f.test() || f.generated() || !ours
+		shipped := strings.HasPrefix(f.path, "hub/") || strings.HasPrefix(f.path, "agent/") || strings.HasPrefix(f.path, "proto/tracing/")
+		return f.test() || f.generated() || !shipped
 	})
 }
 
@@ -41,7 +41,7 @@ func TestLogsOfTransitionsAreThoseThatAreDocumented(t *testing.T) {
 	for _, row := range logRow.FindAllStringSubmatch(section, -1) {
 		documented[row[1]] = true
 	}
-	said := map[string]bool{}
+	logged := map[string]bool{}
 	for _, f := range production(t) {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.ValueSpec); ok {
@@ -52,14 +52,14 @@ func TestLogsOfTransitionsAreThoseThatAreDocumented(t *testing.T) {
 				}
 			}
 			if text, ok := n.(*ast.BasicLit); ok {
-				said[literal(text)] = true
+				logged[literal(text)] = true
 			}
 			return true
 		})
 	}
 	for message := range documented {
-		if !said[message] {
-			t.Errorf("%s speaks of %q, which nothing logs", logsFile, message)
+		if !logged[message] {
+			t.Errorf("%s documents %q, which nothing logs", logsFile, message)
 		}
 	}
 	if len(documented) < 20 {

@@ -30,8 +30,8 @@ func TestTheDocumentationListsEveryConditionReasonAndEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, begins := strings.Cut(string(content), reasonsBegin)
-	_, after, ends := strings.Cut(rest, reasonsEnd)
+	before, table, begins := strings.Cut(string(content), reasonsBegin)
+	_, after, ends := strings.Cut(table, reasonsEnd)
 	if !begins || !ends {
 		t.Fatalf("%s has no place for the reasons", reasonsFile)
 	}
@@ -76,7 +76,7 @@ func reasonsTable(t *testing.T) string {
 				_, meaning, documented = strings.Cut(oneLine(value.Doc), " ")
 			}
 			if !documented || meaning == "" {
-				t.Errorf("%s has no comment that says what it means", name)
+				t.Errorf("%s has no comment that explains it", name)
 			}
 			text, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
 			if err != nil {

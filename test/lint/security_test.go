@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSecurityStatementsNameTestsThatExist keeps docs/security.md honest: what it says
-// that somebody cannot do is shown by the tests in the last column of its tables.
+// TestSecurityStatementsNameTestsThatExist keeps docs/security.md correct: what it states
+// that a party cannot do is shown by the tests in the last column of its tables.
 func TestSecurityStatementsNameTestsThatExist(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/security.md"))
 	if err != nil {

@@ -48,8 +48,8 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	}
 	engine := newEngine()
 	for _, c := range cases {
-		r, known := alerts[c.Alert]
-		if !known || len(c.Fires) == 0 || len(c.Quiet) == 0 {
+		r, ok := alerts[c.Alert]
+		if !ok || len(c.Fires) == 0 || len(c.Quiet) == 0 {
 			t.Errorf("%s is no alert, or its case has nothing that fires or nothing that does not", c.Alert)
 			continue
 		}

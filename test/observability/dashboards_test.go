@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// dashboard is what is judged of one of Grafana's.
+// dashboard is what is checked of one of Grafana's.
 type dashboard struct {
 	UID    string  `json:"uid"`
 	Title  string  `json:"title"`
@@ -43,7 +43,7 @@ func dashboardOf(t *testing.T, of string) dashboard {
 
 var legendLabel = regexp.MustCompile(`\{\{ ?([a-z_]+) ?\}\}`)
 
-func TestDashboardsAskForWhatIsExportedAndForAllOfIt(t *testing.T) {
+func TestDashboardsQueryAllExportedMetricsAndNoOthers(t *testing.T) {
 	t.Parallel()
 	all := exported(t)
 	for _, of := range binaries {
@@ -56,7 +56,7 @@ func TestDashboardsAskForWhatIsExportedAndForAllOfIt(t *testing.T) {
 				}
 				tree, err := parser.ParseExpr(expr)
 				if err != nil {
-					continue // told already
+					continue // reported already
 				}
 				for _, label := range legendLabel.FindAllStringSubmatch(target.LegendFormat, -1) {
 					if !slices.Contains(labelsWithin(all, tree), label[1]) {
@@ -73,7 +73,7 @@ func TestDashboardsAskForWhatIsExportedAndForAllOfIt(t *testing.T) {
 	}
 }
 
-func TestUseIsSharedOutByTemplateAndRegion(t *testing.T) {
+func TestUseIsDividedByTemplateAndRegion(t *testing.T) {
 	t.Parallel()
 	var expr string
 	for _, p := range dashboardOf(t, "hub").Panels {
@@ -108,20 +108,20 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 			ids[p.ID] = true
 			a := p.GridPos
 			if a.X < 0 || a.W < 1 || a.H < 1 || a.X+a.W > 24 {
-				t.Errorf("%s: %s lies outside", d.Title, p.Title)
+				t.Errorf("%s: %s is outside", d.Title, p.Title)
 			}
 			for _, q := range d.Panels[:i] {
 				b := q.GridPos
 				if a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H {
-					t.Errorf("%s: %s lies over %s", d.Title, p.Title, q.Title)
+					t.Errorf("%s: %s covers %s", d.Title, p.Title, q.Title)
 				}
 			}
 		}
 	}
 }
 
-// TestDashboardsHaveWhatOperatorsLookFor: the rows are what the README promises.
-func TestDashboardsHaveWhatOperatorsLookFor(t *testing.T) {
+// TestDashboardsHaveThePanelsThatOperatorsNeed: the rows are what the README promises.
+func TestDashboardsHaveThePanelsThatOperatorsNeed(t *testing.T) {
 	t.Parallel()
 	var rows []string
 	for _, p := range dashboardOf(t, "hub").Panels {

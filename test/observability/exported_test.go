@@ -64,7 +64,7 @@ func labelsOf(all map[string][]string, series string) ([]string, bool) {
 	return nil, false
 }
 
-func TestMetricsOfOursAreFound(t *testing.T) {
+func TestMetricsOfTheProjectAreFound(t *testing.T) {
 	t.Parallel()
 	all := exported(t)
 	for name, want := range map[string][]string{
@@ -78,9 +78,9 @@ func TestMetricsOfOursAreFound(t *testing.T) {
 			t.Errorf("%s has labels %q, want %q", name, got, want)
 		}
 	}
-	ours := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(name string) bool { return !strings.HasPrefix(name, "vdi_") })
-	if len(ours) < 50 {
-		t.Errorf("only %d metrics of ours: %q", len(ours), ours)
+	fleet := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(name string) bool { return !strings.HasPrefix(name, "vdi_") })
+	if len(fleet) < 50 {
+		t.Errorf("only %d metrics of the fleet: %q", len(fleet), fleet)
 	}
 }
 

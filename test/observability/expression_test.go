@@ -11,8 +11,8 @@ import (
 // counters end so: rates are of them alone.
 var counters = []string{"_total", "_bucket", "_sum", "_count"}
 
-// problems of an expression: what it asks for that no binary exports. used is told
-// of each metric.
+// problems of an expression: what it queries that no binary exports. used is called with
+// each metric.
 func problems(all map[string][]string, expr string, used func(series string)) []string {
 	tree, err := parser.ParseExpr(expr)
 	if err != nil {
@@ -23,8 +23,8 @@ func problems(all map[string][]string, expr string, used func(series string)) []
 	parser.Inspect(tree, func(node parser.Node, _ []parser.Node) error {
 		switch n := node.(type) {
 		case *parser.VectorSelector:
-			labels, known := labelsOf(all, n.Name)
-			if !known {
+			labels, ok := labelsOf(all, n.Name)
+			if !ok {
 				add("no binary exports %s", n.Name)
 				break
 			}

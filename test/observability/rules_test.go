@@ -46,14 +46,14 @@ func rules(t *testing.T, of string) []rule {
 
 var binaries = []string{"hub", "agent"}
 
-func TestRulesAskForWhatIsExported(t *testing.T) {
+func TestRulesQueryExportedMetrics(t *testing.T) {
 	t.Parallel()
 	all := exported(t)
 	for _, of := range binaries {
 		for _, r := range rules(t, of) {
 			others := func(series string) {
 				if strings.HasPrefix(series, "vdi_") && !strings.HasPrefix(series, "vdi_"+of+"_") {
-					t.Errorf("%s%s is among the rules of the %s and asks for %s", r.Alert, r.Record, of, series)
+					t.Errorf("%s%s is among the rules of the %s and queries %s", r.Alert, r.Record, of, series)
 				}
 			}
 			for _, problem := range problems(all, r.Expr, others) {
@@ -65,7 +65,7 @@ func TestRulesAskForWhatIsExported(t *testing.T) {
 
 var recorded = regexp.MustCompile(`^[a-z_]+:(vdi_(hub|agent)_[a-z_]+):[a-z0-9_]+$`)
 
-func TestRecordedNamesSayWhatOfAndHow(t *testing.T) {
+func TestRecordedNamesFollowTheConvention(t *testing.T) {
 	t.Parallel()
 	all := exported(t)
 	for _, of := range binaries {
@@ -89,10 +89,10 @@ func TestRecordedNamesSayWhatOfAndHow(t *testing.T) {
 
 const runbook = "https://github.com/vdi-fleet/vdi-fleet/blob/main/deploy/observability/README.md#"
 
-// words that Prometheus has for annotations, of those that ours use.
-var words = regexp.MustCompile(`\{\{ (\$labels\.[a-z]+|\$value( \| (humanize|humanizeDuration|humanizePercentage|printf "%\.[0-9]f"))?) \}\}`)
+// placeholders are the template expressions of annotations that the rules use.
+var placeholders = regexp.MustCompile(`\{\{ (\$labels\.[a-z]+|\$value( \| (humanize|humanizeDuration|humanizePercentage|printf "%\.[0-9]f"))?) \}\}`)
 
-func TestEachAlertSaysWhatItMeansAndWhatToDo(t *testing.T) {
+func TestEachAlertHasAMeaningAndARemedy(t *testing.T) {
 	t.Parallel()
 	readme := string(read(t, filepath.Join(observability, "README.md")))
 	seen := map[string]bool{}
@@ -117,7 +117,7 @@ func TestEachAlertSaysWhatItMeansAndWhatToDo(t *testing.T) {
 			}
 			for _, name := range []string{"summary", "description"} {
 				text := r.Annotations[name]
-				if text == "" || strings.Contains(words.ReplaceAllString(text, ""), "{{") {
+				if text == "" || strings.Contains(placeholders.ReplaceAllString(text, ""), "{{") {
 					t.Errorf("%s of %s: %q", name, r.Alert, text)
 				}
 			}
@@ -127,7 +127,7 @@ func TestEachAlertSaysWhatItMeansAndWhatToDo(t *testing.T) {
 		if name, isAlert := strings.CutPrefix(line, `| <a id="`); isAlert {
 			_, name, _ = strings.Cut(name, "</a>")
 			if name, _, _ = strings.Cut(name, " | "); !seen[name] {
-				t.Errorf("README.md speaks of %s, which is no alert", name)
+				t.Errorf("README.md documents %s, which is no alert", name)
 			}
 		}
 	}

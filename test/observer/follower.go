@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// confirmed is how long an overlap is to last, as far as is known, before it is told
-// of while one of its desktops has no end yet: the line of its end may be on its way.
-// What a History says is exact whenever all that wrote the logs has ended or rests.
+// confirmed is how long an overlap is to last, as far as is known, before it is
+// reported while one of its desktops has no end yet: the line of its end may be on its way.
+// A History is exact whenever all that wrote the logs has ended or is idle.
 const confirmed = 2 * time.Second
 
-// A Follower reads logs while they are written. Its methods may be called by anyone
+// A Follower reads logs while they are written. Its methods may be called concurrently
 // at any time.
 type Follower struct {
-	mu     sync.Mutex
-	reader *reader
-	errs   []error
-	told   map[pair]bool
-	// confirmed is how long an open overlap lasts before it is told of.
+	mu       sync.Mutex
+	reader   *reader
+	errs     []error
+	reported map[pair]bool
+	// confirmed is how long an open overlap lasts before it is reported.
 	confirmed time.Duration
 }
 
@@ -27,7 +27,7 @@ type pair struct{ first, second life }
 
 // Follow reads logs from their beginnings, whether they are there yet or not.
 func Follow(paths ...string) *Follower {
-	return &Follower{reader: newReader(paths), told: map[pair]bool{}, confirmed: confirmed}
+	return &Follower{reader: newReader(paths), reported: map[pair]bool{}, confirmed: confirmed}
 }
 
 // History is what ran until now. Errors are of all readings.
@@ -41,13 +41,13 @@ func (f *Follower) History() (History, []error) {
 	return f.reader.ledger.history(until), f.errs
 }
 
-// Watch reads what is new again and again until ctx ends, and tells of each overlap
+// Watch reads what is new again and again until ctx ends, and reports each overlap
 // that may not be, once. May is as for Overlaps.
-func (f *Follower) Watch(ctx context.Context, every time.Duration, may func(session string) bool, tell func(Overlap)) {
+func (f *Follower) Watch(ctx context.Context, every time.Duration, may func(session string) bool, report func(Overlap)) {
 	for {
 		history, _ := f.History()
 		for _, overlap := range f.fresh(history.Overlaps(may)) {
-			tell(overlap)
+			report(overlap)
 		}
 		select {
 		case <-ctx.Done():
@@ -57,15 +57,15 @@ func (f *Follower) Watch(ctx context.Context, every time.Duration, may func(sess
 	}
 }
 
-// fresh are those that have not been told of and are certain.
+// fresh are those that have not been reported and are certain.
 func (f *Follower) fresh(overlaps []Overlap) []Overlap {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var fresh []Overlap
 	for _, o := range overlaps {
 		certain := !o.First.Open && !o.Second.Open || o.Length() >= f.confirmed
-		if id := (pair{o.First.life(), o.Second.life()}); certain && !f.told[id] {
-			f.told[id] = true
+		if id := (pair{o.First.life(), o.Second.life()}); certain && !f.reported[id] {
+			f.reported[id] = true
 			fresh = append(fresh, o)
 		}
 	}

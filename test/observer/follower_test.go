@@ -11,7 +11,7 @@ import (
 
 // The line of an end may be on its way while that of the next start is there: what
 // has no end yet is no overlap before it has lasted, and one that has ends is at once.
-func TestAnOpenOverlapIsNotToldOfTooSoon(t *testing.T) {
+func TestAnOpenOverlapIsNotReportedTooSoon(t *testing.T) {
 	const begin = `{"boottime":1,"member":"eu","what":"boot"}
 {"boottime":10,"member":"eu","what":"start","podUID":"a","container":"desktop","session":"s"}
 {"boottime":30,"member":"eu","what":"start","podUID":"b","container":"desktop","session":"s"}
@@ -30,10 +30,10 @@ func TestAnOpenOverlapIsNotToldOfTooSoon(t *testing.T) {
 		follower.confirmed = time.Duration(math.MaxInt64)
 		once, cancel := context.WithCancel(t.Context())
 		cancel()
-		told := 0
-		follower.Watch(once, time.Hour, nil, func(Overlap) { told++ })
-		if told != want {
-			t.Errorf("told of %d overlaps, want %d, after\n%s", told, want, begin+end)
+		reports := 0
+		follower.Watch(once, time.Hour, nil, func(Overlap) { reports++ })
+		if reports != want {
+			t.Errorf("reported %d overlaps, want %d, after\n%s", reports, want, begin+end)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 const Desktop = "desktop"
 
 // A Moment is a time of CLOCK_BOOTTIME, which all members of a machine share and
-// nobody sets.
+// is never set.
 type Moment time.Duration
 
 // Run is one life of a container: it may have run at any time in [From, To).
@@ -26,9 +26,9 @@ type Run struct {
 	FromWall, ToWall time.Time
 	// Open: it has no end yet, and To is when its log was last read.
 	Open bool
-	// AskedAt is when it was asked to end, and Why; 0 if it never was.
-	AskedAt Moment
-	Why     string
+	// StoppedAt is when it got SIGTERM, and Why; 0 if it never did.
+	StoppedAt Moment
+	Why       string
 	// How it ended: its exit code, or by a power cut, which has none.
 	ExitCode int
 	CutOff   bool
@@ -62,20 +62,20 @@ func (o Overlap) String() string {
 	return fmt.Sprintf("session %s ran twice for %s: in %s, and in %s", o.Session, o.Length(), o.First, o.Second)
 }
 
-// History is all that ran, as far as the logs say.
+// History is all that ran, as far as the logs show.
 type History struct {
 	// Runs are in the order of their beginnings.
 	Runs []Run
-	// Until is when the logs were last read: nothing is known of later.
+	// Until is when the logs were last read: nothing later is recorded.
 	Until Moment
 	// Torn are the lines that a kubelet did not come to write out.
 	Torn []string
 }
 
 // Overlaps are the times in which two desktops of a session ran, in their order.
-// May is asked of sessions that may run in two members at once, Restart's while the
+// May decides which sessions may run in two members at once, Restart's while the
 // network is split: they are not reported then, but two Pods in one member are.
-// Which times a split excuses is the caller's to judge, by asking for them too with
+// Which times a split excuses is the caller's decision, by requesting them too with
 // a nil may.
 func (h History) Overlaps(may func(session string) bool) []Overlap {
 	bySession := map[string][]Run{}

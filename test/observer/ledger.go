@@ -60,7 +60,7 @@ func (g *ledger) add(log string, l line) error {
 		}
 		run := &g.runs[index]
 		if l.What == stop {
-			run.AskedAt, run.Why = Moment(l.Boottime), l.Reason
+			run.StoppedAt, run.Why = Moment(l.Boottime), l.Reason
 			return nil
 		}
 		run.To, run.ToWall, run.ExitCode, run.Open = Moment(l.Boottime), l.Wall, l.ExitCode, false
@@ -80,7 +80,7 @@ func (g *ledger) endAll(l line) {
 	}
 }
 
-// history is what is known until a moment.
+// history is what is recorded until a moment.
 func (g *ledger) history(until Moment) History {
 	h := History{Runs: slices.Clone(g.runs), Until: until, Torn: slices.Clone(g.torn)}
 	for i := range h.Runs {

@@ -25,7 +25,7 @@ type line struct {
 	Reason    string    `json:"reason"`
 }
 
-// What a line says.
+// What a line records.
 const (
 	boot     = "boot"
 	powerOff = "power-off"

@@ -80,7 +80,7 @@ func TestOverlapsAreSeen(t *testing.T) {
 			"eu": {"1 boot", "10 start a desktop of s", "30 exit a desktop of s"},
 			"us": {"1 boot", "29 start b desktop of s"},
 		}, want: []string{"s 29-30"}},
-		"one that was asked to end, and has not": {logs: members{
+		"one that got SIGTERM, and has not ended": {logs: members{
 			"eu": {"1 boot", "10 start a desktop of s", "20 stop a desktop of s"},
 			"us": {"1 boot", "25 start b desktop of s"},
 		}, want: []string{"s 25-*"}},
@@ -152,19 +152,19 @@ func TestOverlapsAreSeen(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsSaid(t *testing.T) {
+func TestUnreadableLogsAreReported(t *testing.T) {
 	cases := map[string][]string{
 		"what is JSON and no line":      {"1 boot", "{}\n"},
 		"what is neither":               {"1 boot", `{"what":}` + "\n"},
 		"an end of what does not run":   {"1 boot", "10 exit a desktop of s"},
 		"a second start":                {"1 boot", "10 start a desktop of s", "11 start a desktop of s"},
 		"a start in a later torn log":   {"1 boot", `{"boottime":5,"what":"st` + "\n", "10 start a desktop of s"},
-		"a line that says what is new":  {"1 boot", "10 explode a desktop of s"},
+		"a line of an unknown kind":     {"1 boot", "10 explode a desktop of s"},
 		"a start without its container": {"1 boot", `{"boottime":5,"member":"eu","what":"start","podUID":"a"}` + "\n"},
 	}
 	for name, lines := range cases {
 		if _, err := observer.Read(logs(t, map[string][]string{"eu": lines})...); err == nil {
-			t.Errorf("%s was read and nothing said", name)
+			t.Errorf("%s was read and nothing reported", name)
 		}
 	}
 }
@@ -194,14 +194,14 @@ func TestWhatRanAtAMoment(t *testing.T) {
 		}
 	}
 	first := history.Of("s")[0]
-	if first.Open || first.AskedAt != 20 || first.To != 30 || first.CutOff {
+	if first.Open || first.StoppedAt != 20 || first.To != 30 || first.CutOff {
 		t.Errorf("%+v", first)
 	}
 }
 
 // A follower that reads whatever is there at any moment, in the middle of lines and
-// across logs that start over, knows in the end what a reader of the whole knows.
-func TestAFollowerKnowsWhatAReaderKnows(t *testing.T) {
+// across logs that start over, finds in the end what a reader of the whole finds.
+func TestAFollowerFindsTheSameAsAReader(t *testing.T) {
 	lines := map[string][]string{
 		"eu": {"1 boot", "10 start a desktop of s", "12 start c desktop of r", "20 power-off", "25 boot", "50 start d desktop of s"},
 		"us": {"1 boot", "19 start b desktop of s", "30 exit b desktop of s", "31 start e desktop of r"},
@@ -239,7 +239,7 @@ func TestAFollowerKnowsWhatAReaderKnows(t *testing.T) {
 	})
 }
 
-func TestAFollowerRemembersALogThatBeginsAnew(t *testing.T) {
+func TestAFollowerRemembersALogThatStartsOver(t *testing.T) {
 	for name, replace := range map[string]func(string) error{
 		"emptied":  func(path string) error { return os.Truncate(path, 0) },
 		"replaced": os.Remove,
@@ -263,34 +263,34 @@ func TestAFollowerRemembersALogThatBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestAFollowerTellsOfAnOverlapOnce(t *testing.T) {
+func TestAFollowerReportsAnOverlapOnce(t *testing.T) {
 	paths := logs(t, map[string][]string{
 		"eu": {"1 boot", "10 start a desktop of s"},
 		"us": {"1 boot", "30 start b desktop of s"},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan observer.Overlap, 100)
+	reports := make(chan observer.Overlap, 100)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		observer.Follow(paths...).Watch(ctx, 1, nil, func(o observer.Overlap) { told <- o })
+		observer.Follow(paths...).Watch(ctx, 1, nil, func(o observer.Overlap) { reports <- o })
 	}()
-	overlap := <-told
+	overlap := <-reports
 	if !strings.Contains(overlap.String(), "session s ran twice for") || !overlap.Across() {
 		t.Error(overlap)
 	}
-	for _, path := range paths { // it reads on, and has nothing new to tell
+	for _, path := range paths { // it reads on, and has nothing new to report
 		if strings.HasSuffix(path, "us.jsonl") {
 			appendTo(t, path, at("us", "40 exit b desktop of s")+at("us", "50 start c desktop of s"))
 		}
 	}
-	if second := <-told; second.Second.PodUID != "c" {
+	if second := <-reports; second.Second.PodUID != "c" {
 		t.Error(second)
 	}
 	cancel()
 	<-done
-	if len(told) > 0 {
-		t.Error(<-told)
+	if len(reports) > 0 {
+		t.Error(<-reports)
 	}
 }
 

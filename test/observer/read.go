@@ -39,10 +39,10 @@ type reader struct {
 
 // source is one log as far as it has been read.
 type source struct {
-	path   string
-	inode  uint64
-	offset int64
-	rest   []byte // of a line that has not ended
+	path    string
+	inode   uint64
+	offset  int64
+	partial []byte // of a line that has not ended
 }
 
 func newReader(paths []string) *reader {
@@ -75,13 +75,13 @@ func (r *reader) readLog(log *source) error {
 	if err != nil {
 		return err
 	}
-	// Another file, or one that starts over: what the last one said stays.
+	// Another file, or one that starts over: what the last one recorded stays.
 	inode := info.Sys().(*syscall.Stat_t).Ino
 	if log.inode != 0 && inode != log.inode || info.Size() < log.offset {
-		if len(log.rest) > 0 {
-			r.ledger.tear(log.path, log.rest)
+		if len(log.partial) > 0 {
+			r.ledger.tear(log.path, log.partial)
 		}
-		log.offset, log.rest = 0, nil
+		log.offset, log.partial = 0, nil
 	}
 	log.inode = inode
 	fresh, err := io.ReadAll(io.NewSectionReader(file, log.offset, 1<<62))
@@ -89,19 +89,19 @@ func (r *reader) readLog(log *source) error {
 		return err
 	}
 	log.offset += int64(len(fresh))
-	return r.take(log, append(log.rest, fresh...))
+	return r.take(log, append(log.partial, fresh...))
 }
 
-// take notes all lines that have ended.
+// take records all lines that have ended.
 func (r *reader) take(log *source, content []byte) error {
 	var errs []error
 	for {
-		raw, rest, ended := bytes.Cut(content, []byte("\n"))
+		raw, after, ended := bytes.Cut(content, []byte("\n"))
 		if !ended {
-			log.rest = bytes.Clone(content)
+			log.partial = bytes.Clone(content)
 			return errors.Join(errs...)
 		}
-		content = rest
+		content = after
 		l, torn, err := parse(raw)
 		switch {
 		case err != nil:
@@ -118,9 +118,9 @@ func (r *reader) take(log *source, content []byte) error {
 
 func (r *reader) tearLast() {
 	for _, log := range r.logs {
-		if len(log.rest) > 0 {
-			r.ledger.tear(log.path, log.rest)
-			log.rest = nil
+		if len(log.partial) > 0 {
+			r.ledger.tear(log.path, log.partial)
+			log.partial = nil
 		}
 	}
 }

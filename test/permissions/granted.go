@@ -36,12 +36,12 @@ func (p Permission) String() string {
 // Reach is where a role is bound.
 type Reach int
 
-// The reaches of roles, the narrowest first: what was asked for counts for the
+// The reaches of roles, the narrowest first: a request counts for the
 // narrowest role that allows it.
 const (
 	// OwnNamespace is that of hub or agent.
 	OwnNamespace Reach = iota
-	// SessionNamespaces are where sessions may live.
+	// SessionNamespaces are where sessions may be.
 	SessionNamespaces
 	// WholeCluster is everywhere.
 	WholeCluster

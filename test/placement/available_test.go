@@ -16,30 +16,30 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 )
 
-// need is something that a template asks of a member, and that members have or
+// need is something that a template requires of a member, and that members have or
 // have not.
 type need struct {
 	what, reason string
-	// name that the template asks for.
+	// name that the template requires.
 	name     string
 	template func(*v1alpha1.TemplateSpec)
-	// give it to a member, and take it away again.
-	give, take func(ctx context.Context, member string, p *pool)
+	// add it to a member, and remove it again.
+	add, remove func(ctx context.Context, member string, p *pool)
 }
 
 const special = "special"
 
 // object of which a need is met where it is there.
-func object(make func() client.Object) (give, take func(ctx context.Context, member string, p *pool)) {
-	give = func(ctx context.Context, member string, _ *pool) {
+func object(make func() client.Object) (add, remove func(ctx context.Context, member string, p *pool)) {
+	add = func(ctx context.Context, member string, _ *pool) {
 		GinkgoHelper()
 		Expect(client.IgnoreAlreadyExists(clients[member].Create(ctx, make()))).To(Succeed())
 	}
-	take = func(ctx context.Context, member string, _ *pool) {
+	remove = func(ctx context.Context, member string, _ *pool) {
 		GinkgoHelper()
 		Expect(client.IgnoreNotFound(clients[member].Delete(ctx, make()))).To(Succeed())
 	}
-	return give, take
+	return add, remove
 }
 
 // label that the pool's nodes have or have not.
@@ -62,22 +62,22 @@ func needs() []need {
 	storage := need{what: "storage", reason: v1alpha1.UnavailableStorageClass, name: class, template: func(t *v1alpha1.TemplateSpec) {
 		t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi"), StorageClassName: class}
 	}}
-	storage.give, storage.take = object(func() client.Object {
+	storage.add, storage.remove = object(func() client.Object {
 		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner.Name}
 	})
 	ingress := need{what: "ingress", reason: v1alpha1.UnavailableIngressClass, name: special, template: func(t *v1alpha1.TemplateSpec) { t.IngressClassName = special }}
-	ingress.give, ingress.take = object(func() client.Object {
+	ingress.add, ingress.remove = object(func() client.Object {
 		return &networkingv1.IngressClass{ObjectMeta: meta, Spec: networkingv1.IngressClassSpec{Controller: "example.com/ingress"}}
 	})
 	runtime := need{what: "runtime", reason: v1alpha1.UnavailableRuntimeClass, name: special, template: func(t *v1alpha1.TemplateSpec) { t.RuntimeClassName = special }}
-	runtime.give, runtime.take = object(func() client.Object { return &nodev1.RuntimeClass{ObjectMeta: meta, Handler: special} })
+	runtime.add, runtime.remove = object(func() client.Object { return &nodev1.RuntimeClass{ObjectMeta: meta, Handler: special} })
 	nodes := need{what: "node", reason: v1alpha1.UnavailableNode, name: special, template: func(t *v1alpha1.TemplateSpec) { t.NodeSelector[special] = "yes" }}
-	nodes.give, nodes.take = label(`"yes"`), label("null")
+	nodes.add, nodes.remove = label(`"yes"`), label("null")
 	return []need{storage, ingress, runtime, nodes}
 }
 
 var _ = Describe("What a template needs of a member", func() {
-	It("says by name what it lacks; comes, and it is used; goes, and it is used elsewhere", func(ctx SpecContext) {
+	It("is named where it is missing, used where it is added, and no longer used where it is removed", func(ctx SpecContext) {
 		p := newPool("needs")
 		p.add(ctx, eu, pieces("5500m", "500m")...)
 		p.add(ctx, us, pieces("2500m", "3500m")...)
@@ -88,10 +88,10 @@ var _ = Describe("What a template needs of a member", func() {
 		for _, n := range all {
 			p.template(ctx, names(n), n.template)
 			for _, m := range fleet.Members {
-				n.take(ctx, m.Name, p)
-				back := n.take
+				n.remove(ctx, m.Name, p)
+				back := n.remove
 				if n.what == "storage" {
-					back = n.give
+					back = n.add
 				}
 				DeferCleanup(func(ctx SpecContext) { back(ctx, m.Name, p) })
 			}
@@ -103,22 +103,22 @@ var _ = Describe("What a template needs of a member", func() {
 			waiting[n.what] = create(ctx, session(n.what+"-1", names(n)))
 		}
 		for _, n := range all {
-			expectWaiting(ctx, waiting[n.what], "3 can't run template "+names(n)+", "+n.reason+" (")
+			expectPending(ctx, waiting[n.what], "3 can't run template "+names(n)+", "+n.reason+" (")
 			Expect(why(waiting[n.what])(ctx)).To(ContainSubstring(n.name))
 		}
 
-		By("giving it to one member")
+		By("adding it to one member")
 		for _, n := range all {
-			n.give(ctx, eu, p)
+			n.add(ctx, eu, p)
 		}
 		for _, n := range all {
 			Eventually(ctx, member(waiting[n.what])).WithTimeout(byEvent).Should(Equal(eu), n.what)
 		}
 
-		By("giving it to another, and taking it from the first")
+		By("adding it to another, and removing it from the first")
 		for _, n := range all {
-			n.give(ctx, us, p)
-			n.take(ctx, eu, p)
+			n.add(ctx, us, p)
+			n.remove(ctx, eu, p)
 		}
 		for _, n := range all {
 			Eventually(ctx, slots(eu, names(n))).WithTimeout(byEvent).Should(BeZero(), n.what)
@@ -127,7 +127,7 @@ var _ = Describe("What a template needs of a member", func() {
 			Eventually(ctx, member(next)).Should(Equal(us), n.what)
 		}
 		for _, n := range all {
-			Expect(member(waiting[n.what])(ctx)).To(Equal(eu), "one that runs goes on: %s", n.what)
+			Expect(member(waiting[n.what])(ctx)).To(Equal(eu), "one that runs keeps running: %s", n.what)
 		}
 	}, SpecTimeout(specTimeout))
 })

@@ -16,7 +16,7 @@ import (
 )
 
 var _ = Describe("A dry run", func() {
-	It("says where one and a hundred would go, which is where they go, and creates nothing", func(ctx SpecContext) {
+	It("reports where one and a hundred would be placed, which is where they are placed, and creates nothing", func(ctx SpecContext) {
 		p := newPool("dry")
 		p.add(ctx, eu, pieces("30500m", "15500m", "500m", "500m")...)
 		p.add(ctx, us, pieces("10500m", "10500m", "10500m", "1500m")...)
@@ -27,7 +27,7 @@ var _ = Describe("A dry run", func() {
 			Eventually(ctx, slots(name, desktop)).Should(BeEquivalentTo(n), name)
 		}
 
-		By("asking for one")
+		By("requesting one")
 		text := explain(ctx, "--template", desktop, "--user", "ann@example.com")
 		Expect(text).To(And(HavePrefix("A session like this would be placed in "+eu+" now."), ContainSubstring("CAPACITY AGE")))
 		one := explained(ctx, "--template", desktop, "--user", "ann@example.com")
@@ -36,7 +36,7 @@ var _ = Describe("A dry run", func() {
 		Expect(verdictOn(one, eu).CapacityAge).NotTo(BeEmpty())
 		Expect(verdictOn(one, eu).Scores).NotTo(BeEmpty())
 
-		By("asking for a hundred, of which not all fit")
+		By("requesting a hundred, of which not all fit")
 		hundred := explained(ctx, "--template", desktop, "--user", "ann@example.com", "--count", "100", "--distinct-users")
 		Expect(hundred.Status.Placed).To(BeEquivalentTo(93))
 		Expect(hundred.Status.Waiting).To(BeEquivalentTo(7))
@@ -48,7 +48,7 @@ var _ = Describe("A dry run", func() {
 		By("creating fifty, and fifty more")
 		createAll(ctx, many(50, "dry", desktop))
 		Eventually(ctx, seen.count(running)).Should(Equal(50))
-		// Until a report tells where a Pod landed it is charged to every bucket that
+		// Until a report shows where a Pod landed it is charged to every bucket that
 		// it may have landed in, so that scores are a little behind the dry run's.
 		for _, m := range fleet.Members {
 			Expect(seen.where()[m.Name]).To(BeNumerically("~", verdictOn(half, m.Name).Sessions, 3), "of fifty in %s; %v", m.Name, seen.where())

@@ -7,29 +7,29 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-var _ = Describe("Room in pieces", func() {
-	It("is not taken for room: two cores are not sent where every node has one", func(ctx SpecContext) {
+var _ = Describe("Fragmented capacity", func() {
+	It("does not count: two cores are not placed where every node has one", func(ctx SpecContext) {
 		p := newPool("pieces")
 		singles := p.add(ctx, eu, pieces("1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m")...)
 		p.add(ctx, us, pieces("2500m")...)
 		p.restless()
-		desktop := p.template(ctx, "two-cores", asking("2"))
+		desktop := p.template(ctx, "two-cores", requesting("2"))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
 
 		first := create(ctx, session("first", desktop, near(eu)))
 		Eventually(ctx, member(first)).Should(Equal(us))
 		second := create(ctx, session("second", desktop, near(eu)))
-		expectWaiting(ctx, second, "cpu (largest free on a node")
+		expectPending(ctx, second, "cpu (largest free on a node")
 		Expect(why(second)(ctx)).To(And(HavePrefix(v1alpha1.ReasonUnschedulable), ContainSubstring("asked 2")))
 
-		By("having a stranger leave, which makes one node of two cores")
-		p.leave(ctx, eu, singles[0])
+		By("removing another Pod, which makes one node of two cores")
+		p.removePod(ctx, eu, singles[0])
 		Eventually(ctx, member(second)).WithTimeout(byEvent).Should(Equal(eu))
 	}, SpecTimeout(specTimeout))
 })
 
 var _ = Describe("A session for a GPU that no member has", func() {
-	It("waits and holds up nobody, and goes where one appears", func(ctx SpecContext) {
+	It("is pending and blocks no other, and is placed where one appears", func(ctx SpecContext) {
 		p := newPool("gpus")
 		p.add(ctx, eu, pieces("2500m", "500m")...)
 		p.add(ctx, us, pieces("1500m", "1500m")...)
@@ -42,7 +42,7 @@ var _ = Describe("A session for a GPU that no member has", func() {
 		Eventually(ctx, slots(us, plain)).Should(BeEquivalentTo(2))
 
 		first := create(ctx, session("for-a-gpu", accelerated, priority(100)))
-		expectWaiting(ctx, first, v1alpha1.UnavailableResource+" (no node has enough nvidia.com/gpu")
+		expectPending(ctx, first, v1alpha1.UnavailableResource+" (no node has enough nvidia.com/gpu")
 		others := many(4, "plain", plain)
 		createAll(ctx, others)
 		Eventually(ctx, seen.count(running)).Should(Equal(4), "sessions behind the one for a GPU")

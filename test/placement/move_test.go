@@ -20,14 +20,14 @@ import (
 const moves = `vdi_hub_sessions_moved_total{reason="PodUnschedulable"}`
 
 var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(unschedulable), func() {
-	It("says so where no other member has room, and goes when one has: {4,2} to the hub, {3,3} to kube-scheduler", func(ctx SpecContext) {
+	It("shows it while no other member has capacity, and moves when one has: {4,2} to the hub, {3,3} to kube-scheduler", func(ctx SpecContext) {
 		p := newPool("story")
 		nodes := p.add(ctx, eu, pieces("4500m", "4500m")...)
-		p.add(ctx, us, node{free: "1500m", taken: "3"}, node{free: "2500m"})
+		p.add(ctx, us, node{free: "1500m", used: "3"}, node{free: "2500m"})
 		p.restless()
 		urgent(ctx, eu)
 		small := p.template(ctx, "story-small", func(t *v1alpha1.TemplateSpec) { t.PriorityClassName = special })
-		large := p.template(ctx, "story-large", asking("4"))
+		large := p.template(ctx, "story-large", requesting("4"))
 
 		By("having two of one core on one node, so that {4,2} is left")
 		cordon(ctx, eu, nodes[1], true)
@@ -50,7 +50,7 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		Expect(m.Agent.Resume()).To(Succeed())
 		Eventually(ctx, isThere(eu, podOf(two))).Should(Succeed())
 		Eventually(ctx, isThere(eu, podOf(s))).Should(Succeed())
-		// One that starts knows all Pods before it takes the first.
+		// One that starts has all Pods before it schedules the first.
 		Expect(m.ControlPlane.Scheduler.Start()).To(Succeed())
 		Eventually(ctx, nodeOf(eu, two)).Should(Equal(nodes[1]))
 		cordon(ctx, eu, nodes[0], false)
@@ -59,10 +59,10 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		Expect(nodeOf(eu, one)(ctx)).To(Equal(nodes[0]))
 		Consistently(ctx, nodeOf(eu, s)).Should(BeEmpty())
 		Expect(current(ctx, s)).To(HaveField("Status.Message", ContainSubstring("No node fits the Pod")))
-		Expect(byHub(ctx, moves)).To(Equal(moved), "nobody else has room")
+		Expect(byHub(ctx, moves)).To(Equal(moved), "no other member has capacity")
 
-		By("having strangers leave in another member")
-		p.leave(ctx, us, p.nodes[us][0])
+		By("removing other Pods in another member")
+		p.removePod(ctx, us, p.nodes[us][0])
 		Eventually(ctx, member(s)).Should(Equal(us))
 		Eventually(ctx, events(s)).Should(ContainElement(v1alpha1.EventMoved))
 		Expect(byHub(ctx, moves)).To(Equal(moved + 1))
@@ -71,7 +71,7 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 	}, SpecTimeout(specTimeout))
 })
 
-// urgent is a class of Pods that kube-scheduler takes before others.
+// urgent is a class of Pods that kube-scheduler schedules before others.
 func urgent(ctx context.Context, member string) {
 	GinkgoHelper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: special}, Value: 1000}

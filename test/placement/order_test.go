@@ -9,10 +9,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
-var _ = Describe("Those that wait", func() {
-	It("have their turn tenant by tenant: three hundred of one do not hold up the one of another", func(ctx SpecContext) {
+var _ = Describe("Pending sessions", func() {
+	It("are placed tenant by tenant: three hundred of one do not block the one of another", func(ctx SpecContext) {
 		p := newPool("fair")
-		wide := p.add(ctx, eu, node{free: "500m", taken: "40"})
+		wide := p.add(ctx, eu, node{free: "500m", used: "40"})
 		p.add(ctx, us, pieces("500m", "500m")...)
 		p.restless()
 		desktop := p.template(ctx, "fair")
@@ -22,8 +22,8 @@ var _ = Describe("Those that wait", func() {
 		single := create(ctx, session("single", desktop, in(teamB)))
 		Eventually(ctx, seen.count(waits)).Should(Equal(301))
 
-		By("making room for forty of them")
-		p.leave(ctx, eu, wide[0])
+		By("making capacity for forty of them")
+		p.removePod(ctx, eu, wide[0])
 		Eventually(ctx, seen.count(running)).Should(Equal(40))
 		order := seen.orderSoFar()
 		Expect(order).To(HaveLen(40))

@@ -12,7 +12,7 @@ import (
 )
 
 var _ = Describe("Two members with ten slots each", func() {
-	It("take twenty of a thousand sessions that come at once, and another for each that ends", specs.Smoke, func(ctx SpecContext) {
+	It("get twenty of a thousand sessions that are created at once, and another for each that ends", specs.Smoke, func(ctx SpecContext) {
 		p := newPool("twenty")
 		p.add(ctx, eu, pieces("4500m", "2500m", "2500m", "1500m", "1500m", "500m", "500m")...)
 		p.add(ctx, us, pieces("2500m", "2500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "500m", "500m", "500m")...)
@@ -29,7 +29,7 @@ var _ = Describe("Two members with ten slots each", func() {
 		expectNoMoreThan(20, 10)
 
 		By("ending five, in both members")
-		first, calls := seen.those(placed), byHub(ctx, called)
+		first, calls := seen.those(placed), byHub(ctx, wakeups)
 		for _, s := range fiveOf(first) {
 			end(ctx, s)
 		}
@@ -37,15 +37,15 @@ var _ = Describe("Two members with ten slots each", func() {
 		Consistently(ctx, seen.count(placed)).Should(Equal(20))
 		Expect(seen.orderSoFar()).To(HaveLen(25), "five others were placed")
 		expectNoMoreThan(20, 10)
-		// On a busy machine some look by themselves before they are called.
-		Expect(byHub(ctx, called)-calls).To(BeNumerically("<", 500), "sessions that were called when there was room for five")
+		// On a busy machine some are rechecked before an event queues them.
+		Expect(byHub(ctx, wakeups)-calls).To(BeNumerically("<", 500), "sessions that were queued when there was capacity for five")
 		Expect(refusals(ctx)).To(Equal(refused), "no agent had to refuse one")
 		Expect(seen.stuckPods()).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 })
 
-// called are the sessions that were looked at again because something helps them.
-const called = "vdi_hub_session_wakeups_total"
+// wakeups counts the sessions that were queued again because an event may help them.
+const wakeups = "vdi_hub_session_wakeups_total"
 
 // aThousand sessions of a hundred users in three namespaces.
 func aThousand(template string) []*v1alpha1.VDISession {
@@ -95,8 +95,8 @@ func expectNoMoreThan(inAll, inEach int) {
 	}
 }
 
-// expectWaiting until a session says what it waits for.
-func expectWaiting(ctx context.Context, s *v1alpha1.VDISession, says string) {
+// expectPending waits until a session is pending with a message.
+func expectPending(ctx context.Context, s *v1alpha1.VDISession, text string) {
 	GinkgoHelper()
-	Eventually(ctx, why(s)).Should(ContainSubstring(says))
+	Eventually(ctx, why(s)).Should(ContainSubstring(text))
 }

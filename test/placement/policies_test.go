@@ -24,7 +24,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		DeferCleanup(func(ctx SpecContext) { Expect(hub.DeleteAllOf(ctx, &v1alpha1.PlacementPolicy{})).To(Succeed()) })
 	})
 
-	It("fill the home region, then its neighbour, then any; and say who would be elsewhere today", func(ctx SpecContext) {
+	It("fill the home region, then its neighbor, then any; and show which would be elsewhere today", func(ctx SpecContext) {
 		p := newPool("home-region")
 		p.add(ctx, eu, pieces("1500m", "1500m", "500m")...)
 		p.add(ctx, us, pieces("1500m")...)
@@ -41,7 +41,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		}
 		Eventually(ctx, status("home-europe")).Should(And(HaveField("Sessions", BeEquivalentTo(4)), HaveField("Placed", BeEquivalentTo(4)), HaveField("Elsewhere", BeZero())))
 
-		By("making room at home, which moves nobody")
+		By("making capacity at home, which moves no session")
 		p.add(ctx, eu, pieces("2500m")...)
 		Eventually(ctx, status("home-europe")).Should(HaveField("Elsewhere", BeEquivalentTo(2)))
 		Expect(seen.where()).To(Equal(map[string]int{eu: 2, us: 1, ap: 1}))
@@ -63,11 +63,11 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 			Eventually(ctx, member(s)).Should(Equal(us), "the preferred one, until it is full")
 		}
 		third := create(ctx, session("mine-3", desktop, mine))
-		expectWaiting(ctx, third, v1alpha1.ReasonPolicyCap+": ")
+		expectPending(ctx, third, v1alpha1.ReasonPolicyCap+": ")
 		other := create(ctx, session("other", desktop))
 		Eventually(ctx, member(other)).Should(Equal(ap))
 		last := create(ctx, session("last", desktop))
-		expectWaiting(ctx, last, "1 is outside "+us+", "+ap)
+		expectPending(ctx, last, "1 is outside "+us+", "+ap)
 		Eventually(ctx, status("gpu")).Should(And(HaveField("Sessions", BeEquivalentTo(5)), HaveField("Waiting", BeEquivalentTo(2))))
 	}, SpecTimeout(specTimeout))
 
@@ -83,7 +83,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		for _, name := range []string{eu, us, ap} {
 			Eventually(ctx, slots(name, desktop)).Should(BeEquivalentTo(6))
 		}
-		createAll(ctx, many(6, "cheap", desktop, labelled("cost", "low")))
+		createAll(ctx, many(6, "cheap", desktop, labeled("cost", "low")))
 		Eventually(ctx, seen.count(running)).Should(Equal(6))
 		Expect(seen.where()).To(Equal(map[string]int{eu: 3, us: 2, ap: 1}))
 	}, SpecTimeout(specTimeout))
@@ -94,7 +94,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		p.restless()
 		desktop := p.template(ctx, "headroom")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(10))
-		createAll(ctx, many(10, "production", desktop, labelled("tier", "production")))
+		createAll(ctx, many(10, "production", desktop, labeled("tier", "production")))
 		Eventually(ctx, seen.count(running)).Should(Equal(8))
 		Eventually(ctx, seen.count(waits)).Should(Equal(2))
 		for _, s := range seen.those(waits) {
@@ -106,12 +106,12 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		}
 		Eventually(ctx, status("production")).Should(And(HaveField("Sessions", BeEquivalentTo(10)), HaveField("Placed", BeEquivalentTo(8)), HaveField("Waiting", BeEquivalentTo(2))))
 
-		By("asking for what the policy does not govern")
+		By("requesting what the policy does not govern")
 		s := create(ctx, session("not-production", desktop))
 		Eventually(ctx, member(s)).Should(Equal(eu))
 	}, SpecTimeout(specTimeout))
 
-	It("spread everyone else's, and keep in Europe what must stay there", func(ctx SpecContext) {
+	It("spread all others, and keep in Europe what must stay there", func(ctx SpecContext) {
 		p := newPool("default")
 		p.add(ctx, eu, pieces("2500m", "500m")...)
 		p.add(ctx, us, pieces("8500m")...)
@@ -127,7 +127,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		resident := create(ctx, session("resident", desktop, ofGroup("data-residency-eu")))
 		Eventually(ctx, member(resident)).Should(Equal(eu))
 		next := create(ctx, session("resident-too", desktop, ofGroup("data-residency-eu")))
-		expectWaiting(ctx, next, "2 are outside "+eu)
+		expectPending(ctx, next, "2 are outside "+eu)
 	}, SpecTimeout(specTimeout))
 })
 

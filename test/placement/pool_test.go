@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// poolLabel of nodes, and of the strangers' Pods on them.
+// poolLabel of nodes, and of the other Pods on them.
 const poolLabel = "placement.test/pool"
 
 // pool is the nodes that a spec brings into the members.
@@ -28,11 +28,11 @@ type pool struct {
 	count int
 }
 
-// node of a pool: what a stranger's Pod takes of its cores, by default one, and
+// node of a pool: what another Pod uses of its cores, by default one, and
 // what that leaves free.
 type node struct {
-	free, taken string
-	gpus        int64
+	free, used string
+	gpus       int64
 }
 
 // pieces are nodes that have so many cores free each.
@@ -55,22 +55,22 @@ func newPool(name string) *pool {
 	return p
 }
 
-// add nodes to a member, each with a stranger's Pod on it that kube-scheduler has
+// add nodes to a member, each with another Pod on it that kube-scheduler has
 // bound, and return their names.
 func (p *pool) add(ctx context.Context, member string, nodes ...node) []string {
 	GinkgoHelper()
 	m := fleet.Member(member)
 	var names []string
 	for _, n := range nodes {
-		if n.taken == "" {
-			n.taken = "1"
+		if n.used == "" {
+			n.used = "1"
 		}
 		list := kwok.DefaultAllocatable()
 		if n.gpus > 0 {
 			list = kwok.GPUAllocatable(n.gpus)
 		}
 		cores := resource.MustParse(n.free)
-		cores.Add(resource.MustParse(n.taken))
+		cores.Add(resource.MustParse(n.used))
 		list[corev1.ResourceCPU] = cores
 		prefix := fmt.Sprintf("%s-%d", p.name, p.count)
 		p.count++
@@ -79,7 +79,7 @@ func (p *pool) add(ctx context.Context, member string, nodes ...node) []string {
 			Allocatable: list, Labels: map[string]string{poolLabel: p.name},
 		})).To(Succeed())
 		name := prefix + "-0"
-		p.stranger(ctx, member, name, "lasting", n.taken)
+		p.otherPod(ctx, member, name, "lasting", n.used)
 		names = append(names, name)
 	}
 	p.nodes[member] = append(p.nodes[member], names...)
@@ -87,19 +87,19 @@ func (p *pool) add(ctx context.Context, member string, nodes ...node) []string {
 	return names
 }
 
-// stranger is somebody else's Pod, for a node of the pool.
-func (p *pool) stranger(ctx context.Context, member, node, what, cpu string) *corev1.Pod {
+// otherPod is a Pod that is not a desktop, for a node of the pool.
+func (p *pool) otherPod(ctx context.Context, member, node, what, cpu string) *corev1.Pod {
 	GinkgoHelper()
-	pod := p.strangerFor(node, what, cpu)
+	pod := p.newOtherPod(node, what, cpu)
 	// The namespace's service account comes a moment after the namespace.
 	Eventually(ctx, func(ctx context.Context) error { return clients[member].Create(ctx, pod) }).Should(Succeed())
 	return pod
 }
 
-func (p *pool) strangerFor(node, what, cpu string) *corev1.Pod {
+func (p *pool) newOtherPod(node, what, cpu string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: strangers, Name: what + "-" + node,
+			Namespace: others, Name: what + "-" + node,
 			Labels: map[string]string{poolLabel: p.name},
 		},
 		Spec: corev1.PodSpec{
@@ -114,7 +114,7 @@ func (p *pool) strangerFor(node, what, cpu string) *corev1.Pod {
 
 func (p *pool) unbound(ctx context.Context, member string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
-	err := clients[member].List(ctx, list, client.InNamespace(strangers), client.MatchingLabels{poolLabel: p.name})
+	err := clients[member].List(ctx, list, client.InNamespace(others), client.MatchingLabels{poolLabel: p.name})
 	var out []corev1.Pod
 	for i := range list.Items {
 		if list.Items[i].Spec.NodeName == "" {
@@ -124,23 +124,23 @@ func (p *pool) unbound(ctx context.Context, member string) ([]corev1.Pod, error)
 	return out, err
 }
 
-// clear a member's nodes of all strangers.
+// clear a member's nodes of all other Pods.
 func (p *pool) clear(ctx context.Context, member string) {
 	GinkgoHelper()
-	Expect(clients[member].DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(strangers),
+	Expect(clients[member].DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(others),
 		client.MatchingLabels{poolLabel: p.name}, client.GracePeriodSeconds(0))).To(Succeed())
 }
 
-// leave has the lasting stranger of a node go.
-func (p *pool) leave(ctx context.Context, member, node string) {
+// removePod deletes the lasting other Pod of a node.
+func (p *pool) removePod(ctx context.Context, member, node string) {
 	GinkgoHelper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: strangers, Name: "lasting-" + node}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: others, Name: "lasting-" + node}}
 	Expect(clients[member].Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 }
 
-// restless has strangers come and go on every node of the pool until the spec
+// restless has other Pods come and go on every node of the pool until the spec
 // ends: one at a time in each member, small enough for the half a core that
-// sessions leave over.
+// sessions do not use.
 func (p *pool) restless() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, len(p.nodes))
@@ -150,16 +150,16 @@ func (p *pool) restless() {
 	DeferCleanup(func() {
 		stop()
 		for range cap(done) {
-			Expect(<-done).To(Succeed(), "strangers that come and go")
+			Expect(<-done).To(Succeed(), "other Pods that come and go")
 		}
 	})
 }
 
-// restlessPace is often enough that every report of a member's room differs from
-// the last, and seldom enough that the suite does not spend itself on strangers.
+// restlessPace is often enough that every report of a member's capacity differs from
+// the last, and seldom enough that the suite does not spend itself on them.
 const restlessPace = 500 * time.Millisecond
 
-// restlessCPU of a stranger: two of them fit beside a desktop on a node of 1500m, since on a
+// restlessCPU of another Pod: two of them fit beside a desktop on a node of 1500m, since on a
 // busy machine a member may see the next before the last has gone.
 const restlessCPU = "200m"
 
@@ -174,7 +174,7 @@ func (p *pool) comeAndGo(ctx context.Context, member string, nodes []string) err
 				return unlessOver(ctx, err)
 			}
 		}
-		last = p.strangerFor(nodes[i%len(nodes)], fmt.Sprintf("restless-%d", i), restlessCPU)
+		last = p.newOtherPod(nodes[i%len(nodes)], fmt.Sprintf("restless-%d", i), restlessCPU)
 		if err := clients[member].Create(ctx, last); err != nil {
 			return unlessOver(ctx, err)
 		}
@@ -217,17 +217,17 @@ func cores(cpu string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("256Mi")}
 }
 
-// asking of cores by default.
-func asking(cpu string) func(*v1alpha1.TemplateSpec) {
+// requesting so many cores by default.
+func requesting(cpu string) func(*v1alpha1.TemplateSpec) {
 	return func(t *v1alpha1.TemplateSpec) { t.Resources.Default = cores(cpu) }
 }
 
-// slots that the hub knows of in a member for a template, as it says itself when
-// asked where a session would go. For Eventually.
+// slots are the hub's slots in a member for a template, by a review of
+// a session. For Eventually.
 func slots(member, template string) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		review, err := reviewed(ctx, &v1alpha1.PlacementReviewSpec{
-			Session: &v1alpha1.SessionSpec{User: "asker@example.com", Template: template},
+			Session: &v1alpha1.SessionSpec{User: "reviewer@example.com", Template: template},
 		})
 		if err != nil {
 			return 0, err
@@ -237,11 +237,11 @@ func slots(member, template string) func(context.Context) (int64, error) {
 				return c.Slots, nil
 			}
 		}
-		return 0, fmt.Errorf("the hub says nothing of %s", member)
+		return 0, fmt.Errorf("the hub reports nothing of %s", member)
 	}
 }
 
-// reviewed asks the hub, and takes the question away again.
+// reviewed creates a review, and deletes it once it is answered.
 func reviewed(ctx context.Context, spec *v1alpha1.PlacementReviewSpec) (*v1alpha1.PlacementReview, error) {
 	review := &v1alpha1.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, GenerateName: "slots-"}, Spec: *spec}
 	if err := hub.Create(ctx, review); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("A member's refusal", func() {
-	It("sends the session to the next best at once; where all refuse it says who and why, and goes where another has room", func(ctx SpecContext) {
+	It("places the session in the next best at once; where all refuse it shows which and why, and is placed where another has capacity", func(ctx SpecContext) {
 		p := newPool("refusing")
 		p.add(ctx, eu, pieces("4500m", "500m")...)
 		p.add(ctx, us, pieces("2500m", "500m")...)
@@ -35,7 +35,7 @@ var _ = Describe("A member's refusal", func() {
 		Expect(byHub(ctx, `vdi_hub_placements_total{result="refused"}`)).To(Equal(refused + 1))
 		Expect(current(ctx, first)).To(HaveField("Status.Placement.Epoch", BeEquivalentTo(2)))
 
-		By("having all refuse that have room")
+		By("having all refuse that have capacity")
 		lift(us, quota(ctx, us))
 		second := create(ctx, session("refused-twice", desktop, in(teamC), near(eu)))
 		Eventually(ctx, why(second)).Should(And(ContainSubstring("refused"), ContainSubstring("exceeded quota: full")))
@@ -43,26 +43,26 @@ var _ = Describe("A member's refusal", func() {
 		Eventually(ctx, member(second)).WithTimeout(byEvent).Should(Equal(ap))
 	}, SpecTimeout(specTimeout))
 
-	It("comes when a stranger has taken the room in the very moment, before anything is made", func(ctx SpecContext) {
-		p := newPool("taken")
+	It("comes when another Pod has taken the capacity in that moment, before anything is created", func(ctx SpecContext) {
+		p := newPool("race")
 		nodes := p.add(ctx, eu, pieces("4500m", "1500m")...)
 		p.add(ctx, us, pieces("4500m", "500m")...)
 		p.restless()
-		desktop := p.template(ctx, "taken", asking("4"))
+		desktop := p.template(ctx, "race", requesting("4"))
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(1))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
 		m := fleet.Member(eu)
-		noRoom := func() float64 {
+		lackOfCapacity := func() float64 {
 			return byAgent(ctx, m, `vdi_agent_assignment_refused_total{reason="NoRoom"}`)
 		}
-		before := noRoom()
+		before := lackOfCapacity()
 
-		// The hub hears of the stranger only after it has decided.
+		// The report of the other Pod reaches the hub only after it has decided.
 		Expect(m.Proxy.Cut(proxy.CutToHub)).To(Succeed())
-		p.stranger(ctx, eu, nodes[0], "quicker", "1")
+		p.otherPod(ctx, eu, nodes[0], "quicker", "1")
 		Eventually(ctx, bound(eu, "quicker-"+nodes[0])).Should(BeTrue())
 		s := create(ctx, session("late", desktop, near(eu)))
-		Eventually(ctx, noRoom).Should(Equal(before + 1))
+		Eventually(ctx, lackOfCapacity).Should(Equal(before + 1))
 		Expect(seen.where()).To(Equal(map[string]int{eu: 1}))
 		Expect(m.Proxy.Heal()).To(Succeed())
 
@@ -72,16 +72,16 @@ var _ = Describe("A member's refusal", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// bound is whether a stranger's Pod has a node, for Eventually.
+// bound reports whether another Pod has a node, for Eventually.
 func bound(member, name string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		pod := &corev1.Pod{}
-		err := clients[member].Get(ctx, client.ObjectKey{Namespace: strangers, Name: name}, pod)
+		err := clients[member].Get(ctx, client.ObjectKey{Namespace: others, Name: name}, pod)
 		return pod.Spec.NodeName != "", err
 	}
 }
 
-// quota of a member's namespace that lets no assignment in.
+// quota of a member's namespace that admits no assignment.
 func quota(ctx context.Context, member string) *corev1.ResourceQuota {
 	GinkgoHelper()
 	q := &corev1.ResourceQuota{

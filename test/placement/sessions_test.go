@@ -58,7 +58,7 @@ func priority(p int32) change {
 	return func(s *v1alpha1.VDISession) { s.Spec.Placement.Priority = p }
 }
 
-func labelled(key, value string) change {
+func labeled(key, value string) change {
 	return func(s *v1alpha1.VDISession) { metav1.SetMetaDataLabel(&s.ObjectMeta, key, value) }
 }
 
@@ -106,7 +106,7 @@ func running(s *v1alpha1.VDISession) bool {
 	return placed(s) && s.Status.Phase == v1alpha1.PhaseRunning
 }
 
-// waits is true of a session that fits nowhere, and says so.
+// waits is true of a session that fits nowhere, and shows it.
 func waits(s *v1alpha1.VDISession) bool {
 	c := scheduled(s)
 	return s.Status.Placement == nil && c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonUnschedulable

@@ -22,10 +22,10 @@ import (
 
 // timeFactor scales the link's timings: a silent member is Suspect after 7.5 s,
 // and a Pod without a node is moved after 5 s. The 30 s after which a waiting
-// session is looked at all the same are not scaled.
+// session is rechecked anyhow are not scaled.
 const timeFactor = 0.5
 
-// byEvent is how long an event may take to bring a waiting session to its place:
+// byEvent is how long an event may take until a pending session is placed:
 // far less than the 30 s.
 const byEvent = 12 * time.Second
 
@@ -48,8 +48,8 @@ const (
 
 var namespaces = []string{teamA, teamB, teamC}
 
-// strangers is a namespace of the members that is not ours.
-const strangers = "strangers"
+// others is a namespace of the members that is not the fleet's.
+const others = "others"
 
 // unschedulable labels specs that set out to have a Pod without a node.
 const unschedulable = "unschedulable"
@@ -80,7 +80,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	members[1].Labels = map[string]string{"gpu": "nvidia"} // as in deploy/samples/members.yaml
 	fleet, err = harness.Start(context.Background(), harness.Options{
 		MemberSpecs: members, Namespaces: namespaces, TimeFactor: timeFactor, KeepRunning: true,
-		// One replica has nobody to lose its lock to on a busy machine.
+		// One replica can't lose its lock to another on a busy machine.
 		HubReplicas: 1, Args: harness.Args{Hub: []string{"--leader-elect=false"}}, Env: harness.SpareCPU(),
 		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
@@ -89,7 +89,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	hub, clients = clientOf(fleet.Hub.ControlPlane), map[string]client.Client{}
 	for _, m := range fleet.Members {
 		clients[m.Name] = clientOf(m.ControlPlane)
-		Expect(m.ControlPlane.EnsureNamespace(ctx, strangers, nil)).To(Succeed())
+		Expect(m.ControlPlane.EnsureNamespace(ctx, others, nil)).To(Succeed())
 	}
 	seen = watchFleet()
 }, NodeTimeout(5*time.Minute))

@@ -15,7 +15,7 @@ import (
 )
 
 // What a template lacks that becomes available is in available_test.go.
-var _ = Describe("A session that waits is woken by what helps it", func() {
+var _ = Describe("A pending session is queued by what helps it", func() {
 	var (
 		p       *pool
 		desktop string
@@ -28,12 +28,12 @@ var _ = Describe("A session that waits is woken by what helps it", func() {
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(2))
 	})
 
-	It("when a stranger leaves", func(ctx SpecContext) {
-		large := p.template(ctx, "wake-large", asking("3"))
+	It("when another Pod is removed", func(ctx SpecContext) {
+		large := p.template(ctx, "wake-large", requesting("3"))
 		Eventually(ctx, slots(eu, large)).Should(BeZero())
-		s := create(ctx, session("for-room", large))
-		expectWaiting(ctx, s, "cpu (largest free on a node")
-		p.leave(ctx, eu, p.nodes[eu][0])
+		s := create(ctx, session("for-capacity", large))
+		expectPending(ctx, s, "cpu (largest free on a node")
+		p.removePod(ctx, eu, p.nodes[eu][0])
 		Eventually(ctx, member(s)).WithTimeout(byEvent).Should(Equal(eu))
 	}, SpecTimeout(specTimeout))
 
@@ -42,17 +42,17 @@ var _ = Describe("A session that waits is woken by what helps it", func() {
 		DeferCleanup(func(ctx SpecContext) { scheduling(ctx, eu, v1alpha1.SchedulingActive) })
 		Eventually(ctx, slots(eu, desktop)).Should(BeZero())
 		s := create(ctx, session("for-a-member", desktop))
-		expectWaiting(ctx, s, "1 is cordoned (open it again: kubectl patch memberclusters "+eu)
+		expectPending(ctx, s, "1 is cordoned (open it again: kubectl patch memberclusters "+eu)
 		scheduling(ctx, eu, v1alpha1.SchedulingActive)
 		Eventually(ctx, member(s)).WithTimeout(byEvent).Should(Equal(eu))
 	}, SpecTimeout(specTimeout))
 
-	It("when its policy is edited", func(ctx SpecContext) {
+	It("when its policy is changed", func(ctx SpecContext) {
 		policy := newPolicy(ctx, "wake", v1alpha1.PlacementPolicySpec{
 			Match: v1alpha1.PolicyMatch{Templates: []string{desktop}}, RequiredRegions: []string{us},
 		})
 		s := create(ctx, session("for-a-policy", desktop))
-		expectWaiting(ctx, s, "outside "+us)
+		expectPending(ctx, s, "outside "+us)
 		edit(ctx, policy, func() { policy.Spec.RequiredRegions = []string{us, eu} })
 		Eventually(ctx, member(s)).WithTimeout(byEvent).Should(Equal(eu))
 	}, SpecTimeout(specTimeout))
@@ -65,7 +65,7 @@ var _ = Describe("A session that waits is woken by what helps it", func() {
 		first := create(ctx, session("under-a-cap", desktop, mine))
 		Eventually(ctx, member(first)).Should(Equal(eu))
 		second := create(ctx, session("over-a-cap", desktop, mine))
-		expectWaiting(ctx, second, v1alpha1.ReasonPolicyCap+": ")
+		expectPending(ctx, second, v1alpha1.ReasonPolicyCap+": ")
 		Expect(why(second)(ctx)).To(And(ContainSubstring("wake"), ContainSubstring("sessionCaps.perUser"), ContainSubstring("end one of them")))
 		other := create(ctx, session("of-another", desktop))
 		Eventually(ctx, member(other)).Should(Equal(eu), "the cap is each user's own")
@@ -83,7 +83,7 @@ var _ = Describe("A session that waits is woken by what helps it", func() {
 		first := create(ctx, session("has-the-home", homely, mine))
 		Eventually(ctx, member(first)).Should(Equal(eu))
 		second := create(ctx, session("wants-the-home", homely, mine))
-		expectWaiting(ctx, second, v1alpha1.ReasonHomeInUse+": ")
+		expectPending(ctx, second, v1alpha1.ReasonHomeInUse+": ")
 		end(ctx, first)
 		Eventually(ctx, member(second)).WithTimeout(byEvent).Should(Equal(eu))
 	}, SpecTimeout(specTimeout))

@@ -56,13 +56,13 @@ func watchFleet() *watch {
 	w.follow(fleet.Hub.ControlPlane, &v1alpha1.VDISession{}, func(o client.Object, gone bool) { w.session(o.(*v1alpha1.VDISession), gone) })
 	for _, m := range fleet.Members {
 		w.follow(m.ControlPlane, &v1alpha1.SessionAssignment{}, func(o client.Object, gone bool) { w.assignment(m.Name, o, gone) })
-		w.follow(m.ControlPlane, &corev1.Pod{}, func(o client.Object, gone bool) { w.pod(m.Name, o.(*corev1.Pod), gone) }, ours)
+		w.follow(m.ControlPlane, &corev1.Pod{}, func(o client.Object, gone bool) { w.pod(m.Name, o.(*corev1.Pod), gone) }, desktops)
 	}
 	return w
 }
 
-// ours leaves out the Pods of strangers, which are most.
-func ours(o *cache.Options) {
+// desktops omits the other Pods, which are most.
+func desktops(o *cache.Options) {
 	o.DefaultLabelSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
 }
 
@@ -94,7 +94,7 @@ func (w *watch) follow(cp *harness.ControlPlane, kind client.Object, see func(o 
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// begin forgets what earlier specs have shown.
+// begin drops what earlier specs have shown.
 func (w *watch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +117,7 @@ func (w *watch) session(s *v1alpha1.VDISession, gone bool) {
 func (w *watch) assignment(member string, o client.Object, gone bool) {
 	if gone || !o.GetDeletionTimestamp().IsZero() {
 		// One that is being stopped holds nothing but its Pod, which is counted
-		// until it is gone: then its room is another's.
+		// until it is gone: then its capacity is another's.
 		delete(w.assignments[member], o.GetUID())
 		return
 	}

@@ -30,12 +30,12 @@ import (
 // to a hub that is only the link and a directory.
 type realMember struct {
 	*WithT
-	t     *testing.T
-	plane *harness.ControlPlane
-	api   client.Client
-	hub   *hubServer
-	says  *record
-	agent *harness.Process
+	t      *testing.T
+	plane  *harness.ControlPlane
+	api    client.Client
+	hub    *hubServer
+	record *record
+	agent  *harness.Process
 }
 
 func startRealMember(t *testing.T) *realMember {
@@ -62,13 +62,13 @@ func startRealMember(t *testing.T) *realMember {
 	m.Expect(err).NotTo(HaveOccurred())
 
 	dir := newDirectory("m1")
-	m.says, m.hub = dir.of("m1"), startHub(t, dir)
+	m.record, m.hub = dir.of("m1"), startHub(t, dir)
 	m.authorize()
 	m.startAgent()
 	return m
 }
 
-// authorize gives the agent the roles that the product ships, and no more.
+// authorize grants the agent the roles that the product ships, and no more.
 func (m *realMember) authorize() {
 	m.t.Helper()
 	_, err := m.plane.AuthorizeAgent(m.t.Context(), "desks")
@@ -112,7 +112,7 @@ func (m *realMember) startAgent() {
 		}
 		_ = m.agent.Kill()
 	})
-	m.Eventually(m.says.connected).Should(BeTrue())
+	m.Eventually(m.record.connected).Should(BeTrue())
 }
 
 // desk is an assignment that runs.
@@ -132,7 +132,7 @@ func (m *realMember) result(uid string, epoch int64, code protocol.Code) protoco
 	m.t.Helper()
 	var found protocol.Result
 	m.Eventually(func() bool {
-		return get(m.says, func(r *record) bool {
+		return get(m.record, func(r *record) bool {
 			i := slices.IndexFunc(r.results, func(x protocol.Result) bool {
 				return string(x.SessionUID) == uid && x.Epoch == epoch && x.Code == code
 			})
@@ -147,7 +147,7 @@ func (m *realMember) result(uid string, epoch int64, code protocol.Code) protoco
 
 func (m *realMember) ready(uid string, epoch int64) func() bool {
 	return func() bool {
-		return get(m.says, func(r *record) bool {
+		return get(m.record, func(r *record) bool {
 			a := r.reported[uid]
 			return a != nil && a.Spec.Epoch == epoch && meta.IsStatusConditionTrue(a.Status.Conditions, v1alpha1.ConditionPodReady)
 		})
@@ -170,12 +170,12 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	m := startRealMember(t)
 
 	// An assignment is stored, runs, is reported, and counted.
-	m.says.put(protocol.Order{Assign: desk("s1", 1)})
+	m.record.put(protocol.Order{Assign: desk("s1", 1)})
 	stored := m.result("s1", 1, protocol.Stored)
 	m.Expect(stored.CountedFrom).To(BeNumerically(">", 0))
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 	m.Eventually(func() bool {
-		return get(m.says, func(r *record) bool {
+		return get(m.record, func(r *record) bool {
 			return slices.ContainsFunc(r.capacity, func(c *fleetv1.CapacityReport) bool {
 				return c.GetSequence() >= stored.CountedFrom && c.GetAssignments() == 1
 			})
@@ -185,29 +185,29 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	// Refusals are per item.
 	elsewhere := desk("s2", 1)
 	elsewhere.Namespace = "plain"
-	m.says.put(protocol.Order{Assign: elsewhere})
+	m.record.put(protocol.Order{Assign: elsewhere})
 	m.Expect(m.result("s2", 1, protocol.Refused).Reason).To(Equal(v1alpha1.RefusedNamespaceNotAdmitted))
 	bad := desk("s3", 1)
 	bad.Spec.RunState = "Sideways"
-	m.says.put(protocol.Order{Assign: bad})
+	m.record.put(protocol.Order{Assign: bad})
 	m.Expect(m.result("s3", 1, protocol.Refused)).To(And(HaveField("Reason", v1alpha1.RefusedInvalid), HaveField("Message", ContainSubstring("Sideways"))))
 
-	// With the hub away the member works on, and tells when it is back.
+	// With the hub away the member works on, and reports when it is back.
 	m.hub.stop()
 	m.delete(&corev1.Pod{}, "s1")
 	m.Eventually(func() int { return m.pods("s1") }).Should(Equal(1))
 	m.hub.term = 2
 	m.hub.start()
-	m.Eventually(m.says.connected).Should(BeTrue())
+	m.Eventually(m.record.connected).Should(BeTrue())
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 
 	// An agent that is killed comes back as a later one, to the same state.
-	m.Expect(get(m.says, func(r *record) int64 { return r.hello.AgentTerm })).To(Equal(int64(1)))
+	m.Expect(get(m.record, func(r *record) int64 { return r.hello.AgentTerm })).To(Equal(int64(1)))
 	m.Expect(m.agent.Kill()).To(Succeed())
-	m.Eventually(m.says.connected).Should(BeFalse())
-	m.says.put(protocol.Order{Assign: desk("s4", 1)})
+	m.Eventually(m.record.connected).Should(BeFalse())
+	m.record.put(protocol.Order{Assign: desk("s4", 1)})
 	m.startAgent()
-	m.Expect(get(m.says, func(r *record) protocol.Hello { return r.hello })).To(And(
+	m.Expect(get(m.record, func(r *record) protocol.Hello { return r.hello })).To(And(
 		HaveField("AgentTerm", int64(2)), HaveField("HighestHubTerm", int64(2))))
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 
@@ -237,16 +237,16 @@ func (m *realMember) settled() {
 // stops goes through all ways in which an assignment ends.
 func (m *realMember) stops() {
 	// Withdrawn: Stored, then Stopped, and nothing is left.
-	m.says.put(withdrawal("s1", 1))
+	m.record.put(withdrawal("s1", 1))
 	m.result("s1", 1, protocol.Stopped)
 	m.Expect(m.pods("s1")).To(BeZero())
 	m.Expect(client.IgnoreNotFound(m.api.Get(m.t.Context(), client.ObjectKey{Namespace: "desks", Name: "s1"}, &v1alpha1.SessionAssignment{}))).To(Succeed())
 
 	// Withdrawn and rescheduled in one breath: the second waits for the first.
-	m.says.put(protocol.Order{Assign: desk("s5", 1)})
+	m.record.put(protocol.Order{Assign: desk("s5", 1)})
 	m.Eventually(m.ready("s5", 1)).Should(BeTrue())
-	m.says.put(withdrawal("s5", 1))
-	m.says.put(protocol.Order{Assign: desk("s5", 2)})
+	m.record.put(withdrawal("s5", 1))
+	m.record.put(protocol.Order{Assign: desk("s5", 2)})
 	m.result("s5", 1, protocol.Stopped)
 	m.result("s5", 2, protocol.Stored)
 	m.Eventually(m.ready("s5", 2)).Should(BeTrue())
@@ -255,11 +255,11 @@ func (m *realMember) stops() {
 	m.delete(&v1alpha1.SessionAssignment{}, "s5")
 	m.result("s5", 2, protocol.Stopped)
 
-	// With the API server away an order waits, and nothing is said.
+	// With the API server away an order waits, and nothing is reported.
 	m.Expect(m.plane.APIServer.Pause()).To(Succeed())
-	m.says.put(protocol.Order{Assign: desk("s6", 1)})
+	m.record.put(protocol.Order{Assign: desk("s6", 1)})
 	m.Consistently(func() bool {
-		return get(m.says, func(r *record) bool {
+		return get(m.record, func(r *record) bool {
 			return slices.ContainsFunc(r.results, func(x protocol.Result) bool { return x.SessionUID == "s6" })
 		})
 	}, "1s").Should(BeFalse())

@@ -104,7 +104,7 @@ func (p *agentProcess) Put(order *fleetv1.Order) {
 	}
 }
 
-// sets changes what the member says of a session.
+// sets changes the status that the member reports of a session.
 func (p *agentProcess) sets(uid, state string) {
 	p.mu.Lock()
 	p.member.held[uid].state = state
@@ -140,7 +140,7 @@ func (p *agentProcess) Observe(_ context.Context, term agentlink.HubTerm) error 
 	return nil
 }
 
-// rawClient speaks the protocol by hand.
+// rawClient sends messages of the protocol without an agent.
 func rawClient(t *testing.T, h *hubServer, files harness.LinkFiles) fleetv1.FleetServiceClient {
 	t.Helper()
 	ca, err := os.ReadFile(h.pki.CAFile())
@@ -159,7 +159,7 @@ func rawClientTrusting(t *testing.T, h *hubServer, files harness.LinkFiles, ca [
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Whatever the server asks for, this is what it gets.
+		// The answer is the same for every request of the server.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
 	}
 	conn, err := grpc.NewClient(h.address, grpc.WithTransportCredentials(credentials.NewTLS(config)))

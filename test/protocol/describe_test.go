@@ -61,13 +61,13 @@ func describeResults(items []*fleetv1.OrderResult) string {
 	}
 	var b strings.Builder
 	for _, r := range items {
-		words := []string{r.SessionUid, fmt.Sprintf("e%d", r.Epoch)}
-		for _, word := range []string{r.SpecHash, strings.TrimPrefix(r.Code.String(), "RESULT_CODE_"), r.Reason} {
-			if word != "" {
-				words = append(words, word)
+		fields := []string{r.SessionUid, fmt.Sprintf("e%d", r.Epoch)}
+		for _, field := range []string{r.SpecHash, strings.TrimPrefix(r.Code.String(), "RESULT_CODE_"), r.Reason} {
+			if field != "" {
+				fields = append(fields, field)
 			}
 		}
-		fmt.Fprintf(&b, " [%s]", strings.Join(words, " "))
+		fmt.Fprintf(&b, " [%s]", strings.Join(fields, " "))
 	}
 	return b.String()
 }

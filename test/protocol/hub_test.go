@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// directory is a hub that knows some members and keeps what they say.
+// directory is a hub with some members, and keeps their reports.
 type directory struct {
 	mu      sync.Mutex
 	members map[types.UID]*record
@@ -46,13 +46,13 @@ type record struct {
 	whole       bool         // its inventory is in
 	hello       protocol.Hello
 	inventories int
-	picture     map[types.UID]item
+	cache       map[types.UID]item
 	reported    map[string]*v1alpha1.SessionAssignment
 	results     []protocol.Result
 	capacity    []*fleetv1.CapacityReport
 	renewals    int
 	uncertain   bool // by the last renewal
-	told        convert.Ledger[string]
+	ledger      convert.Ledger[string]
 	parts       []convert.BucketSet
 	agreements  []protocol.Agreement
 	closed      []error
@@ -62,7 +62,7 @@ type record struct {
 func newDirectory(members ...types.UID) *directory {
 	d := &directory{members: map[types.UID]*record{}}
 	for _, uid := range members {
-		d.members[uid] = &record{picture: map[types.UID]item{}, reported: map[string]*v1alpha1.SessionAssignment{}}
+		d.members[uid] = &record{cache: map[types.UID]item{}, reported: map[string]*v1alpha1.SessionAssignment{}}
 	}
 	return d
 }
@@ -128,12 +128,12 @@ func (d *directory) Access(uid types.UID) (hublink.Access, bool) {
 
 func (*record) Screen(*fleetv1.Inventory) error { return nil }
 
-// Differing compares with what was told on all connections before; the hub of
+// Differing compares with what was reported on all connections before; the hub of
 // these tests shows just that.
 func (r *record) Differing(theirs *convert.Digest) convert.BucketSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told.Digest().Differing(theirs)
+	return r.ledger.Digest().Differing(theirs)
 }
 
 func (r *record) Part(buckets convert.BucketSet, items []protocol.Report) {
@@ -141,12 +141,12 @@ func (r *record) Part(buckets convert.BucketSet, items []protocol.Report) {
 	defer r.mu.Unlock()
 	for uid := range r.reported {
 		if buckets.Has(convert.BucketOf(uid)) {
-			delete(r.picture, types.UID(uid))
+			delete(r.cache, types.UID(uid))
 			delete(r.reported, uid)
 		}
 	}
-	r.told.DeleteBuckets(buckets)
-	r.tell(items)
+	r.ledger.DeleteBuckets(buckets)
+	r.applyReports(items)
 	r.parts, r.whole = append(r.parts, buckets), true
 	r.inventories++
 }
@@ -157,20 +157,20 @@ func (r *record) Changes(items []protocol.Report) {
 	if r.panics {
 		panic("a bug in the hub")
 	}
-	r.tell(items)
+	r.applyReports(items)
 }
 
-func (r *record) tell(items []protocol.Report) {
+func (r *record) applyReports(items []protocol.Report) {
 	for _, item := range items {
 		uid := item.Spec.Session.UID
 		if item.Gone {
-			r.told.Delete(string(uid))
-			delete(r.picture, uid)
+			r.ledger.Delete(string(uid))
+			delete(r.cache, uid)
 			delete(r.reported, string(uid))
 			continue
 		}
-		r.told.Set(string(uid), convert.BucketOf(string(uid)), item.Hash)
-		r.picture[uid], r.reported[string(uid)] = itemOf(item.SessionAssignment), item.SessionAssignment
+		r.ledger.Set(string(uid), convert.BucketOf(string(uid)), item.Hash)
+		r.cache[uid], r.reported[string(uid)] = itemOf(item.SessionAssignment), item.SessionAssignment
 	}
 }
 
@@ -178,8 +178,8 @@ func (r *record) tell(items []protocol.Report) {
 func (r *record) Sums() protocol.Sums {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sums := protocol.Sums{Reported: r.told.Digest().Sum()}
-	for uid, i := range r.picture {
+	sums := protocol.Sums{Reported: r.ledger.Digest().Sum()}
+	for uid, i := range r.cache {
 		sums.Assigned += convert.AssignedHash(string(uid), i.epoch, i.hash)
 	}
 	return sums
@@ -214,7 +214,7 @@ func (r *record) connected() bool {
 	return get(r, func(r *record) bool { return r.peer != nil && r.whole })
 }
 
-// put gives an order to the member's connection.
+// put sends an order over the member's connection.
 func (r *record) put(order protocol.Order) {
 	if peer := get(r, func(r *record) hublink.Peer { return r.peer }); peer != nil {
 		peer.Put(order)

@@ -43,10 +43,10 @@ func TestAnAgentIsServedAndComesBack(t *testing.T) {
 	m1.put(assignment("a", 1, "h1"))
 	g.Eventually(func() []protocol.Result { return get(m1, func(r *record) []protocol.Result { return r.results }) }).
 		Should(ContainElement(HaveField("Code", protocol.Stored)))
-	g.Eventually(func() item { return get(m1, func(r *record) item { return r.picture["a"] }) }).
+	g.Eventually(func() item { return get(m1, func(r *record) item { return r.cache["a"] }) }).
 		Should(Equal(item{epoch: 1, hash: "h1", state: "Active"}))
 	agent.sets("a", "Active/ready")
-	g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].state }) }).Should(Equal("Active/ready"))
+	g.Eventually(func() string { return get(m1, func(r *record) string { return r.cache["a"].state }) }).Should(Equal("Active/ready"))
 	g.Eventually(func() int { return get(m1, func(r *record) int { return r.renewals }) }).Should(BeNumerically(">", 2))
 
 	// The leader goes, and another of a higher term takes its place.
@@ -55,9 +55,9 @@ func TestAnAgentIsServedAndComesBack(t *testing.T) {
 	h.term = 2
 	h.start()
 	g.Eventually(m1.connected).Should(BeTrue())
-	g.Expect(get(m1, func(r *record) item { return r.picture["a"] })).To(Equal(item{epoch: 1, hash: "h1", state: "Active/ready"}))
+	g.Expect(get(m1, func(r *record) item { return r.cache["a"] })).To(Equal(item{epoch: 1, hash: "h1", state: "Active/ready"}))
 
-	// One of a lower term is not heard.
+	// Orders of a lower term are ignored.
 	h.stop()
 	h.term = 1
 	connections := get(m1, func(r *record) int { return r.inventories })
@@ -69,9 +69,9 @@ func TestAnAgentIsServedAndComesBack(t *testing.T) {
 	g.Expect(agent.terms).To(Equal([]int64{1, 2}))
 }
 
-// TestAStalledAgentDelaysNobody has an agent that stops reading, as a
-// suspended process does, while the hub has megabytes to say to it.
-func TestAStalledAgentDelaysNobody(t *testing.T) {
+// TestAStalledAgentDelaysNoOther has an agent that stops reading, as a
+// suspended process does, while the hub has megabytes to send to it.
+func TestAStalledAgentDelaysNoOther(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("stalled", "m1")
 	h := startHub(t, dir)
@@ -95,7 +95,7 @@ func TestAStalledAgentDelaysNobody(t *testing.T) {
 	g.Eventually(func() int { return get(m1, func(r *record) int { return len(r.results) }) }).Should(Equal(1))
 	g.Expect(stalled.connected()).To(BeTrue(), "the stalled agent was still connected meanwhile")
 
-	// The hub can give it up although it does not read, and put no longer does
+	// The hub can end the stream although it does not read, and put no longer does
 	// anything then.
 	peer := get(stalled, func(r *record) hublink.Peer { return r.peer })
 	peer.Close(errors.New("silent for too long"))
@@ -106,8 +106,8 @@ func TestAStalledAgentDelaysNobody(t *testing.T) {
 	h.stop()
 }
 
-func TestWhoIsLetIn(t *testing.T) {
-	dir := newDirectory("m1", "taken")
+func TestAgentsThatAreAdmitted(t *testing.T) {
+	dir := newDirectory("m1", "connected")
 	h := startHub(t, dir)
 	write := func(name string, ca *pki.CA, request pki.CertRequest) harness.LinkFiles {
 		files, err := h.pki.Write(name, ca, request)
@@ -116,15 +116,15 @@ func TestWhoIsLetIn(t *testing.T) {
 		}
 		return files
 	}
-	foreign, err := pki.NewCA("foreign")
+	other, err := pki.NewCA("other")
 	if err != nil {
 		t.Fatal(err)
 	}
 	elsewhere := harness.AgentRequest("m1")
 	elsewhere.URIs = []string{"spiffe://elsewhere.test/cluster/m1/agent"}
 	two := harness.AgentRequest("m1")
-	two.URIs = append(two.URIs, harness.AgentRequest("taken").URIs...)
-	dir.of("taken").peer = nobody{}
+	two.URIs = append(two.URIs, harness.AgentRequest("connected").URIs...)
+	dir.of("connected").peer = idlePeer{}
 
 	for name, tc := range map[string]struct {
 		files harness.LinkFiles
@@ -132,13 +132,13 @@ func TestWhoIsLetIn(t *testing.T) {
 	}{
 		"a member's agent":          {write("ok", h.pki.CA, harness.AgentRequest("m1")), codes.OK},
 		"no certificate":            {harness.LinkFiles{}, codes.Unauthenticated},
-		"another authority's":       {write("foreign", foreign, harness.AgentRequest("m1")), codes.Unavailable},
+		"another authority's":       {write("other", other, harness.AgentRequest("m1")), codes.Unavailable},
 		"an expired certificate":    {write("expired", h.pki.CA, harness.AgentRequest("m1").Expired()), codes.Unavailable},
-		"an unknown member":         {write("unknown", h.pki.CA, harness.AgentRequest("nobody")), codes.PermissionDenied},
+		"an unknown member":         {write("unknown", h.pki.CA, harness.AgentRequest("unknown")), codes.PermissionDenied},
 		"another trust domain":      {write("elsewhere", h.pki.CA, elsewhere), codes.PermissionDenied},
 		"two identities":            {write("two", h.pki.CA, two), codes.PermissionDenied},
 		"the hub's own certificate": {h.files, codes.PermissionDenied},
-		"a second agent":            {write("second", h.pki.CA, harness.AgentRequest("taken")), codes.AlreadyExists},
+		"a second agent":            {write("second", h.pki.CA, harness.AgentRequest("connected")), codes.AlreadyExists},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := rawClient(t, h, tc.files)
@@ -151,13 +151,13 @@ func TestWhoIsLetIn(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			if _, err := client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "i1"}); err == nil {
-				t.Error("RenewLease was let in")
+				t.Error("RenewLease was admitted")
 			}
 		})
 	}
 }
 
-// open says hello and waits for the answer.
+// open sends a hello and waits for the answer.
 func open(t *testing.T, client fleetv1.FleetServiceClient) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -180,21 +180,21 @@ func streamError(stream interface {
 	return err
 }
 
-type nobody struct{}
+type idlePeer struct{}
 
-func (nobody) Put(protocol.Order)                {}
-func (nobody) SetTemplates(*fleetv1.TemplateSet) {}
-func (nobody) Close(error)                       {}
+func (idlePeer) Put(protocol.Order)                {}
+func (idlePeer) SetTemplates(*fleetv1.TemplateSet) {}
+func (idlePeer) Close(error)                       {}
 
-func TestAnAgentTrustsItsHubAlone(t *testing.T) {
+func TestAnAgentTrustsItsHubOnly(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
 	h := startHub(t, dir)
-	foreign, err := harness.NewLinkPKI(t.TempDir())
+	other, err := harness.NewLinkPKI(t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
 	files := agentFiles(t, h, "m1")
 	distrustful := files
-	distrustful.CAFile = foreign.CAFile()
+	distrustful.CAFile = other.CAFile()
 	startAgent(t, h, distrustful, "i1")
 	startAgentFor(t, h, files, "i1", "elsewhere.example")
 	g.Consistently(func() hublink.Peer { return get(dir.of("m1"), func(r *record) hublink.Peer { return r.peer }) }, "500ms").Should(BeNil())
@@ -218,7 +218,7 @@ func TestNoPlaintext(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotOpenIsLetGo(t *testing.T) {
+func TestAnAgentThatDoesNotOpenIsDisconnected(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
 	h := startHub(t, dir, func(h *hubServer) { h.helloTimeout = 200 * time.Millisecond })
@@ -226,7 +226,7 @@ func TestAnAgentThatDoesNotOpenIsLetGo(t *testing.T) {
 	silent, err := client.Connect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(status.Code(streamError(silent))).To(Equal(codes.DeadlineExceeded))
-	g.Expect(get(dir.of("m1"), func(r *record) []error { return r.closed })).To(BeEmpty(), "it was never let in")
+	g.Expect(get(dir.of("m1"), func(r *record) []error { return r.closed })).To(BeEmpty(), "it was never admitted")
 
 	withheld, err := client.Connect(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
@@ -243,9 +243,9 @@ func TestAnAgentThatDoesNotOpenIsLetGo(t *testing.T) {
 	g.Consistently(dir.of("m1").connected, "500ms").Should(BeTrue())
 }
 
-// TestASilentNetworkIsFoundOut cuts the network so that neither end is told.
+// TestASilentNetworkIsDetected cuts the network so that neither end is notified.
 // TCP would notice after minutes; the renewals that fail do at once.
-func TestASilentNetworkIsFoundOut(t *testing.T) {
+func TestASilentNetworkIsDetected(t *testing.T) {
 	for _, cut := range []proxy.CutMode{proxy.CutBlackhole, proxy.CutToHub, proxy.CutToAgent} {
 		t.Run(string(cut), func(t *testing.T) {
 			t.Parallel()
@@ -264,13 +264,13 @@ func TestASilentNetworkIsFoundOut(t *testing.T) {
 			g.Expect(link.Cut(cut)).To(Succeed())
 			m1.put(assignment("a", 1, "h"))
 			g.Consistently(func() int { return get(m1, func(r *record) int { return r.inventories }) }, "4s").Should(Equal(before))
-			// What was held back is delivered now; but the agent has given that
-			// connection up, and starts over.
+			// What was held back is delivered now; but the agent has closed that
+			// connection, and starts over.
 			g.Expect(link.Heal()).To(Succeed())
 			g.Eventually(func() int { return get(m1, func(r *record) int { return r.inventories }) }).Should(BeNumerically(">", before))
 			g.Eventually(m1.connected).Should(BeTrue())
 			m1.put(assignment("a", 1, "h"))
-			g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].hash }) }).Should(Equal("h"))
+			g.Eventually(func() string { return get(m1, func(r *record) string { return r.cache["a"].hash }) }).Should(Equal("h"))
 		})
 	}
 }

@@ -31,7 +31,7 @@ type member struct {
 	machine   *agentlink.Machine
 	reporter  *agentlink.Reporter
 	results   *agentlink.Results
-	// pending are orders that the API server has not taken yet.
+	// pending are orders that the API server has not accepted yet.
 	pending  []*fleetv1.Order
 	capacity uint64
 	// summary outlives streams, tuning processes.
@@ -45,7 +45,7 @@ type member struct {
 type tuning struct {
 	minProtocol, maxProtocol int32
 	required                 []string
-	known                    []string
+	supported                []string
 }
 
 func newMember() *member {
@@ -66,7 +66,7 @@ func (m *member) restart() {
 func (m *member) begin() {
 	m.machine = agentlink.NewMachine(&fleetv1.Hello{
 		MinProtocol: m.tuning.minProtocol, MaxProtocol: m.tuning.maxProtocol, Instance: "i", Fingerprint: "f",
-		Capabilities: m.tuning.known, RequiredCapabilities: m.tuning.required, AgentVersion: "1.2",
+		Capabilities: m.tuning.supported, RequiredCapabilities: m.tuning.required, AgentVersion: "1.2",
 		AgentTerm: m.term, HighestHubTerm: m.highest,
 	}, m.reporter, m.results)
 }
@@ -92,7 +92,7 @@ func (m *member) refs() (refs []agentlink.Ref) {
 	return refs
 }
 
-// listed finds out which versions the API server would have by now.
+// listed returns the versions that the API server would have by now.
 func (m *member) listed() (listed []agentlink.Held) {
 	for _, uid := range sorted(m.held) {
 		listed = append(listed, agentlink.Held{Ref: ref(uid), Version: fmt.Sprintf("%+v", *m.held[uid])})
@@ -104,7 +104,7 @@ func (m *member) sources() agentlink.Sources {
 	return agentlink.Sources{Render: m.render, Capacity: m.capacityReport, Hash: m.summary.Hash}
 }
 
-// syncState is what the agent says on a renewal.
+// syncState is what the agent reports on a renewal.
 func (m *member) syncState() *fleetv1.SyncState {
 	if m.machine == nil {
 		return nil
@@ -160,13 +160,13 @@ func (m *member) withdraw(w *fleetv1.Withdrawal) {
 	m.floors[uid] = max(m.floors[uid], upTo+1)
 	held := m.held[uid]
 	if held == nil || held.epoch > upTo {
-		m.tell(uid, upTo, fleetv1.ResultCode_RESULT_CODE_STOPPED)
+		m.report(uid, upTo, fleetv1.ResultCode_RESULT_CODE_STOPPED)
 		return
 	}
 	held.state = "Stopping"
 	m.withdrawn[uid] = max(m.withdrawn[uid], upTo)
 	m.mark(uid)
-	m.tell(uid, upTo, fleetv1.ResultCode_RESULT_CODE_STORED)
+	m.report(uid, upTo, fleetv1.ResultCode_RESULT_CODE_STORED)
 }
 
 // stopped is the end of an assignment, ordered or not.
@@ -180,14 +180,14 @@ func (m *member) stopped(uid string) {
 	delete(m.withdrawn, uid)
 	m.floors[uid] = max(m.floors[uid], upTo+1)
 	m.mark(uid)
-	m.tell(uid, upTo, fleetv1.ResultCode_RESULT_CODE_STOPPED)
+	m.report(uid, upTo, fleetv1.ResultCode_RESULT_CODE_STOPPED)
 }
 
-func (m *member) tell(uid string, epoch int64, code fleetv1.ResultCode) {
+func (m *member) report(uid string, epoch int64, code fleetv1.ResultCode) {
 	m.results.Add(&fleetv1.OrderResult{SessionUid: uid, Namespace: "desks", Name: uid, Epoch: epoch, Code: code})
 }
 
-// changes sets what the agent says of a session.
+// changes sets the status that the agent reports of a session.
 func (m *member) changes(uid, state string) {
 	if held := m.held[uid]; held != nil {
 		held.state = state

@@ -15,16 +15,16 @@ import (
 
 const sessions = 4
 
-// TestBothSidesAgreeOnceTheNetworkHeals plays the hub's and the member's
+// TestBothSidesConvergeOnceTheNetworkIsRestored plays the hub's and the member's
 // doings, restarts, changes of term, delays and losses at random and in any
-// order, one message at a time, and then lets the network be. A stream may be
+// order, one message at a time, and then leaves the network alone. A stream may be
 // cut anywhere, and what was on it may still arrive at its ends, but within it
-// nothing is lost, doubled or reordered: that is what gRPC gives.
+// nothing is lost, doubled or reordered: gRPC guarantees that.
 //
 // It shows promises 2, 3, 4, 6 and 8 of docs/design.md, section 9, and that the digests
 // never raise an alarm over nothing. Promise 7 is about what is around the
-// machines: see TestAStalledAgentDelaysNobody.
-func TestBothSidesAgreeOnceTheNetworkHeals(t *testing.T) {
+// machines: see TestAStalledAgentDelaysNoOther.
+func TestBothSidesConvergeOnceTheNetworkIsRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newChaos(t)
 		t.Repeat(c.actions())
@@ -35,13 +35,13 @@ func TestBothSidesAgreeOnceTheNetworkHeals(t *testing.T) {
 	})
 }
 
-// TestBothSidesAgreeWhateverTheTransportDoes has messages lost, doubled and
+// TestBothSidesConvergeWhateverTheTransportDoes has messages lost, doubled and
 // reordered within a stream too, messages of an old stream arrive on the new
-// one, and the hub forget: none of which a transport or a hub without bugs does.
+// one, and the hub lose state: none of which a transport or a hub without bugs does.
 // Such a message is refused, which ends the stream, or does no harm that the
-// digests on the renewals don't find out (promise 8). No old epoch is stored
-// for it, and none that was never given (promise 3).
-func TestBothSidesAgreeWhateverTheTransportDoes(t *testing.T) {
+// digests on the renewals don't detect (promise 8). No old epoch is stored
+// for it, and none that was never assigned (promise 3).
+func TestBothSidesConvergeWhateverTheTransportDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newChaos(t)
 		c.broken = true
@@ -59,10 +59,10 @@ type chaos struct {
 	// broken: the transport is.
 	broken bool
 	// highest epoch that the member ever held, by session, and that the hub's
-	// picture ever showed while this hub's process lives.
+	// cache ever showed while this hub's process lives.
 	highest, shown map[string]int64
-	// released is up to which epoch each session was ever given up; byHand are
-	// those that somebody has deleted in the member.
+	// released is up to which epoch each session was ever released; byHand are
+	// those that were deleted by hand in the member.
 	released map[string]int64
 	byHand   map[string]bool
 	term     int64
@@ -168,7 +168,7 @@ func (c *chaos) damage() map[string]func(*rapid.T) {
 			c.toHub = append(c.toHub, first(c.old.toHub)...)
 			c.toAgent = append(c.toAgent, first(c.old.toAgent)...)
 		},
-		"the hub forgets": func(t *rapid.T) { c.hub.forgets(fmt.Sprintf("s%d", rapid.IntRange(0, sessions-1).Draw(t, "session"))) },
+		"the hub loses state": func(t *rapid.T) { c.hub.loses(fmt.Sprintf("s%d", rapid.IntRange(0, sessions-1).Draw(t, "session"))) },
 	}
 }
 
@@ -198,30 +198,30 @@ func (c *chaos) changeStatus(uid, status string) {
 // check holds at all times.
 func (c *chaos) check(t *rapid.T) {
 	for uid, held := range c.member.held {
-		// Promise 3: an epoch that was seen is never given again, and none is
+		// Promise 3: an epoch that was seen is never assigned again, and none is
 		// sent that is not durable.
 		if held.epoch < c.highest[uid] {
 			t.Fatalf("%s: epoch %d was stored after %d", uid, held.epoch, c.highest[uid])
 		}
 		if held.epoch > c.hub.epochs[uid] {
-			t.Fatalf("%s: epoch %d is stored and was never given", uid, held.epoch)
+			t.Fatalf("%s: epoch %d is stored and was never assigned", uid, held.epoch)
 		}
 		c.highest[uid] = held.epoch
-		// Promise 4: what stops was given up, or deleted by hand; no list that
+		// Promise 4: what stops was released, or deleted by hand; no list that
 		// was short and no hub that forgot has done it.
 		if held.state == "Stopping" && !c.byHand[uid] && held.epoch > c.released[uid] {
-			t.Fatalf("%s: epoch %d is being stopped, and %d was given up", uid, held.epoch, c.released[uid])
+			t.Fatalf("%s: epoch %d is being stopped, and %d was released", uid, held.epoch, c.released[uid])
 		}
 	}
 	// Promise 2: no status of an older epoch is applied. (That none of an older
 	// stream is, lateArrivesHarmlessly checks.)
-	for uid, shown := range c.hub.picture {
+	for uid, shown := range c.hub.cache {
 		if shown.epoch < c.shown[uid] {
 			t.Fatalf("%s: the hub shows epoch %d after %d", uid, shown.epoch, c.shown[uid])
 		}
 		c.shown[uid] = shown.epoch
 	}
-	// A hub of an earlier term than was seen gives no orders.
+	// A hub of an earlier term than was seen sends no orders.
 	if c.member.highest < c.term {
 		t.Fatalf("the agent follows term %d after %d", c.member.highest, c.term)
 	}
@@ -246,15 +246,15 @@ func (c *chaos) opened() bool {
 // lateArrivesHarmlessly delivers what a stream that is over still had, and
 // checks that it changes nothing (promise 2).
 func (c *chaos) lateArrivesHarmlessly() bool {
-	before := describePicture(c.hub.picture)
+	before := describeCache(c.hub.cache)
 	arrived := c.lateArrives()
-	if after := describePicture(c.hub.picture); before != after {
-		panic(fmt.Sprintf("a message of a stream that is over made the picture %s, it was %s", after, before))
+	if after := describeCache(c.hub.cache); before != after {
+		panic(fmt.Sprintf("a message of a stream that is over made the cache %s, it was %s", after, before))
 	}
 	return arrived
 }
 
-// heal lets everything be delivered and done, over a new stream or the one
+// heal delivers and completes everything, over a new stream or the one
 // that there is.
 func (c *chaos) heal(t *rapid.T) {
 	c.trace = nil
@@ -266,34 +266,34 @@ func (c *chaos) heal(t *rapid.T) {
 	c.exchange()
 	c.settle(t)
 	if c.broken {
-		// With the stream as it is, only the digests can find this out.
-		c.hub.forgets(fmt.Sprintf("s%d", rapid.IntRange(0, sessions-1).Draw(t, "forgotten")))
+		// With the stream as it is, only the digests can detect this.
+		c.hub.loses(fmt.Sprintf("s%d", rapid.IntRange(0, sessions-1).Draw(t, "lost")))
 		c.settle(t)
 	}
 	if c.hub.agreement != protocol.Agrees {
-		t.Fatalf("the digests say %q\n%s", c.hub.agreement, strings.Join(c.trace, "\n"))
+		t.Fatalf("the digests show %q\n%s", c.hub.agreement, strings.Join(c.trace, "\n"))
 	}
-	told := func() string { return "\n" + strings.Join(c.trace, "\n") }
+	trace := func() string { return "\n" + strings.Join(c.trace, "\n") }
 	if !c.connected {
-		t.Fatalf("the stream did not last%s", told())
+		t.Fatalf("the stream did not last%s", trace())
 	}
-	if held, picture := describeHeld(c.member.held), describePicture(c.hub.picture); held != picture {
-		t.Fatalf("the member holds %s, the hub sees %s%s", held, picture, told())
+	if held, cached := describeHeld(c.member.held), describeCache(c.hub.cache); held != cached {
+		t.Fatalf("the member holds %s, the hub has %s%s", held, cached, trace())
 	}
 	for uid, want := range c.hub.wanted {
 		if held := c.member.held[uid]; held == nil || held.epoch != want.epoch || held.hash != want.hash {
-			t.Fatalf("%s: wanted %+v, held %+v%s", uid, want, held, told())
+			t.Fatalf("%s: wanted %+v, held %+v%s", uid, want, held, trace())
 		}
 	}
 	if len(c.member.held) != len(c.hub.wanted) || len(c.hub.releasing) > 0 {
-		t.Fatalf("held %s, wanted %d, releasing %v%s", describeHeld(c.member.held), len(c.hub.wanted), c.hub.releasing, told())
+		t.Fatalf("held %s, wanted %d, releasing %v%s", describeHeld(c.member.held), len(c.hub.wanted), c.hub.releasing, trace())
 	}
 	if n := c.hub.conn.Outbox().Len(); n != 0 {
-		t.Fatalf("%d sessions left in the outbox%s", n, told())
+		t.Fatalf("%d sessions left in the outbox%s", n, trace())
 	}
 }
 
-// settle lets half a minute go by in which all that can be done is.
+// settle advances time by half a minute and completes what can be completed.
 func (c *chaos) settle(t *rapid.T) {
 	for range 30 {
 		c.tick(time.Second)

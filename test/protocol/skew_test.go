@@ -16,7 +16,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// TestOneVersionApart has a hub and an agent of which one knows more than the other
+// TestOneVersionApart has a hub and an agent of which one supports more than the other
 // go through a session's life, a lost stream and an upgrade of the older, over real
 // TLS. That the versions of the protocol differ is in testdata/skew.txt and
 // TestANextAgent.
@@ -33,7 +33,7 @@ func TestOneVersionApart(t *testing.T) {
 			m1, held := dir.of("m1"), newMember()
 			agent := startTunedAgent(t, h, agentFiles(t, h, "m1"), "i1", "localhost", c.agent, nil, held)
 			shows := func(uid string) func() item {
-				return func() item { return get(m1, func(r *record) item { return r.picture[types.UID(uid)] }) }
+				return func() item { return get(m1, func(r *record) item { return r.cache[types.UID(uid)] }) }
 			}
 			g.Eventually(m1.connected).Should(BeTrue())
 			m1.put(assignment("a", 1, "h1"))
@@ -92,7 +92,7 @@ func TestANextAgent(t *testing.T) {
 	}
 }
 
-// TestAResyncOverTheWire has the hub lose what it knew of a session while the
+// TestAResyncOverTheWire has the hub lose its state of a session while the
 // stream goes on.
 func TestAResyncOverTheWire(t *testing.T) {
 	g := patient(t)
@@ -102,20 +102,20 @@ func TestAResyncOverTheWire(t *testing.T) {
 	startAgent(t, h, agentFiles(t, h, "m1"), "i1")
 	g.Eventually(m1.connected).Should(BeTrue())
 	m1.put(assignment("a", 1, "h1"))
-	g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].hash }) }).Should(Equal("h1"))
+	g.Eventually(func() string { return get(m1, func(r *record) string { return r.cache["a"].hash }) }).Should(Equal("h1"))
 	g.Eventually(func() []protocol.Agreement {
 		return get(m1, func(r *record) []protocol.Agreement { return r.agreements })
 	}).
 		Should(ContainElement(protocol.Agrees))
 	connections := get(m1, func(r *record) int { return len(r.closed) })
 	get(m1, func(r *record) bool {
-		delete(r.picture, "a")
+		delete(r.cache, "a")
 		delete(r.reported, "a")
-		r.told.Delete("a")
+		r.ledger.Delete("a")
 		r.agreements = nil
 		return true
 	})
-	g.Eventually(func() string { return get(m1, func(r *record) string { return r.picture["a"].hash }) }).Should(Equal("h1"))
+	g.Eventually(func() string { return get(m1, func(r *record) string { return r.cache["a"].hash }) }).Should(Equal("h1"))
 	g.Eventually(func() []protocol.Agreement {
 		return get(m1, func(r *record) []protocol.Agreement { return r.agreements })
 	}).
@@ -123,9 +123,9 @@ func TestAResyncOverTheWire(t *testing.T) {
 	g.Expect(get(m1, func(r *record) int { return len(r.closed) })).To(Equal(connections), "the stream went on")
 }
 
-// TestACapabilityThatTheOtherLacksIsRefused with what the operator must know,
-// at the end that it is told to.
-func TestACapabilityThatTheOtherLacksIsRefused(t *testing.T) {
+// TestAnUnsupportedCapabilityIsRefused with what the operator needs,
+// at the end that reports it.
+func TestAnUnsupportedCapabilityIsRefused(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
 	h := startHub(t, dir)
@@ -138,7 +138,7 @@ func TestACapabilityThatTheOtherLacksIsRefused(t *testing.T) {
 	_, err = stream.Recv()
 	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
 	g.Expect(err).To(MatchError(And(ContainSubstring(`requires "time-travel"`), ContainSubstring("upgrade the hub"))))
-	g.Expect(get(dir.of("m1"), func(r *record) []error { return r.closed })).To(BeEmpty(), "it was never let in")
+	g.Expect(get(dir.of("m1"), func(r *record) []error { return r.closed })).To(BeEmpty(), "it was never admitted")
 }
 
 // TestAnAgentThatDoesNotAcknowledgeIsStalled: it reads, and renews, and does
@@ -162,7 +162,7 @@ func TestAnAgentThatDoesNotAcknowledgeIsStalled(t *testing.T) {
 	}).Should(BeTrue())
 }
 
-// TestAnAgentThatDoesNotReadIsStalled has more to be said to it than any window
+// TestAnAgentThatDoesNotReadIsStalled has more to be sent to it than any window
 // of the transport holds.
 func TestAnAgentThatDoesNotReadIsStalled(t *testing.T) {
 	g := patient(t)

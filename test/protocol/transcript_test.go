@@ -60,8 +60,8 @@ func play(text string) (string, error) {
 			if err := w.command(strings.Fields(command)); err != nil {
 				return "", fmt.Errorf("%s: %w", line, err)
 			}
-			for _, said := range w.trace {
-				fmt.Fprintln(&out, strings.TrimRight(said, " "))
+			for _, line := range w.trace {
+				fmt.Fprintln(&out, strings.TrimRight(line, " "))
 			}
 		case strings.HasPrefix(line, "#"), line == "":
 			fmt.Fprintln(&out, line)
@@ -70,8 +70,8 @@ func play(text string) (string, error) {
 	return out.String(), nil
 }
 
-func (w *world) command(words []string) error {
-	verb, args := strings.Join(words[:min(2, len(words))], " "), words[min(2, len(words)):]
+func (w *world) command(fields []string) error {
+	verb, args := strings.Join(fields[:min(2, len(fields))], " "), fields[min(2, len(fields)):]
 	simple := map[string]func(){
 		"connect":        w.connect,
 		"lose stream":    w.drop,
@@ -84,7 +84,7 @@ func (w *world) command(words []string) error {
 		"agent restarts": func() { w.drop(); w.member.restart() },
 		"hub resyncs":    func() { w.hub.resync = true },
 		"agent renews":   w.renew,
-		"late arrives":   func() { w.lateArrives(); w.say("stale=%d", w.hub.stale) },
+		"late arrives":   func() { w.lateArrives(); w.log("stale=%d", w.hub.stale) },
 		"show":           w.show,
 	}
 	if f := simple[verb]; f != nil {
@@ -96,16 +96,16 @@ func (w *world) command(words []string) error {
 
 func (w *world) commandWith(verb string, args []string) error {
 	need := map[string]int{"hub assigns": 3, "hub withdraws": 2, "hub term": 1, "member status": 2, "member stopped": 1,
-		"tick": 0, "agent says": 1, "many sessions": 1, "hub forgets": 1, "hub protocol": 1, "agent protocol": 2,
-		"hub requires": 0, "hub knows": 0, "agent knows": 0, "agent requires": 0}
-	n, known := need[verb]
+		"tick": 0, "agent injects": 1, "many sessions": 1, "hub loses": 1, "hub protocol": 1, "agent protocol": 2,
+		"hub requires": 0, "hub supports": 0, "agent supports": 0, "agent requires": 0}
+	n, ok := need[verb]
 	if strings.HasPrefix(verb, "tick ") {
 		d, err := time.ParseDuration(strings.TrimPrefix(verb, "tick "))
 		w.tick(d)
 		return err
 	}
-	if !known || len(args) < n {
-		return fmt.Errorf("unknown command, or too few words")
+	if !ok || len(args) < n {
+		return fmt.Errorf("unknown command, or too few arguments")
 	}
 	switch verb {
 	case "hub assigns":
@@ -124,18 +124,18 @@ func (w *world) commandWith(verb string, args []string) error {
 		w.member.changes(args[0], args[1])
 	case "member stopped":
 		w.member.stopped(args[0])
-	case "agent says":
-		w.agentSays(args[0])
-	case "hub forgets":
-		w.hub.forgets(args[0])
+	case "agent injects":
+		w.agentInjects(args[0])
+	case "hub loses":
+		w.hub.loses(args[0])
 	case "hub protocol":
 		w.hub.protocol = int32(number(args[0]))
-	case "hub knows":
+	case "hub supports":
 		w.hub.tuning.Capabilities = args
 	case "agent protocol":
 		w.member.tuning.minProtocol, w.member.tuning.maxProtocol = int32(number(args[0])), int32(number(args[1]))
-	case "agent knows":
-		w.member.tuning.known = args
+	case "agent supports":
+		w.member.tuning.supported = args
 	case "hub requires":
 		w.hub.tuning.RequiredCapabilities = args
 	case "agent requires":
@@ -149,8 +149,8 @@ func (w *world) commandWith(verb string, args []string) error {
 	return nil
 }
 
-// agentSays puts on the wire what no good agent would.
-func (w *world) agentSays(what string) {
+// agentInjects puts a message on the wire that no correct agent sends.
+func (w *world) agentInjects(what string) {
 	messages := map[string]*fleetv1.ConnectRequest{
 		"reports": {Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: 1}}},
 		"bad-items": {Message: &fleetv1.ConnectRequest_Reports{Reports: &fleetv1.ReportBatch{Sequence: 1, Items: []*fleetv1.AssignmentReport{
@@ -160,7 +160,7 @@ func (w *world) agentSays(what string) {
 		}}}},
 	}
 	message := messages[what]
-	w.say("agent  %s", describeRequest(message))
+	w.log("agent  %s", describeRequest(message))
 	w.toHub = append(w.toHub, message)
 }
 
@@ -172,13 +172,13 @@ func (w *world) memberWorks() {
 }
 
 func (w *world) show() {
-	w.say("held     %s", describeHeld(w.member.held))
-	w.say("picture  %s", describePicture(w.hub.picture))
+	w.log("held     %s", describeHeld(w.member.held))
+	w.log("cache    %s", describeCache(w.hub.cache))
 	outbox := 0
 	if w.hub.conn != nil {
 		outbox = w.hub.conn.Outbox().Len()
 	}
-	w.say("outbox=%d dirty=%d results=%d", outbox, w.member.reporter.Len(), w.member.results.Len())
+	w.log("outbox=%d dirty=%d results=%d", outbox, w.member.reporter.Len(), w.member.results.Len())
 }
 
 func describeHeld(held map[string]*item) string {
@@ -186,10 +186,10 @@ func describeHeld(held map[string]*item) string {
 	for uid, i := range held {
 		values[uid] = *i
 	}
-	return describePicture(values)
+	return describeCache(values)
 }
 
-func describePicture(items map[string]item) string {
+func describeCache(items map[string]item) string {
 	if len(items) == 0 {
 		return "nothing"
 	}

@@ -9,9 +9,9 @@ import (
 	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
 )
 
-// TestAnAgentThatIsNotCertainToLeadSaysSoAndEndsWhereAnotherSpeaks has the hub tell an
-// agent that can't ask its own API server.
-func TestAnAgentThatIsNotCertainToLeadSaysSoAndEndsWhereAnotherSpeaks(t *testing.T) {
+// TestAnAgentThatIsNotCertainToLeadReportsItAndYieldsToAnother has the hub end the stream of an
+// agent that can't reach its own API server.
+func TestAnAgentThatIsNotCertainToLeadReportsItAndYieldsToAnother(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
 	h := startHub(t, dir)
@@ -25,11 +25,11 @@ func TestAnAgentThatIsNotCertainToLeadSaysSoAndEndsWhereAnotherSpeaks(t *testing
 	ended := make(chan error, 1)
 	go func() { ended <- client.Start(t.Context()) }()
 	g.Eventually(uncertain).Should(BeTrue())
-	g.Consistently(ended, "300ms").ShouldNot(Receive(), "it goes on as long as it alone speaks")
+	g.Consistently(ended, "300ms").ShouldNot(Receive(), "it continues while no other agent connects")
 
 	m1.mu.Lock()
 	incumbent := m1.peer
-	m1.peer, m1.hello.Instance = nobody{}, "i2"
+	m1.peer, m1.hello.Instance = idlePeer{}, "i2"
 	m1.mu.Unlock()
 	incumbent.Close(errors.New("replaced"))
 	g.Eventually(ended).Should(Receive(MatchError(agentlink.ErrSuperseded)))
@@ -41,7 +41,7 @@ func TestAnAgentThatIsCertainToLeadOutlastsAnotherWithItsCredentials(t *testing.
 	h := startHub(t, dir)
 	m1 := dir.of("m1")
 	m1.mu.Lock()
-	m1.peer, m1.hello.Instance = nobody{}, "clone"
+	m1.peer, m1.hello.Instance = idlePeer{}, "clone"
 	m1.mu.Unlock()
 	startAgent(t, h, agentFiles(t, h, "m1"), "i1")
 	g.Consistently(func() string { return get(m1, func(r *record) string { return r.hello.Instance }) }, "300ms").Should(Equal("clone"))

@@ -15,7 +15,7 @@ import (
 const unchangedBytes = 4 << 10
 
 // TestAReconnectCostsNoMoreThanWhatChanged counts what crosses the wire, which
-// is the same on every machine. A whole inventory, of which a new hub knows nothing, is for comparison.
+// is the same on every machine. A whole inventory, of which a new hub has nothing, is for comparison.
 func TestAReconnectCostsNoMoreThanWhatChanged(t *testing.T) {
 	whole := reconnect(t, 1000, 1000, true)
 	unchanged := reconnect(t, 1000, 0, false)
@@ -73,18 +73,18 @@ func reconnect(t testing.TB, sessions, changed int, newHub bool) traffic {
 	w.bytesToHub, w.bytesToAgent = 0, 0
 	w.connect()
 	w.exchange()
-	if held, picture := len(w.member.held), len(w.hub.picture); held != picture || w.hub.conn == nil {
-		t.Fatalf("%d are held, %d shown", held, picture)
+	if held, cached := len(w.member.held), len(w.hub.cache); held != cached || w.hub.conn == nil {
+		t.Fatalf("%d are held, %d shown", held, cached)
 	}
 	for i := range changed {
-		if uid := fmt.Sprintf("s%04d", i); w.hub.picture[uid].state != "Active/changed" {
-			t.Fatalf("%s is %+v", uid, w.hub.picture[uid])
+		if uid := fmt.Sprintf("s%04d", i); w.hub.cache[uid].state != "Active/changed" {
+			t.Fatalf("%s is %+v", uid, w.hub.cache[uid])
 		}
 	}
 	return traffic{toHub: w.bytesToHub, toAgent: w.bytesToAgent}
 }
 
-// dress gives a report what one of a desktop that runs has.
+// dress fills a report like that of a running desktop.
 func dress(r *fleetv1.AssignmentReport) {
 	at := timestamppb.New(time.Unix(1_700_000_000, 0))
 	r.SessionNamespace, r.SessionName = "users", r.SessionUid

@@ -27,7 +27,7 @@ type world struct {
 	bytesToHub, bytesToAgent int
 }
 
-// stream is what was on the wire, and who was at the hub's end.
+// stream is what was on the wire, and the hub's end of it.
 type stream struct {
 	conn    *protocol.Conn
 	toHub   []*fleetv1.ConnectRequest
@@ -40,25 +40,25 @@ func newWorld() *world {
 	return w
 }
 
-// tick lets time pass.
+// tick advances time.
 func (w *world) tick(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.member.now = w.now
 	if w.hub.conn != nil {
 		if err := w.hub.conn.Tick(w.now); err != nil {
-			w.say("hub    ends the stream: %v", err)
+			w.log("hub    ends the stream: %v", err)
 			w.drop()
 		}
 	}
 	if w.member.machine != nil {
 		if err := w.member.machine.Tick(w.now); err != nil {
-			w.say("agent  ends the stream: %v", err)
+			w.log("agent  ends the stream: %v", err)
 			w.drop()
 		}
 	}
 }
 
-func (w *world) say(format string, args ...any) {
+func (w *world) log(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf(format, args...))
 }
 
@@ -92,7 +92,7 @@ func (w *world) agentSends() bool {
 		return false
 	}
 	w.bytesToHub += proto.Size(message)
-	w.say("agent  %s", describeRequest(message))
+	w.log("agent  %s", describeRequest(message))
 	w.toHub = append(w.toHub, message)
 	return true
 }
@@ -109,7 +109,7 @@ func (w *world) hubSends() bool {
 		welcome.Protocol = w.hub.protocol
 	}
 	w.bytesToAgent += proto.Size(message)
-	w.say("hub    %s", describeResponse(message))
+	w.log("hub    %s", describeResponse(message))
 	w.toAgent = append(w.toAgent, message)
 	return true
 }
@@ -121,12 +121,12 @@ func (w *world) hubReceives() bool {
 	message := w.toHub[0]
 	w.toHub = w.toHub[1:]
 	effect, err := w.hub.conn.Receive(message)
-	defer w.judge()
+	defer w.compare()
 	for _, malformed := range effect.Malformed {
-		w.say("hub    leaves out: %v", malformed)
+		w.log("hub    omits: %v", malformed)
 	}
 	if err != nil {
-		w.say("hub    ends the stream: %v", err)
+		w.log("hub    ends the stream: %v", err)
 		w.drop()
 		return true
 	}
@@ -155,10 +155,10 @@ func (w *world) renew() {
 		return
 	}
 	w.hub.conn.Sync(state)
-	w.judge()
+	w.compare()
 }
 
-func (w *world) judge() {
+func (w *world) compare() {
 	if w.hub.conn == nil {
 		return
 	}
@@ -167,11 +167,11 @@ func (w *world) judge() {
 		return
 	}
 	for _, set := range verdict.Mismatched {
-		w.say("hub    disagrees on what is %s", set)
+		w.log("hub    disagrees on what is %s", set)
 	}
 	if verdict.Agreement != "" && verdict.Agreement != w.hub.agreement {
 		w.hub.agreement = verdict.Agreement
-		w.say("hub    %s", verdict.Agreement)
+		w.log("hub    %s", verdict.Agreement)
 	}
 	if verdict.Resync != "" {
 		w.hub.resyncs[verdict.Resync]++
@@ -186,7 +186,7 @@ func (w *world) agentReceives() bool {
 	w.toAgent = w.toAgent[1:]
 	effect, err := w.member.machine.Receive(message)
 	if err != nil {
-		w.say("agent  ends the stream: %v", err)
+		w.log("agent  ends the stream: %v", err)
 		w.drop()
 		return true
 	}
@@ -194,7 +194,7 @@ func (w *world) agentReceives() bool {
 	return true
 }
 
-// exchange delivers until nothing is left to say now.
+// exchange delivers until nothing is left to send now.
 func (w *world) exchange() {
 	for progress := true; progress; {
 		progress = false

@@ -27,8 +27,8 @@ import (
 // have workers.
 const bareWorkers = 32
 
-// bare is what the burst is measured against: a loop of clients that knows
-// where each session goes and what will come of it, and writes the same objects
+// bare is what the burst is measured against: a loop of clients that has precomputed
+// where each session goes and what becomes of it, and writes the same objects
 // as often to the same API servers, with no hub and no agent in between.
 type bare struct {
 	hub      client.Client
@@ -38,7 +38,7 @@ type bare struct {
 	pods     []*readiness
 }
 
-// runBare returns how long it takes until every Pod runs and its session says so.
+// runBare returns how long it takes until every Pod runs and its session shows it.
 func runBare(ctx context.Context, sessions int, template string, options harness.Options) (took time.Duration, err error) {
 	options.NoFleetProcesses = true
 	fleet, err := harness.Start(ctx, options)
@@ -165,7 +165,7 @@ func patchStatus(ctx context.Context, c client.Client, o client.Object, status a
 	return c.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, raw))
 }
 
-// readiness tells when Pods of one member are ready.
+// readiness reports when Pods of one member are ready.
 type readiness struct {
 	client client.WithWatch
 	mu     sync.Mutex
@@ -188,7 +188,7 @@ func (r *readiness) watch(ctx context.Context) error {
 		}
 		for e := range w.ResultChan() {
 			if pod, ok := e.Object.(*corev1.Pod); ok && e.Type != watch.Deleted && podReady(pod) {
-				r.tell(pod.Name)
+				r.report(pod.Name)
 			}
 		}
 		w.Stop()
@@ -196,7 +196,7 @@ func (r *readiness) watch(ctx context.Context) error {
 	return nil
 }
 
-func (r *readiness) tell(pod string) {
+func (r *readiness) report(pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c, ok := r.ready[pod]; ok {

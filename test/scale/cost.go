@@ -15,8 +15,8 @@ import (
 // that Go runs on.
 const ticksPerSecond = 100
 
-// ours are the processes of hub and agents, by name.
-func (m *measurement) ours() map[string]*harness.Process {
+// fleetProcesses are the processes of hub and agents, by name.
+func (m *measurement) fleetProcesses() map[string]*harness.Process {
 	processes := map[string]*harness.Process{}
 	for i, r := range m.fleet.Hub.Replicas {
 		processes[fmt.Sprintf("hub-%d", i)] = r.Process
@@ -29,7 +29,7 @@ func (m *measurement) ours() map[string]*harness.Process {
 
 func (m *measurement) cpuTimes() map[string]time.Duration {
 	times := map[string]time.Duration{}
-	for name, p := range m.ours() {
+	for name, p := range m.fleetProcesses() {
 		times[name] = cpuTime(p.PID())
 	}
 	return times
@@ -42,7 +42,7 @@ func (m *measurement) cost(context.Context) error {
 	for name, after := range m.cpuTimes() {
 		used := after - m.cpu[name]
 		sum += used
-		fmt.Printf("%-20s  %6s   %9s       %4d MiB\n", name, round(used), (used / time.Duration(m.sessions)).Round(10*time.Microsecond), resident(m.ours()[name].PID())>>20)
+		fmt.Printf("%-20s  %6s   %9s       %4d MiB\n", name, round(used), (used / time.Duration(m.sessions)).Round(10*time.Microsecond), resident(m.fleetProcesses()[name].PID())>>20)
 	}
 	per := func(d time.Duration) time.Duration {
 		return (d / time.Duration(m.sessions)).Round(10 * time.Microsecond)
@@ -51,7 +51,7 @@ func (m *measurement) cost(context.Context) error {
 	return nil
 }
 
-// controlPlanes is the CPU time of all that is not ours.
+// controlPlanes is the CPU time of all other processes.
 func (m *measurement) controlPlanes() time.Duration {
 	var sum time.Duration
 	for _, p := range m.fleet.Processes() {
@@ -70,8 +70,8 @@ func cpuTime(pid int) time.Duration {
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(raw), ") ")
-	fields := strings.Fields(rest)
+	_, after, _ := strings.Cut(string(raw), ") ")
+	fields := strings.Fields(after)
 	if len(fields) < 13 {
 		return 0
 	}

@@ -43,7 +43,7 @@ var children = []schema.GroupVersionResource{
 	v1alpha1.GroupVersion.WithResource("sessionassignments"),
 }
 
-// left counts the objects of a kind that are ours in a member's namespace.
+// left counts the fleet's objects of a kind in a member's namespace.
 func left(ctx context.Context, m *harness.Member, gvr schema.GroupVersionResource) (int, error) {
 	list, err := m.ControlPlane.Dynamic.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy,

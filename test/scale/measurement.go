@@ -30,7 +30,7 @@ type measurement struct {
 	sessions int
 	template string
 	marks    map[string]int64
-	// cpu of each of our processes, and theirs of all others, before the burst.
+	// cpu of each of the fleet's processes, and of all others, before the burst.
 	cpu    map[string]time.Duration
 	theirs time.Duration
 	// took is from the first creation to the last session's Running.

@@ -21,8 +21,8 @@ import (
 const (
 	placementsAtMost = 300
 	placementsWithin = 10 * time.Second
-	// roomReturns is more than a member takes to report what was deleted.
-	roomReturns = 3 * time.Second
+	// capacityReturns is more than a member takes to report what was deleted.
+	capacityReturns = 3 * time.Second
 )
 
 // placements is what a watcher of the hub saw written on each session until it
@@ -58,7 +58,7 @@ func (p *placements) see(s *v1alpha1.VDISession) {
 // creation, with what a bare client reaches that writes the same statuses to the
 // same API server.
 func (m *measurement) placements(ctx context.Context) (err error) {
-	if err := pause(ctx, roomReturns); err != nil {
+	if err := pause(ctx, capacityReturns); err != nil {
 		return err
 	}
 	for _, member := range m.fleet.Members {

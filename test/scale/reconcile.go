@@ -84,7 +84,7 @@ func reconcilesOf(ctx context.Context, member *harness.Member) (*dto.Histogram, 
 	}
 	h := histogramOf(families["controller_runtime_reconcile_time_seconds"], "controller", sessionController)
 	if h == nil {
-		return nil, 0, fmt.Errorf("the agent of %s tells nothing of its reconciles", member.Name)
+		return nil, 0, fmt.Errorf("the agent of %s reports nothing of its reconciles", member.Name)
 	}
 	return h, gaugeOf(families["workqueue_depth"], "name", sessionController), nil
 }

@@ -61,7 +61,7 @@ const (
 	Elsewhere = types.UID("uid-elsewhere")
 )
 
-// With returns a session of epoch 5 with the given changes.
+// With returns a session of epoch 5 with the changes.
 func With(changes ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{}
 	s.Namespace, s.Name, s.UID, s.Generation = "desktops", "mine", "uid-session", 1

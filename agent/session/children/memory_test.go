@@ -72,7 +72,7 @@ func TestACreatedChildCountsUntilTheCacheShowsIt(t *testing.T) {
 		t.Errorf("a second later: %v for %s", got, left)
 	}
 	if got, _ := m.createdRecently(namePod, noon.Add(CacheDelay)); got != nil {
-		t.Error("believed for ever")
+		t.Error("it never expires")
 	}
 }
 

@@ -61,9 +61,9 @@ func TestOwnership(t *testing.T) {
 		pod *corev1.Pod
 		own bool
 	}{
-		"ours":                    {owned(&own, true), true},
-		"ours, without labels":    {owned(&own, false), true},
-		"ours, without owner":     {owned(nil, true), true},
+		"own":                     {owned(&own, true), true},
+		"own, without labels":     {owned(&own, false), true},
+		"own, without owner":      {owned(nil, true), true},
 		"without an owner":        {owned(nil, false), false},
 		"another controller's":    {owned(by("ReplicaSet", "rs"), true), false},
 		"an earlier assignment's": {owned(by("SessionAssignment", a.Name), true), false},
@@ -72,7 +72,7 @@ func TestOwnership(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := otherOwner(a, c.pod); (got == "") != c.own {
-				t.Errorf("owner %q, want ours: %t", got, c.own)
+				t.Errorf("owner %q, want own: %t", got, c.own)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestOwnershipOfHomes(t *testing.T) {
 			claim := render.Home(c.a)
 			c.change(claim)
 			if got := otherOwnerOfHome(c.a, claim); (got == "") != c.own {
-				t.Errorf("owner %q, want ours: %t", got, c.own)
+				t.Errorf("owner %q, want own: %t", got, c.own)
 			}
 		})
 	}

@@ -50,8 +50,8 @@ func TestKeysThatAreAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		key  crypto.Signer
-		says string
+		key     crypto.Signer
+		message string
 	}{
 		"P-256":    {ecKey(t, elliptic.P256()), ""},
 		"P-384":    {ecKey(t, elliptic.P384()), ""},
@@ -63,8 +63,8 @@ func TestKeysThatAreAllowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			key, err := ReadRequest(request(t, test.key))
-			if test.says != "" {
-				if !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), test.says) {
+			if test.message != "" {
+				if !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), test.message) {
 					t.Fatalf("got %v", err)
 				}
 				return

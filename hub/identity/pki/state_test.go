@@ -70,7 +70,7 @@ func TestStateIsReadAsItWasWritten(t *testing.T) {
 		}
 	}
 	if distributing.BundleHash() != reissuing.BundleHash() {
-		t.Error("agents would be given the same CAs twice")
+		t.Error("agents would get the same CAs twice")
 	}
 }
 
@@ -78,7 +78,7 @@ func TestStateThatIsNotWhole(t *testing.T) {
 	stable, other := NewState(ca(t, 1, start), start), NewState(ca(t, 2, start), start)
 	distributing := stable.Begin(other.Issuer, start)
 	good, _ := distributing.Data()
-	foreign, _ := other.Data()
+	otherData, _ := other.Data()
 	leaf := AgentCertificate(stable.Issuer.Certificate, Serial([SerialBytes]byte{3}), &url.URL{Scheme: "spiffe", Host: "x"}, start, time.Hour)
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, stable.Issuer.Certificate, stable.Issuer.Key.Public(), stable.Issuer.Key)
 	if err != nil {
@@ -86,15 +86,15 @@ func TestStateThatIsNotWhole(t *testing.T) {
 	}
 	parsedLeaf, _ := x509.ParseCertificate(leafDER)
 	for name, test := range map[string]struct {
-		change func(map[string][]byte)
-		says   string
+		change  func(map[string][]byte)
+		message string
 	}{
 		"nothing":                      {func(d map[string][]byte) { clear(d) }, "ca.crt has no certificate"},
 		"no key":                       {func(d map[string][]byte) { delete(d, "ca.key") }, "ca.key: it is no PKCS#8 key in PEM"},
 		"half a key":                   {func(d map[string][]byte) { d["ca.key"] = d["ca.key"][:60] }, "ca.key"},
-		"the key of another":           {func(d map[string][]byte) { d["ca.key"] = foreign["ca.key"] }, "ca.key is not the key of ca.crt"},
+		"the key of another":           {func(d map[string][]byte) { d["ca.key"] = otherData["ca.key"] }, "ca.key is not the key of ca.crt"},
 		"no bundle":                    {func(d map[string][]byte) { delete(d, "bundle.crt") }, "bundle.crt has no certificate"},
-		"a bundle without the CA":      {func(d map[string][]byte) { d["bundle.crt"] = foreign["bundle.crt"] }, "ca.crt is not in bundle.crt"},
+		"a bundle without the CA":      {func(d map[string][]byte) { d["bundle.crt"] = otherData["bundle.crt"] }, "ca.crt is not in bundle.crt"},
 		"a bundle without the next CA": {func(d map[string][]byte) { d["bundle.crt"] = d["ca.crt"] }, "next.crt is not in bundle.crt"},
 		"no next CA":                   {func(d map[string][]byte) { delete(d, "next.crt") }, "next.crt has no certificate"},
 		"a leaf":                       {func(d map[string][]byte) { d["ca.crt"] = CertificatesPEM(parsedLeaf) }, "not of a CA"},
@@ -105,7 +105,7 @@ func TestStateThatIsNotWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := maps.Clone(good)
 			test.change(data)
-			if _, err := ReadState(data); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, err := ReadState(data); err == nil || !strings.Contains(err.Error(), test.message) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -170,12 +170,12 @@ func TestStepsOfARotation(t *testing.T) {
 		waiting   []string
 	}{
 		"nothing to do":              {state: stable, now: now, step: StepNone},
-		"asked for":                  {state: stable, requested: true, now: now, step: StepBegin},
+		"requested":                  {state: stable, requested: true, now: now, step: StepBegin},
 		"a year before the end":      {state: stable, now: old.Certificate.NotAfter.Add(-RotateBefore + time.Hour), step: StepBegin},
-		"asked for again":            {state: distributing, requested: true, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime)}), now: now, step: StepNone, waiting: eu},
-		"nobody to be given both":    {state: distributing, now: now, step: StepSign},
-		"given both and used":        {state: distributing, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime), TrustBundleHash: both}), now: now, step: StepSign},
-		"given both and not used":    {state: distributing, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime), NextSerial: "2", NextNotAfter: at(lifetime), TrustBundleHash: both}), now: now, step: StepNone, waiting: eu},
+		"requested again":            {state: distributing, requested: true, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime)}), now: now, step: StepNone, waiting: eu},
+		"no member to send both to":  {state: distributing, now: now, step: StepSign},
+		"sent both and used":         {state: distributing, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime), TrustBundleHash: both}), now: now, step: StepSign},
+		"sent both and not used":     {state: distributing, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime), NextSerial: "2", NextNotAfter: at(lifetime), TrustBundleHash: both}), now: now, step: StepNone, waiting: eu},
 		"enrolled and not connected": {state: distributing, members: has(v1alpha1.MemberCertificate{NextSerial: "2", NextNotAfter: at(lifetime), TrustBundleHash: both}), now: now, step: StepNone, waiting: eu},
 		"never enrolled":             {state: distributing, members: []Member{{Name: "eu"}}, now: now, step: StepSign},
 		"revoked":                    {state: distributing, members: has(v1alpha1.MemberCertificate{}), now: now, step: StepSign},

@@ -37,7 +37,7 @@ func next(data []byte, into proto.Message) (rest []byte, ok bool) {
 	return data[2+size:], proto.Unmarshal(data[2:2+size], into) == nil
 }
 
-func saysHello() *fleetv1.ConnectRequest {
+func helloRequest() *fleetv1.ConnectRequest {
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: &fleetv1.Hello{
 		MinProtocol: 1, MaxProtocol: 1, Instance: "i", AgentTerm: 1}}}
 }
@@ -52,7 +52,7 @@ func reportsBatch(sequence uint64) *fleetv1.ConnectRequest {
 		{SessionUid: "u", Namespace: "n", Name: "s", Epoch: 1, SpecHash: "h"}, {SessionUid: "v", Namespace: "n", Name: "t", Gone: true}}}}}
 }
 
-// FuzzConn has an agent say anything in any order.
+// FuzzConn has an agent send anything in any order.
 func FuzzConn(f *testing.F) {
 	results := &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: &fleetv1.ResultBatch{Items: []*fleetv1.OrderResult{
 		{SessionUid: "u", Namespace: "n", Name: "s", Epoch: 1, Code: fleetv1.ResultCode_RESULT_CODE_STOPPED}}}}}
@@ -62,9 +62,9 @@ func FuzzConn(f *testing.F) {
 	var held convert.Digest
 	held.Add(convert.BucketOf("u"), 7)
 	digest := &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{InventoryDigest: convert.DigestToWire(&held)}}
-	f.Add(script(f, saysHello(), digest, holds(0), ack, reportsBatch(1), results, capacity, reportsBatch(2)))
-	f.Add(script(f, saysHello(), digest, saysHello()))
-	f.Add(script(f, holds(0), saysHello()))
+	f.Add(script(f, helloRequest(), digest, holds(0), ack, reportsBatch(1), results, capacity, reportsBatch(2)))
+	f.Add(script(f, helloRequest(), digest, helloRequest()))
+	f.Add(script(f, holds(0), helloRequest()))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := NewConn(5, Tuning{})
 		for _, uid := range []types.UID{"u", "v", "w"} {
@@ -83,7 +83,7 @@ func FuzzConn(f *testing.F) {
 			effect, err := c.Receive(message)
 			if err != nil {
 				c.Close()
-				if _, err := c.Receive(saysHello()); err == nil || c.Next() != nil || c.Outbox().Len() != 0 {
+				if _, err := c.Receive(helloRequest()); err == nil || c.Next() != nil || c.Outbox().Len() != 0 {
 					t.Fatal("a connection that is closed goes on")
 				}
 				return
@@ -141,11 +141,11 @@ func checkEffect(t *testing.T, before State, e Effect) {
 	if count > 1 {
 		t.Fatalf("more than one effect: %+v", e)
 	}
-	told := e.Changes
+	reported := e.Changes
 	if e.Part != nil {
-		told = append(told, e.Part.Items...)
+		reported = append(reported, e.Part.Items...)
 	}
-	for _, report := range told {
+	for _, report := range reported {
 		checkItems(t, []*v1alpha1.SessionAssignment{report.SessionAssignment})
 	}
 	for _, r := range e.Results {
@@ -162,7 +162,7 @@ func checkEffect(t *testing.T, before State, e Effect) {
 			for _, b := range template.GetBuckets() {
 				for name, free := range b.GetFree() {
 					if b.GetNodes() < 0 || free < 0 || len(name) > convert.MaxName {
-						t.Fatalf("room beyond its limits: %v", template)
+						t.Fatalf("capacity beyond its limits: %v", template)
 					}
 				}
 			}
@@ -180,7 +180,7 @@ func checkItems(t *testing.T, items []*v1alpha1.SessionAssignment) {
 	}
 }
 
-// checkSent: nothing is sent before the agent has said enough, and nothing is
+// checkSent: nothing is sent before the agent has sent enough, and nothing is
 // acknowledged that did not come.
 func checkSent(t *testing.T, c *Conn) {
 	t.Helper()
@@ -192,12 +192,12 @@ func checkSent(t *testing.T, c *Conn) {
 		state := c.State()
 		switch {
 		case state == AwaitHello || state == Admitting || state == Closed:
-			t.Fatalf("in state %s it says %v", state, message)
+			t.Fatalf("in state %s it sends %v", state, message)
 		case message.GetWelcome() == nil && message.GetInventoryRequest() == nil && state != Serving:
-			t.Fatalf("in state %s it says %v", state, message)
+			t.Fatalf("in state %s it sends %v", state, message)
 		case message.GetReportAck().GetSequence() > c.received:
 			t.Fatalf("it acknowledges %v after %d", message, c.received)
 		}
 	}
-	t.Fatal("it never stops to talk")
+	t.Fatal("it never stops sending")
 }

@@ -32,8 +32,8 @@ func result(uid string, epoch int64, hash string, code Code) Result {
 	return Result{SessionUID: types.UID(uid), Epoch: epoch, SpecHash: hash, Code: code}
 }
 
-// said is a batch in short.
-func said(batch []*fleetv1.Order) string {
+// summary is a batch in short.
+func summary(batch []*fleetv1.Order) string {
 	var out []string
 	for _, order := range batch {
 		if a := order.GetAssign(); a != nil {
@@ -55,7 +55,7 @@ func TestOutbox(t *testing.T) {
 			return ""
 		}
 	}
-	next := func(o *Outbox) string { return said(o.Next(start)) }
+	next := func(o *Outbox) string { return summary(o.Next(start)) }
 	resend := func(before time.Time) step { return func(o *Outbox) string { o.Resend(before); return "" } }
 	settle := func(r Result) step { return func(o *Outbox) string { o.Settle(r); return "" } }
 	left := func(o *Outbox) string { return fmt.Sprint(o.Len()) }
@@ -115,7 +115,7 @@ func TestOutbox(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("said (-want +got):\n%s", diff)
+				t.Errorf("sent (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func TestOutboxRefusesWhatNoBatchHolds(t *testing.T) {
 	o.Put(huge)
 	o.Put(withdraw("a", 1))
 	o.Put(assign("b", 1, "h"))
-	if diff := cmp.Diff("withdraw a e1, assign b e1 h", said(o.Next(start))); diff != "" {
+	if diff := cmp.Diff("withdraw a e1, assign b e1 h", summary(o.Next(start))); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	refused := o.Refused()

@@ -12,7 +12,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// What an agent says of its restrictions gets into a status that people read.
+// What an agent reports of its restrictions gets into a status that people read.
 func TestRestrictionsAreBounded(t *testing.T) {
 	for name, r := range map[string]*fleetv1.Restrictions{
 		"more entries than settings may have": {ImagePrefixes: slices.Repeat([]string{"a"}, convert.MaxList+1)},
@@ -21,7 +21,7 @@ func TestRestrictionsAreBounded(t *testing.T) {
 		"a line of its own":                   {PriorityClasses: []string{"a\nReady: True"}},
 	} {
 		if err := boundHello(&fleetv1.Hello{Instance: "i", Restrictions: r}); err == nil {
-			t.Errorf("%s: it is taken", name)
+			t.Errorf("%s: it is accepted", name)
 		}
 	}
 	if restrictionsFromWire(nil) != nil {

@@ -25,7 +25,7 @@ func reportsOf(items ...*v1alpha1.SessionAssignment) []protocol.Report {
 	return reports
 }
 
-// digestOf is what an agent says of what it holds.
+// digestOf is an agent's digest of its inventory.
 func digestOf(held map[string]*v1alpha1.SessionAssignment) *convert.Digest {
 	var d convert.Digest
 	for _, a := range held {
@@ -48,7 +48,7 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 			state := rapid.SampledFrom([]v1alpha1.AssignmentState{active, stopping}).Draw(t, "state")
 			result := &protocol.Result{SessionUID: types.UID("uid-" + name), Namespace: "desktops", Name: name, Epoch: epoch}
 			key := keyOfName(name)
-			switch rapid.SampledFrom([]string{"change", "report", "end", "tell the end", "stored", "stopped", "refused", "recorded"}).Draw(t, "what") {
+			switch rapid.SampledFrom([]string{"change", "report", "end", "report the end", "stored", "stopped", "refused", "recorded"}).Draw(t, "what") {
 			case "change":
 				held[name] = item(name, epoch, state)
 			case "report":
@@ -57,7 +57,7 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 				}
 			case "end":
 				delete(held, name)
-			case "tell the end":
+			case "report the end":
 				if held[name] == nil {
 					p.Apply([]protocol.Report{{SessionAssignment: item(name, 1, ""), Gone: true}})
 				}
@@ -92,17 +92,17 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 		whole.Replace(convert.AllBuckets(), all, false)
 		p.Replace(buckets, part, false)
 		if diff := cmp.Diff(whole.shown(), p.shown()); diff != "" {
-			t.Fatalf("%d buckets were asked for (-whole +part):\n%s", buckets.Len(), diff)
+			t.Fatalf("%d buckets were requested (-whole +part):\n%s", buckets.Len(), diff)
 		}
 		if sum := p.Sums().Reported; sum != digestOf(held).Sum() {
-			t.Fatal("the digests differ after what differed was told")
+			t.Fatal("the digests differ after what differed was reported")
 		}
 		checkSums(t, p)
 	})
 }
 
 // checkSums reckons again what is kept as it changes, and that marks are not
-// kept for good.
+// kept forever.
 func checkSums(t *rapid.T, p *Cache) {
 	var assigned uint64
 	for _, a := range p.store.items {
@@ -119,20 +119,20 @@ func checkSums(t *rapid.T, p *Cache) {
 		t.Fatalf("%d bytes are kept, %d are counted", size, p.quota.textBytes)
 	}
 	for key := range p.reported.altered {
-		if _, told := p.reported.hashes.Has(key); !told {
-			t.Fatalf("%s is marked as altered, and was never told", key)
+		if _, reported := p.reported.hashes.Has(key); !reported {
+			t.Fatalf("%s is marked as altered, and was never reported", key)
 		}
 	}
 }
 
-func TestWhatIsUnchangedIsNotAskedForAgain(t *testing.T) {
+func TestUnchangedAssignmentsAreNotRequestedAgain(t *testing.T) {
 	p, held := newCache(nil, nil), map[string]*v1alpha1.SessionAssignment{}
 	for i := range 100 {
 		name := fmt.Sprintf("s%d", i)
 		held[name] = item(name, 1, active)
 	}
 	if n := p.Differing(digestOf(held)).Len(); n < 70 {
-		t.Errorf("a new hub asks for %d buckets", n)
+		t.Errorf("a new hub requests %d buckets", n)
 	}
 	var all []protocol.Report
 	for _, a := range held {
@@ -140,15 +140,15 @@ func TestWhatIsUnchangedIsNotAskedForAgain(t *testing.T) {
 	}
 	p.Replace(convert.AllBuckets(), all, false)
 	if n := p.Differing(digestOf(held)).Len(); n != 0 {
-		t.Errorf("%d buckets are asked for although nothing has changed", n)
+		t.Errorf("%d buckets are requested although nothing has changed", n)
 	}
-	// What a result has said is only believed until the agent was heard.
+	// What a result claims counts only until the agent has reported.
 	p.updateLocked(keyOfName("s7"), func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 		return afterStored(old, &protocol.Result{SessionUID: "uid-s7", Namespace: "desktops", Name: "s7", Epoch: 1, SpecHash: "other"})
 	})
 	differ := p.Differing(digestOf(held))
 	if differ.Len() != 1 || !differ.Has(convert.BucketOf("uid-s7")) {
-		t.Errorf("%d buckets are asked for after a result, want that of s7", differ.Len())
+		t.Errorf("%d buckets are requested after a result, want that of s7", differ.Len())
 	}
 	p.Replace(convert.AllBuckets(), nil, false)
 	if p.Sums() != (protocol.Sums{}) {
@@ -165,9 +165,9 @@ func TestStaleReportsAreCounted(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a": "Active3", "b": "Active1"}, p.shown()); diff != "" {
 		t.Errorf("cache (-want +got):\n%s", diff)
 	}
-	// What was told and is not shown is asked for the next time.
+	// What was reported and is not shown is requested the next time.
 	held := map[string]*v1alpha1.SessionAssignment{"a": item("a", 2, active), "b": item("b", 1, active)}
 	if differ := p.Differing(digestOf(held)); differ.Len() != 1 || !differ.Has(convert.BucketOf("uid-a")) {
-		t.Errorf("%d buckets are asked for, want that of a", differ.Len())
+		t.Errorf("%d buckets are requested, want that of a", differ.Len())
 	}
 }

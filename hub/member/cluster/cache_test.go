@@ -64,7 +64,7 @@ func TestCacheAppliesNoOlderEpoch(t *testing.T) {
 	}
 }
 
-func TestReplaceTellsTheDifferenceAlone(t *testing.T) {
+func TestReplaceReportsTheDifferenceOnly(t *testing.T) {
 	p := newCache(nil, nil)
 	p.Apply(reportsOf(item("same", 1, active), item("changed", 1, active), item("lost", 1, active),
 		item("ended", 1, stopped), item("unwanted", 1, refused), item("newer", 5, active)))
@@ -73,7 +73,7 @@ func TestReplaceTellsTheDifferenceAlone(t *testing.T) {
 		item("same", 1, active), item("changed", 2, active), item("fresh", 1, active), item("newer", 4, active)), false)
 	want := map[string]string{
 		"same": "Active1", "changed": "Active2", "fresh": "Active1", "newer": "Active5",
-		// What the hub has still to record was said by results, not by inventories.
+		// What the hub has still to record was reported by results, not by inventories.
 		"ended": "Stopped1", "unwanted": "Refused1",
 	}
 	if diff := cmp.Diff(want, p.shown()); diff != "" {
@@ -121,7 +121,7 @@ func TestCacheForgetsWhatIsDropped(t *testing.T) {
 	}
 }
 
-func TestListThatNobodyWatchesIsForgotten(t *testing.T) {
+func TestListWithoutAWatchIsForgotten(t *testing.T) {
 	p := newCache(nil, nil)
 	for range 3 {
 		if _, err := p.List(metav1.ListOptions{}); err != nil {
@@ -133,7 +133,7 @@ func TestListThatNobodyWatchesIsForgotten(t *testing.T) {
 	}
 }
 
-func TestWatchWithoutListIsTurnedAway(t *testing.T) {
+func TestWatchWithoutListIsRefused(t *testing.T) {
 	p := newCache(nil, nil)
 	if _, err := p.Watch(metav1.ListOptions{}); err == nil {
 		t.Fatal("a watch without a list: what came between would be lost")
@@ -228,7 +228,7 @@ func follow(w watch.Interface, copied map[string]string, most int) {
 	}
 }
 
-// Any interleaving of what agents say leaves an informer's store equal to the
+// Any interleaving of reports of agents leaves an informer's store equal to the
 // cache, once it is quiet.
 func TestInformerFollowsTheCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -72,7 +72,7 @@ func TestCacheAfterResults(t *testing.T) {
 					text += " " + got.Status.Reason + ": " + got.Status.Message
 				}
 				if got.Spec.Session.UID != "uid-a" || got.Name != "a" || got.Namespace != "desktops" {
-					t.Errorf("it is of somebody else: %+v", got)
+					t.Errorf("it is of another session: %+v", got)
 				}
 			}
 			if text != c.want {
@@ -89,7 +89,7 @@ func TestAccountOfTheTimeUsedOutlivesTheDesktop(t *testing.T) {
 	before.Status.TimeUsed = "2m"
 	r := protocol.Result{Code: protocol.Stopped, SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 5}
 	if used := afterStopped(before, &r).Status.TimeUsed; used != "2m" {
-		t.Errorf("%q is what is known of the time used, want 2m", used)
+		t.Errorf("the time used is %q, want 2m", used)
 	}
 	r.SessionUID = "uid-of-another"
 	if used := afterStopped(before, &r).Status.TimeUsed; used != "" {

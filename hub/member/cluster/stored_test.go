@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// That a member has stored another spec says nothing yet of what comes of it.
+// That a member has stored another spec is no report of its state yet.
 func TestStatusIsOfAnEarlierSpecOnceAnotherIsStored(t *testing.T) {
 	for _, c := range []struct {
 		hash string

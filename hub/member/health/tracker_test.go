@@ -17,7 +17,7 @@ func (v Verdict) String() string {
 func TestAssess(t *testing.T) {
 	timings := DefaultTimings(1)
 	began := time.Unix(1_700_000_000, 0)
-	heard := Tracker{ever: true, last: began, received: true}
+	connected := Tracker{ever: true, last: began, received: true}
 	for _, c := range []struct {
 		name    string
 		signs   Tracker
@@ -25,15 +25,15 @@ func TestAssess(t *testing.T) {
 		want    string
 		recheck time.Duration
 	}{
-		{"never said hello", NewTracker(false, began), time.Hour, "NeverConnected", 0},
-		{"just heard", heard, 0, "Ready", 15 * time.Second},
-		{"almost suspect", heard, 15*time.Second - 1, "Ready", 1},
-		{"suspect", heard, 15 * time.Second, "Suspect/Silence", 25 * time.Second},
-		{"almost unreachable", heard, 40*time.Second - 1, "Suspect/Silence", 1},
-		{"unreachable", heard, 40 * time.Second, "Unreachable/Silence", 0},
-		{"a new leader has not heard of it yet", NewTracker(true, began), 20 * time.Second, "Unknown", 20 * time.Second},
+		{"never connected", NewTracker(false, began), time.Hour, "NeverConnected", 0},
+		{"just renewed", connected, 0, "Ready", 15 * time.Second},
+		{"almost suspect", connected, 15*time.Second - 1, "Ready", 1},
+		{"suspect", connected, 15 * time.Second, "Suspect/Silence", 25 * time.Second},
+		{"almost unreachable", connected, 40*time.Second - 1, "Suspect/Silence", 1},
+		{"unreachable", connected, 40 * time.Second, "Unreachable/Silence", 0},
+		{"a new leader has not received a heartbeat yet", NewTracker(true, began), 20 * time.Second, "Unknown", 20 * time.Second},
 		{"a new leader has waited long enough", NewTracker(true, began), 40 * time.Second, "Unreachable/Silence", 0},
-		{"let in again and not heard of", Tracker{ever: true}, 0, "Unreachable/Silence", 0},
+		{"admitted again and silent", Tracker{ever: true}, 0, "Unreachable/Silence", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := c.signs.Assess(timings, Overrides{}, began.Add(c.silence))
@@ -44,14 +44,14 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// act is what the hub hears of a member.
+// act is an event that the hub observes of a member.
 type act string
 
 const (
 	opens  act = "opens"
 	renews act = "renews"
 	stalls act = "stalls"
-	looks  act = "is looked at"
+	checks act = "is checked"
 )
 
 func (s *Tracker) act(a act, now time.Time) {
@@ -63,7 +63,7 @@ func (s *Tracker) act(a act, now time.Time) {
 		s.Renewed(t, now)
 	case stalls:
 		s.Stalled(t, now)
-	case looks:
+	case checks:
 		s.Update(t, now)
 	}
 }
@@ -99,44 +99,44 @@ func steps(parts ...any) []step {
 
 // lost is one fall from Ready at a second and the recovery after it: 65 s.
 func lost(at int) []step {
-	return steps(step{at, renews, "Ready"}, step{at + 15, looks, "Suspect/Silence"}, beat(at+20, at+50), beat(at+55, at+60))
+	return steps(step{at, renews, "Ready"}, step{at + 15, checks, "Suspect/Silence"}, beat(at+20, at+50), beat(at+55, at+60))
 }
 
-func TestStoriesOfAMember(t *testing.T) {
+func TestHealthOverSequencesOfEvents(t *testing.T) {
 	for name, story := range map[string][]step{
-		"the first connection makes it Ready at once": {{0, opens, "Ready"}, {14, looks, "Ready"}},
+		"the first connection makes it Ready at once": {{0, opens, "Ready"}, {14, checks, "Ready"}},
 		"it falls silent, and must be stable to be Ready again": steps(
-			step{0, opens, "Ready"}, step{15, looks, "Suspect/Silence"}, step{20, renews, "Suspect/Recovering"},
-			beat(25, 45), step{49, looks, "Suspect/Recovering"}, step{50, looks, "Ready"}),
-		"nobody looked while it was silent": steps(
-			step{0, opens, "Ready"}, step{16, renews, "Suspect/Recovering"}, beat(20, 45), step{46, looks, "Ready"}),
+			step{0, opens, "Ready"}, step{15, checks, "Suspect/Silence"}, step{20, renews, "Suspect/Recovering"},
+			beat(25, 45), step{49, checks, "Suspect/Recovering"}, step{50, checks, "Ready"}),
+		"it was not checked while it was silent": steps(
+			step{0, opens, "Ready"}, step{16, renews, "Suspect/Recovering"}, beat(20, 45), step{46, checks, "Ready"}),
 		"it comes back from Unreachable": steps(
-			step{0, opens, "Ready"}, step{40, looks, "Unreachable/Silence"}, step{100, opens, "Suspect/Recovering"},
+			step{0, opens, "Ready"}, step{40, checks, "Unreachable/Silence"}, step{100, opens, "Suspect/Recovering"},
 			beat(105, 125), step{130, renews, "Ready"}),
 		"connections alone are not renewals": {
 			{0, opens, "Ready"}, {20, opens, ""}, {30, opens, ""}, {40, opens, ""}, {50, renews, ""},
 			{55, renews, "Suspect/Recovering"}, {60, renews, "Ready"}},
 		"a silence while it recovers begins it again": steps(
-			step{0, opens, "Ready"}, beat(20, 30), step{45, looks, "Suspect/Silence"}, step{50, renews, "Suspect/Recovering"},
-			beat(55, 75), step{79, looks, "Suspect/Recovering"}, step{80, renews, "Ready"}),
+			step{0, opens, "Ready"}, beat(20, 30), step{45, checks, "Suspect/Silence"}, step{50, renews, "Suspect/Recovering"},
+			beat(55, 75), step{79, checks, "Suspect/Recovering"}, step{80, renews, "Ready"}),
 		"it was Ready again before it fell silent again": steps(
-			step{0, opens, "Ready"}, beat(20, 45), step{60, renews, "Suspect/Recovering"}, step{61, looks, "Suspect/Recovering"}),
+			step{0, opens, "Ready"}, beat(20, 45), step{60, renews, "Suspect/Recovering"}, step{61, checks, "Suspect/Recovering"}),
 		"a stream that breaks and comes back is no trouble": {
 			{0, opens, "Ready"}, {14, opens, "Ready"}, {28, opens, "Ready"}, {42, renews, "Ready"}},
 		"it does not keep up, and its renewals do not make up for it": steps(
-			step{0, opens, "Ready"}, step{1, stalls, "Suspect/Stalled"}, beat(5, 60), step{61, looks, "Suspect/Stalled"},
-			step{62, opens, "Suspect/Recovering"}, beat(65, 90), step{91, looks, "Suspect/Recovering"}, step{92, looks, "Ready"}),
+			step{0, opens, "Ready"}, step{1, stalls, "Suspect/Stalled"}, beat(5, 60), step{61, checks, "Suspect/Stalled"},
+			step{62, opens, "Suspect/Recovering"}, beat(65, 90), step{91, checks, "Suspect/Recovering"}, step{92, checks, "Ready"}),
 		"three falls within ten minutes quarantine it for ten": steps(
-			lost(0), step{65, looks, "Ready"}, lost(65), step{130, looks, "Ready"},
-			step{130, renews, "Ready"}, step{145, looks, "Suspect/Silence"}, step{150, renews, "Suspect/Quarantined"},
-			beat(155, 740), step{744, looks, "Suspect/Quarantined"}, step{745, renews, "Ready"}),
+			lost(0), step{65, checks, "Ready"}, lost(65), step{130, checks, "Ready"},
+			step{130, renews, "Ready"}, step{145, checks, "Suspect/Silence"}, step{150, renews, "Suspect/Quarantined"},
+			beat(155, 740), step{744, checks, "Suspect/Quarantined"}, step{745, renews, "Ready"}),
 		"quarantine does not hide that it is silent": steps(
-			lost(0), lost(65), step{130, renews, ""}, step{150, renews, "Suspect/Quarantined"}, step{165, looks, "Suspect/Silence"}, step{190, looks, "Unreachable/Silence"}),
+			lost(0), lost(65), step{130, renews, ""}, step{150, renews, "Suspect/Quarantined"}, step{165, checks, "Suspect/Silence"}, step{190, checks, "Unreachable/Silence"}),
 		"after quarantine it must be stable still": steps(
-			lost(0), lost(65), step{130, renews, ""}, beat(150, 700), step{735, renews, "Suspect/Quarantined"}, step{746, looks, "Suspect/Recovering"}),
-		"two falls do not": steps(lost(0), lost(65), beat(130, 800), step{801, looks, "Ready"}),
+			lost(0), lost(65), step{130, renews, ""}, beat(150, 700), step{735, renews, "Suspect/Quarantined"}, step{746, checks, "Suspect/Recovering"}),
+		"two falls do not": steps(lost(0), lost(65), beat(130, 800), step{801, checks, "Ready"}),
 		"three falls in longer than that do not": steps(
-			lost(0), beat(65, 300), lost(305), beat(370, 600), step{601, renews, "Ready"}, step{616, looks, ""}, beat(620, 650), step{651, looks, "Ready"}),
+			lost(0), beat(65, 300), lost(305), beat(370, 600), step{601, renews, "Ready"}, step{616, checks, ""}, beat(620, 650), step{651, checks, "Ready"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Unix(1_700_000_000, 0)
@@ -190,17 +190,17 @@ func TestPauseDetector(t *testing.T) {
 
 // eager is the same as a Tracker, reckoned second by second.
 type eager struct {
-	ever, heardHere, troubled, stalled bool
-	last, since, renewals, fallen      int
-	until                              int
-	flips                              []int
+	ever, renewedHere, troubled, stalled bool
+	last, since, renewals, fallen        int
+	until                                int
+	flips                                []int
 }
 
 func (e *eager) tick(now int) {
 	if e.troubled && e.since >= 0 && e.renewals >= 3 && now-e.since >= 30 {
 		e.troubled = false
 	}
-	if e.heardHere && now-e.last >= 15 {
+	if e.renewedHere && now-e.last >= 15 {
 		e.fall(now)
 	}
 }
@@ -222,7 +222,7 @@ func (e *eager) act(a act, now int) {
 		e.fall(now)
 		e.stalled = true
 		return
-	case looks:
+	case checks:
 		return
 	case opens:
 		e.stalled = false
@@ -235,7 +235,7 @@ func (e *eager) act(a act, now int) {
 			e.renewals++
 		}
 	}
-	e.last, e.heardHere, e.ever = now, true, true
+	e.last, e.renewedHere, e.ever = now, true, true
 	e.tick(now)
 }
 
@@ -249,7 +249,7 @@ func (e *eager) health(now int) string {
 		return "NeverConnected"
 	case silence >= 40:
 		return "Unreachable/Silence"
-	case !e.heardHere:
+	case !e.renewedHere:
 		return "Unknown"
 	case silence >= 15:
 		return "Suspect/Silence"
@@ -263,10 +263,10 @@ func (e *eager) health(now int) string {
 	return "Ready"
 }
 
-// What is judged when somebody looks is what looking every second would have
-// shown, whatever the wall clock says meanwhile; and nobody need look before
+// A check has the same result as checks in every second would have
+// had, whatever the wall clock shows meanwhile; and no check is needed before
 // the time that was named.
-func TestHealthDoesNotDependOnWhenItIsLookedAtNorOnTheWallClock(t *testing.T) {
+func TestHealthDoesNotDependOnWhenItIsCheckedNorOnTheWallClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timings, began := DefaultTimings(1), time.Now()
 		ever := rapid.Bool().Draw(t, "ever")
@@ -281,8 +281,8 @@ func TestHealthDoesNotDependOnWhenItIsLookedAtNorOnTheWallClock(t *testing.T) {
 					t.Fatalf("it is %s at %d s, and was not to change from %s before %d s", got, now, was, quietUntil)
 				}
 			}
-			a := rapid.SampledFrom([]act{opens, renews, renews, renews, renews, looks, stalls}).Draw(t, "act")
-			if a == stalls && !model.heardHere {
+			a := rapid.SampledFrom([]act{opens, renews, renews, renews, renews, checks, stalls}).Draw(t, "act")
+			if a == stalls && !model.renewedHere {
 				a = opens // only a connection can stall
 			}
 			at := jumped(began.Add(time.Duration(now)*time.Second), rapid.IntRange(-86400, 86400).Draw(t, "wall clock"))
@@ -301,15 +301,15 @@ func TestHealthDoesNotDependOnWhenItIsLookedAtNorOnTheWallClock(t *testing.T) {
 }
 
 // jumped is the same instant of the monotonic clock, at which the wall clock
-// shows so many seconds more: what time.Now returns after somebody has set it.
+// shows so many seconds more: what time.Now returns after the clock was set.
 // A time.Time keeps the seconds of its wall clock above its 30 bits of
 // nanoseconds, as long as it has a monotonic reading.
 func jumped(t time.Time, seconds int) time.Time {
-	words := (*struct {
+	fields := (*struct {
 		wall uint64
 		ext  int64
 	})(unsafe.Pointer(&t))
-	words.wall += uint64(int64(seconds)) << 30
+	fields.wall += uint64(int64(seconds)) << 30
 	return t
 }
 

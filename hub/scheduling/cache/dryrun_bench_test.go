@@ -33,9 +33,9 @@ func BenchmarkReview(b *testing.B) {
 			longest := time.Duration(0)
 			for b.Loop() {
 				began := time.Now()
-				c.trial(request("asked"))
+				c.trial(request("trial"))
 				longest = max(longest, time.Since(began))
-				c.Review(b.Context(), DryRun{Request: request("asked"), Count: 100})
+				c.Review(b.Context(), DryRun{Request: request("trial"), Count: 100})
 			}
 			b.ReportMetric(float64(longest.Microseconds()), "locked-max-µs")
 		})

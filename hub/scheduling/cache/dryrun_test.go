@@ -62,9 +62,9 @@ func drawRequest(t *rapid.T, name string) placement.Request {
 	return req
 }
 
-func TestAReviewChangesNothingAndTellsWhatPlacingWouldDo(t *testing.T) {
+func TestAReviewChangesNothingAndPredictsThePlacement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, req := drawCache(t), drawRequest(t, "asked")
+		c, req := drawCache(t), drawRequest(t, "request")
 		count := rapid.IntRange(1, 12).Draw(t, "count")
 		before := c.decides()
 		review := c.Review(t.Context(), DryRun{Request: req, Count: count})
@@ -82,14 +82,14 @@ func TestAReviewChangesNothingAndTellsWhatPlacingWouldDo(t *testing.T) {
 				placed++
 				sessions[d.Cluster.UID]++
 				if n == 1 && (review.First.Cluster != d.Cluster || review.First.Message != d.Message) {
-					t.Fatalf("it went by %q, and the review said %q", d.Message, review.First.Message)
+					t.Fatalf("it was placed by %q, and the review had %q", d.Message, review.First.Message)
 				}
 			} else if review.Unschedulable == nil {
-				t.Fatalf("session %d found no room and the review said that all do", n)
+				t.Fatalf("session %d found no capacity and the review placed all", n)
 			}
 		}
 		if review.Placed != placed || review.Waiting != count-placed || fmt.Sprint(review.Sessions) != fmt.Sprint(sessions) {
-			t.Fatalf("%d were placed, as %v; the review said %d and %d wait, as %v", placed, sessions, review.Placed, review.Waiting, review.Sessions)
+			t.Fatalf("%d were placed, as %v; the review had %d placed and %d pending, as %v", placed, sessions, review.Placed, review.Waiting, review.Sessions)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestNothingIsKeptOfSessionsThatAreGone(t *testing.T) {
 
 // Whatever happens in whatever order, the counts are those of the places that
 // are held, counted again.
-func TestCountsArePlacesCountedAnew(t *testing.T) {
+func TestCountsEqualARecount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlacedSessions()
 		members, policies := rapid.SampledFrom([]types.UID{"m1", "m2", "m3"}), rapid.SampledFrom([]string{"", "a", "b"})

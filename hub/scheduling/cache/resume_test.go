@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func TestSessionDoesNotStandInItsOwnWay(t *testing.T) {
+func TestSessionDoesNotCountAgainstItself(t *testing.T) {
 	eu := member("eu", "eu", 1)
 	eu.SessionCap = ptr.To[int32](1)
 	x := newFixture(t, eu)

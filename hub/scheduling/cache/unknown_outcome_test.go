@@ -12,9 +12,9 @@ import (
 )
 
 // The write of a decision was of unknown outcome, and the session was decided on
-// once more. The first write turns out to be stored: its room is taken, and that of
+// once more. The first write turns out to be stored: its capacity is taken, and that of
 // the second is free.
-func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsRoom(t *testing.T) {
+func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsCapacity(t *testing.T) {
 	for name, released := range map[string]bool{
 		"the cache shows it before the second write fails": false,
 		"the second write has failed":                      true,
@@ -28,7 +28,7 @@ func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsRoom(t *testing.T) {
 			}
 			x.Expect(x.Place(only("uid-eu"), 1).Cluster.Name).To(Equal("eu"))
 			x.Expect(x.Place(only("uid-us"), 1).Cluster.Name).To(Equal("us"))
-			x.Expect(x.outstanding("uid-eu")).To(BeZero(), "as far as the hub knows")
+			x.Expect(x.outstanding("uid-eu")).To(BeZero(), "by the hub's cache")
 			if released {
 				x.Release("uid-a")
 			}
@@ -49,7 +49,7 @@ func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsRoom(t *testing.T) {
 }
 
 // Where the second decision is the one that is stored, nothing is taken for the first.
-func TestDecisionThatWasReplacedAndNeverStoredTakesNoRoom(t *testing.T) {
+func TestDecisionThatWasReplacedAndNeverStoredTakesNoCapacity(t *testing.T) {
 	x := newFixture(t, member("eu", "eu", 100), member("us", "us", 100))
 	first := x.Place(request("a"), 1).Cluster.UID
 	req := request("a")

@@ -80,9 +80,9 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 	})
 }
 
-// Among sessions of a priority a tenant's single one, whether he comes again or was
+// Among sessions of a priority a tenant's single one, whether the tenant comes again or was
 // served before, waits for no more turns than there are tenants, and
-// than two of each where he had one himself, however many each of the others has
+// than two of each where it had one itself, however many each of the others has
 // queued and whatever comes of them.
 func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 	for _, of := range []string{"namespaces", "users"} {
@@ -132,7 +132,7 @@ func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 				}
 				limit := tenants + 3
 				if mine != "single" {
-					limit *= 2 // he may just have had a turn
+					limit *= 2 // the tenant may just have had a turn
 				}
 				for i := range limit + 1 {
 					if step(t) == "single" {
@@ -147,7 +147,7 @@ func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 	}
 }
 
-// At one moment, and where nobody has waited long, no turn goes to a lower
+// At one moment, and where none has waited long, no turn goes to a lower
 // priority while a higher one waits.
 func TestPriorityIsNeverPassedOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -174,7 +174,7 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 }
 
 // Every item has its turn at last, however many of a higher priority come.
-func TestNobodyStarves(t *testing.T) {
+func TestNoTenantStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := New[int]()
 		namespaces := rapid.IntRange(1, 4).Draw(t, "namespaces")
@@ -202,42 +202,42 @@ func TestNobodyStarves(t *testing.T) {
 	})
 }
 
-// First tells who would have the next turns, and leaves no trace.
-func TestFirstTellsTheOrderAndChangesNothing(t *testing.T) {
+// First returns what would have the next turns, and changes nothing.
+func TestFirstReturnsTheOrderAndChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		asked, other := New[int](), New[int]()
+		peeked, other := New[int](), New[int]()
 		now := start
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if rapid.IntRange(0, 2).Draw(t, "pops") == 0 {
-				a, x, ok := asked.Pop(now)
+				a, x, ok := peeked.Pop(now)
 				b, y, _ := other.Pop(now)
 				if a != b {
-					t.Fatalf("%d has its turn where somebody asked, else %d", a, b)
+					t.Fatalf("%d has its turn after a call of First, else %d", a, b)
 				}
 				if ok {
 					served := rapid.Bool().Draw(t, "served")
-					asked.Settle(x, served, now)
+					peeked.Settle(x, served, now)
 					other.Settle(y, served, now)
 				}
 				continue
 			}
 			r := drawRank(t, now)
-			asked.Push(i, r)
+			peeked.Push(i, r)
 			other.Push(i, r)
-			asked.First(rapid.IntRange(0, 10).Draw(t, "first"), now)
+			peeked.First(rapid.IntRange(0, 10).Draw(t, "first"), now)
 			now = now.Add(time.Duration(rapid.IntRange(0, 50).Draw(t, "seconds")) * time.Second)
 		}
-		want := asked.First(asked.Len(), now)
+		want := peeked.First(peeked.Len(), now)
 		var got []int
 		for {
-			item, _, ok := asked.Pop(now)
+			item, _, ok := peeked.Pop(now)
 			if !ok {
 				break
 			}
 			got = append(got, item)
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("turns %v, foretold %v", got, want)
+			t.Fatalf("turns %v, predicted %v", got, want)
 		}
 	})
 }

@@ -14,7 +14,7 @@ func at(namespace, user string, priority int32, seconds int) Rank {
 	return Rank{Namespace: namespace, User: user, Priority: priority, Since: start.Add(time.Duration(seconds) * time.Second)}
 }
 
-// take pops so many, each of which gets a place, at one moment.
+// take pops so many, each of which is placed, at one moment.
 func take(t *testing.T, q *Queue[string], n int, now time.Time) []string {
 	t.Helper()
 	var got []string
@@ -45,7 +45,7 @@ func TestHigherPriorityFirstThenAge(t *testing.T) {
 	expect(t, take(t, q, 9, start.Add(10*time.Second)), "high", "old", "young", "low")
 }
 
-func TestNamespacesAndUsersShareTheTurns(t *testing.T) {
+func TestNamespacesAndUsersShareTheDecisions(t *testing.T) {
 	q := New[string]()
 	for i := range 4 {
 		q.Push(fmt.Sprint("burst", i), at("a", "ann", 0, i))
@@ -55,10 +55,10 @@ func TestNamespacesAndUsersShareTheTurns(t *testing.T) {
 	expect(t, take(t, q, 9, start.Add(time.Minute)), "burst0", "single", "ben", "burst1", "burst2", "burst3")
 }
 
-func TestWhoeverIsServedAloneOwesItToWhoComesLater(t *testing.T) {
+func TestATenantServedAloneYieldsToLaterOnes(t *testing.T) {
 	q := New[string]()
 	now := start.Add(time.Second)
-	// Room for one at a time: both ask each time, and one is disappointed.
+	// Capacity for one at a time: both are tried each time, and one is not placed.
 	got := map[string]int{}
 	for i := range 20 {
 		q.Push(fmt.Sprint("a", i), at("a", "u", 0, 0))
@@ -75,7 +75,7 @@ func TestWhoeverIsServedAloneOwesItToWhoComesLater(t *testing.T) {
 	}
 }
 
-func TestWhoeverAsksMoreOftenInVainGetsNoLess(t *testing.T) {
+func TestFailedAttemptsDoNotReduceATenantsShare(t *testing.T) {
 	q := New[string]()
 	now := start.Add(time.Second)
 	got := map[string]int{}
@@ -97,7 +97,7 @@ func TestWhoeverAsksMoreOftenInVainGetsNoLess(t *testing.T) {
 	}
 }
 
-func TestWhoComesAnewIsNotFavoured(t *testing.T) {
+func TestANewTenantIsNotFavored(t *testing.T) {
 	for _, of := range []string{"namespace", "user"} {
 		t.Run(of, func(t *testing.T) {
 			q := New[string]()
@@ -130,7 +130,7 @@ func TestWhoComesAnewIsNotFavoured(t *testing.T) {
 	}
 }
 
-func TestUsersAreRememberedWhileOtherNamespacesAreServed(t *testing.T) {
+func TestSharesOfUsersAreKeptWhileOtherNamespacesAreServed(t *testing.T) {
 	q := New[string]()
 	now := start.Add(time.Second)
 	got := map[string]int{}
@@ -154,7 +154,7 @@ func TestUsersAreRememberedWhileOtherNamespacesAreServed(t *testing.T) {
 	}
 }
 
-func TestTouchMovesWhatHasAnotherRank(t *testing.T) {
+func TestTouchReordersASessionOfAnotherRank(t *testing.T) {
 	q := New[string]()
 	q.Push("a", at("n", "u", 0, 0))
 	q.Push("b", at("n", "u", 0, 1))
@@ -199,7 +199,7 @@ func TestLowPriorityIsServedUnderAnyLoad(t *testing.T) {
 	}
 }
 
-func TestAgedNamespaceHasOneOpenTurnAtATime(t *testing.T) {
+func TestAgedNamespaceHasOneOpenDecisionAtATime(t *testing.T) {
 	q := New[string]()
 	for i := range 3 {
 		q.Push(fmt.Sprint("low", i), at("a", "u", 0, 0))
@@ -214,7 +214,7 @@ func TestAgedNamespaceHasOneOpenTurnAtATime(t *testing.T) {
 	expect(t, got, "low0", "high0", "high1", "high2")
 }
 
-func TestWhatIsLongPastIsForgotten(t *testing.T) {
+func TestOldSharesAreForgotten(t *testing.T) {
 	q := New[string]()
 	for i := range 20_000 {
 		for _, item := range []string{"a", "b"} {
@@ -227,7 +227,7 @@ func TestWhatIsLongPastIsForgotten(t *testing.T) {
 	}
 }
 
-func TestASingleTurnInVainIsForgottenOnceTheQueueIsEmpty(t *testing.T) {
+func TestASingleFailedAttemptIsForgottenOnceTheQueueIsEmpty(t *testing.T) {
 	q := New[string]()
 	now := start.Add(time.Minute)
 	q.Push("ann", at("a", "ann", 0, 1))

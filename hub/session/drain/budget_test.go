@@ -55,10 +55,10 @@ func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
 	}
 }
 
-// Whatever sessions do, and in whatever order their turns come, no more are on
+// Whatever sessions do, and in whatever order they are reconciled, no more are on
 // the move than are allowed, those in use never go before those that are idle,
-// and in the end everybody has gone.
-func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
+// and in the end all have been moved.
+func TestEvictedSessionsNeverExceedTheDrainBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &budget{most: rapid.IntRange(1, 4).Draw(t, "most"), sessions: map[types.UID]Session{}}
 		count := rapid.IntRange(1, 12).Draw(t, "sessions")
@@ -79,7 +79,7 @@ func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
 			if l.InUse && idleWait {
 				t.Fatalf("%s is in use, and goes before one that is idle", uid)
 			}
-			if rapid.IntRange(0, 4).Draw(t, "no room") == 0 {
+			if rapid.IntRange(0, 4).Draw(t, "no capacity") == 0 {
 				l.Stage = NoCapacity
 				b.sessions[uid] = l
 				return
@@ -110,7 +110,7 @@ func TestNoMoreSessionsAreOnTheMoveThanAreAllowed(t *testing.T) {
 			for uid, l := range there {
 				if b.sessions[uid].Stage != Waiting || b.sessions[uid].Epoch == 0 {
 					there[uid] = l
-					allowed(uid) // it is new, or room has come
+					allowed(uid) // it is new, or there is capacity now
 				}
 			}
 			for _, item := range b.next() {

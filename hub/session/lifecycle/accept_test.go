@@ -15,7 +15,7 @@ import (
 func TestAcceptance(t *testing.T) {
 	type condition struct{ Status, Reason, Message string }
 	yes := condition{"True", "Accepted", "the session may run template browser"}
-	ask := func(name, amount string) func(*v1alpha1.VDISession) {
+	requests := func(name, amount string) func(*v1alpha1.VDISession) {
 		return func(s *v1alpha1.VDISession) {
 			s.Spec.Resources = corev1.ResourceList{corev1.ResourceName(name): resource.MustParse(amount)}
 		}
@@ -63,23 +63,23 @@ func TestAcceptance(t *testing.T) {
 			`template "browser" is not for user "ann": it has to be added to the template's spec.allowedUsers, or the session created with spec.groups that has one of the template's spec.allowedGroups`}},
 		{"another namespace", sessiontest.With(), &v1alpha1.TemplateSpec{AllowedNamespaces: []string{"lab"}}, condition{"False", "NamespaceNotAllowed",
 			`template "browser" is not for namespace "desktops": it has to be added to the template's spec.allowedNamespaces`}},
-		{"as much as the maximum", sessiontest.With(ask("memory", "4Gi")), limits, yes},
-		{"more than the maximum", sessiontest.With(ask("memory", "5Gi")), limits, condition{"False", "ResourcesExceedMaximum",
+		{"as much as the maximum", sessiontest.With(requests("memory", "4Gi")), limits, yes},
+		{"more than the maximum", sessiontest.With(requests("memory", "5Gi")), limits, condition{"False", "ResourcesExceedMaximum",
 			`5Gi of memory is more than the 4Gi that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
-		{"none of the memory, which would be no limit", sessiontest.With(ask("memory", "0")), limits, condition{"False", "ResourcesInvalid",
+		{"none of the memory, which would be no limit", sessiontest.With(requests("memory", "0")), limits, condition{"False", "ResourcesInvalid",
 			`0 of memory is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
-		{"none of the disk space", sessiontest.With(ask("ephemeral-storage", "0Gi")), limits, condition{"False", "ResourcesInvalid",
+		{"none of the disk space", sessiontest.With(requests("ephemeral-storage", "0Gi")), limits, condition{"False", "ResourcesInvalid",
 			`0 of ephemeral-storage is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
-		{"none of the cpu, placed before that was refused", sessiontest.With(ask("cpu", "0"), sessiontest.PlacedAt(sessiontest.Here, 5)), limits, condition{"False", "ResourcesInvalid",
+		{"none of the cpu, placed before that was refused", sessiontest.With(requests("cpu", "0"), sessiontest.PlacedAt(sessiontest.Here, 5)), limits, condition{"False", "ResourcesInvalid",
 			`0 of cpu is no amount: it would be no limit; delete the session and create it with more, or without it for what template "browser" gives`}},
 		{"a template that gives none", sessiontest.With(), none, condition{"False", "ResourcesInvalid",
 			`template "browser" gives 0 of cpu, which would be no limit: raise it in the template's spec.resources.default or spec.resources.max`}},
-		{"what a template gives none of, asked for", sessiontest.With(ask("cpu", "1")), none, yes},
-		{"no devices", sessiontest.With(ask("nvidia.com/gpu", "0")), limits, yes},
-		{"no maximum of cpu", sessiontest.With(ask("cpu", "64")), limits, yes},
-		{"more devices than the default, which is the most", sessiontest.With(ask("nvidia.com/gpu", "2")), limits, condition{"False", "ResourcesExceedMaximum",
+		{"what a template gives none of, requested", sessiontest.With(requests("cpu", "1")), none, yes},
+		{"no devices", sessiontest.With(requests("nvidia.com/gpu", "0")), limits, yes},
+		{"no maximum of cpu", sessiontest.With(requests("cpu", "64")), limits, yes},
+		{"more devices than the default, which is the most", sessiontest.With(requests("nvidia.com/gpu", "2")), limits, condition{"False", "ResourcesExceedMaximum",
 			`2 of nvidia.com/gpu is more than the 1 that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
-		{"devices that the template does not offer", sessiontest.With(ask("amd.com/gpu", "1")), limits, condition{"False", "ResourcesExceedMaximum",
+		{"devices that the template does not offer", sessiontest.With(requests("amd.com/gpu", "1")), limits, condition{"False", "ResourcesExceedMaximum",
 			`1 of amd.com/gpu is more than the 0 that template "browser" allows: ask for less, or raise the template's spec.resources.max`}},
 		{"as long as the maximum", sessiontest.With(timeout("480m")), limits, yes},
 		{"longer than the maximum", sessiontest.With(timeout("9h")), limits, condition{"False", "TimeoutExceedsMaximum",

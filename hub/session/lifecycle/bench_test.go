@@ -9,9 +9,9 @@ import (
 
 func BenchmarkNext(b *testing.B) {
 	for name, in := range map[string]*Input{
-		"asks":   inputOf(neverPlaced),
-		"placed": inputOf(neverPlaced).with(fits(sessiontest.Here)),
-		"runs":   inputOf(sessiontest.Ready, ran).with(reports(sessiontest.Here, v1alpha1.AssignmentActive, 5)),
+		"requests": inputOf(neverPlaced),
+		"placed":   inputOf(neverPlaced).with(fits(sessiontest.Here)),
+		"runs":     inputOf(sessiontest.Ready, ran).with(reports(sessiontest.Here, v1alpha1.AssignmentActive, 5)),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-func TestWhereASessionMayGoForItsHome(t *testing.T) {
+func TestMembersThatAHomeAllows(t *testing.T) {
 	const other = types.UID("uid-other")
 	perUser := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}}
 	perSession := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession}}
@@ -41,16 +41,16 @@ func TestWhereASessionMayGoForItsHome(t *testing.T) {
 		session []func(*v1alpha1.VDISession)
 		want    string
 	}{
-		{"no home is asked for", &v1alpha1.TemplateSpec{}, mounted(other, false), nil, "anywhere"},
+		{"no home is requested", &v1alpha1.TemplateSpec{}, mounted(other, false), nil, "anywhere"},
 		{"its home is free", perUser, mounted("", false), nil, "uid-here"},
 		{"its home is its own", perUser, mounted("uid-session", false), nil, "uid-here"},
 		{"its home is another's", perUser, mounted(other, false), nil, "waits: HomeInUse"},
-		{"a fresh one is asked for, and the home is another's", perUser, mounted(other, false), []func(*v1alpha1.VDISession){fresh}, "waits: HomeInUse"},
-		{"a fresh one is asked for", perUser, mounted("", false), []func(*v1alpha1.VDISession){fresh}, "anywhere, fresh"},
+		{"a fresh one is requested, and the home is another's", perUser, mounted(other, false), []func(*v1alpha1.VDISession){fresh}, "waits: HomeInUse"},
+		{"a fresh one is requested", perUser, mounted("", false), []func(*v1alpha1.VDISession){fresh}, "anywhere, fresh"},
 		{"the fresh one that was made for it", perUser, mounted("uid-session", true), []func(*v1alpha1.VDISession){fresh}, "anywhere"},
 		{"the fresh one that it has had", perUser, mounted("uid-session", false), []func(*v1alpha1.VDISession){fresh, hasOwn, started}, "uid-here"},
 		{"nothing is in its home yet", perUser, mounted("", true), nil, "anywhere"},
-		{"it lies elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(sessiontest.Elsewhere, 5)}, "waits: NoRoomToResume"},
+		{"it is placed elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(sessiontest.Elsewhere, 5)}, "waits: NoRoomToResume"},
 		{"a home of its own, which it has used", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, started}, "uid-here"},
 		{"a home of its own, which it never came to use", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn}, "anywhere"},
 		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, sessiontest.PlacedAt(sessiontest.Here, 5)}, "uid-here"},

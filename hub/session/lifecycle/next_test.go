@@ -135,7 +135,7 @@ func outlineOf(in *Input, p Plan) outline {
 			o.Does = append(o.Does, what)
 		}
 	}
-	add(p.Request != nil, "asks")
+	add(p.Request != nil, "requests")
 	add(p.Hold, "holds")
 	add(p.Waits != "", "waits: "+p.Waits)
 	add(p.Release, "releases capacity")
@@ -166,7 +166,7 @@ func TestNext(t *testing.T) {
 		in   *Input
 		want outline
 	}{
-		{"a new session asks for capacity, and is not written", inputOf(neverPlaced), outline{Does: []string{"asks", "holds"}}},
+		{"a new session requests capacity, and is not written", inputOf(neverPlaced), outline{Does: []string{"requests", "holds"}}},
 		{"a new session of which an answer is there", inputOf(neverPlaced).with(fits(here)),
 			outline{At: "uid-here 1.1", Scheduled: "True/Placed", Does: []string{"stores revision r2", "Placed"}}},
 		{"a new session that fits nowhere", inputOf(neverPlaced).with(nothingFits), outline{Scheduled: "False/Unschedulable", Does: []string{"Waiting"}}},
@@ -187,7 +187,7 @@ func TestNext(t *testing.T) {
 			outline{At: "uid-here 9.1", Scheduled: "True/Placed", Does: []string{"releases capacity", "stores revision r2", "accounts: Reported", "Placed"}}},
 		{"a member claims a later epoch, and is not connected", inputOf().with(func(in *Input) { in.Restore.LastAssigned, in.Restore.Claim = 9, "us" }),
 			outline{Scheduled: "False/HubRestored", Does: []string{"waits: HubRestored", "Waiting"}}},
-		{"a restored hub gives no epoch that one of before the restore may have given", inputOf(neverPlaced).with(fits(here), func(in *Input) { in.Restore.LastAssigned = 9 }),
+		{"a restored hub assigns no epoch that one of before the restore may have assigned", inputOf(neverPlaced).with(fits(here), func(in *Input) { in.Restore.LastAssigned = 9 }),
 			outline{At: "uid-here 10.1", Scheduled: "True/Placed", Does: []string{"stores revision r2", "Placed"}}},
 		{"a member that may run it has not reported since the restore, and its mode is Hold", inputOf(held).with(fits(here), func(in *Input) {
 			in.Restore.LastAssigned, in.Restore.Unreported = 9, []string{"us"}
@@ -200,32 +200,32 @@ func TestNext(t *testing.T) {
 		{"so it is, and another member claims a later epoch", inputOf(sessiontest.Scheduled).with(holdsNothing, func(in *Input) {
 			in.Restore.LastAssigned, in.Restore.Claim = 9, "us"
 		}), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
-		{"two members prove its epoch, and this leader gave the second", inputOf(sessiontest.Ready, ran).with(reports(elsewhere, v1alpha1.AssignmentActive, 5), func(in *Input) {
+		{"two members prove its epoch, and this leader assigned the second", inputOf(sessiontest.Ready, ran).with(reports(elsewhere, v1alpha1.AssignmentActive, 5), func(in *Input) {
 			in.Known.LastEpoch = 5
 		}), outline{At: "uid-elsewhere 6.1", Left: "uid-here 5", Scheduled: "True/Placed",
 			Does: []string{"releases capacity", "accounts: Reserve", "Placed"}}},
-		{"two members prove its epoch, and an earlier leader gave both", inputOf(sessiontest.Ready, ran).with(reports(elsewhere, v1alpha1.AssignmentActive, 5)),
+		{"two members prove its epoch, and an earlier leader assigned both", inputOf(sessiontest.Ready, ran).with(reports(elsewhere, v1alpha1.AssignmentActive, 5)),
 			outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
 		{"its desktop runs", inputOf(sessiontest.Ready, ran), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
 		{"its desktop is to be suspended", inputOf(sessiontest.Ready, ran, suspended),
 			outline{At: "uid-here 5.0 idle", Scheduled: "True/Placed", Does: []string{"releases capacity", "Suspended"}}},
-		{"its desktop is to be resumed", inputOf(sessiontest.Ready, idle), outline{At: "uid-here 5.0 idle", Scheduled: "True/Placed", Does: []string{"asks", "holds"}}},
+		{"its desktop is to be resumed", inputOf(sessiontest.Ready, idle), outline{At: "uid-here 5.0 idle", Scheduled: "True/Placed", Does: []string{"requests", "holds"}}},
 		{"its desktop is resumed", inputOf(sessiontest.Ready, idle).with(fits(here)), outline{At: "uid-here 5.2", Scheduled: "True/Placed", Does: []string{"Resumed"}}},
 		{"its member is lost, and its mode is Hold", inputOf(sessiontest.Ready, ran, held).with(lost(here)),
 			outline{At: "uid-here 5.0", Scheduled: "True/Placed", Does: []string{"waits for failover", "FailoverPending", "MemberUnreachable"}}},
 		{"its member is lost, and its mode is Restart", inputOf(sessiontest.Ready, ran, restarts).with(lost(here)),
-			outline{At: "uid-here 5.0", Scheduled: "True/Placed", Does: []string{"asks", "holds", "waits for failover"}}},
+			outline{At: "uid-here 5.0", Scheduled: "True/Placed", Does: []string{"requests", "holds", "waits for failover"}}},
 		{"it is rescheduled", inputOf(sessiontest.Ready, ran, restarts).with(lost(here), fits(elsewhere)),
 			outline{At: "uid-elsewhere 6.1", Left: "uid-here 5 superseded", Scheduled: "True/Placed", Does: []string{"waits for failover", "FailedOver"}}},
 		{"no node fits its Pod, which may change yet", inputOf(sessiontest.Created, noNode), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
-		{"no node fits its Pod", inputOf(sessiontest.Created, noNode).with(waited), outline{At: "uid-here 5.0", Scheduled: "True/Placed", Does: []string{"asks"}}},
+		{"no node fits its Pod", inputOf(sessiontest.Created, noNode).with(waited), outline{At: "uid-here 5.0", Scheduled: "True/Placed", Does: []string{"requests"}}},
 		{"another member has a node for it", inputOf(sessiontest.Created, noNode).with(waited, fits(elsewhere)),
 			outline{Left: "uid-here 5", Scheduled: "False/Releasing", Does: []string{"moved", "Moved"}}},
 		{"its member is drained, and it is in use", inputOf(sessiontest.Ready, ran).with(draining),
 			outline{At: "uid-here 5.0", Scheduled: "True/Draining", Does: []string{"Draining"}}},
 		{"its member is drained, and it is suspended", inputOf(sessiontest.Ready, ran, suspended, idle).with(draining),
 			outline{Left: "uid-here 5", Scheduled: "False/Suspended", Does: []string{"releases capacity", "moved", "Moved", "Waiting"}}},
-		{"it is asked to leave, and is in use", inputOf(sessiontest.Ready, ran, func(s *v1alpha1.VDISession) {
+		{"it is to be rebalanced, and is in use", inputOf(sessiontest.Ready, ran, func(s *v1alpha1.VDISession) {
 			s.Annotations = map[string]string{v1alpha1.AnnotationMove: s.Status.Placement.ClusterName}
 		}), outline{At: "uid-here 5.0", Scheduled: "True/Placed", Does: []string{"holds", "ends the move"}}},
 		{"it is deleted, and its member has not confirmed", inputOf(sessiontest.Ready, sessiontest.Deleted), outline{At: "uid-here 5.0", Scheduled: "True/Placed"}},
@@ -269,7 +269,7 @@ func TestNextIsStable(t *testing.T) {
 	}
 }
 
-// The copy that is given up is judged by the mode that it was placed with.
+// The copy that is released is subject to the mode that it was placed with.
 func TestReleaseKeepsTheModeOfItsPlacement(t *testing.T) {
 	noNode := sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, v1alpha1.ReasonUnschedulablePod)
 	in := inputOf(sessiontest.Created, noNode, func(s *v1alpha1.VDISession) { s.Status.Placement.FailoverMode = v1alpha1.FailoverHold })

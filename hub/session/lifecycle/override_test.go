@@ -23,7 +23,7 @@ func lockedTemplate() *v1alpha1.TemplateSpec {
 		Files:            []v1alpha1.ConfigFile{{Name: "policy.json", Content: "{strict}"}},
 		OverridableFiles: []string{"bookmarks.json"},
 		Access:           v1alpha1.Access{PasswordEnv: "VNC_PW"},
-		Secrets:          []v1alpha1.SecretUse{{Name: "licence", Env: []v1alpha1.SecretEnvVar{{Name: "LICENCE", Key: "key"}}}},
+		Secrets:          []v1alpha1.SecretUse{{Name: "license", Env: []v1alpha1.SecretEnvVar{{Name: "LICENSE", Key: "key"}}}},
 	}
 }
 
@@ -35,7 +35,7 @@ func withFile(name string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Files = []v1alpha1.ConfigFile{{Name: name, Content: "{mine}"}} }
 }
 
-// desktopOf is what the session's member is told of its desktop.
+// desktopOf is the desktop that is sent to the session's member.
 func desktopOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Desktop {
 	return assignment.Render(s, t, "example.com", secret.Set{}).Spec.Desktop
 }
@@ -63,8 +63,8 @@ func TestUserCannotReplaceWhatATemplateLocks(t *testing.T) {
 			`variable NVIDIA_VISIBLE_DEVICES of spec.env is not allowed by template "browser", and not given to the desktop: the name is reserved; remove it from spec.env, or add it to the template's spec.overridableEnv`},
 		{"the password, though it is listed", withEnv("VNC_PW"), "EnvNotAllowed",
 			`variable VNC_PW of spec.env is not allowed by template "browser", and not given to the desktop: the template takes it from a Secret; remove it from spec.env`},
-		{"a variable from a Secret", withEnv("LICENCE"), "EnvNotAllowed",
-			`variable LICENCE of spec.env is not allowed by template "browser", and not given to the desktop: the template takes it from a Secret; remove it from spec.env`},
+		{"a variable from a Secret", withEnv("LICENSE"), "EnvNotAllowed",
+			`variable LICENSE of spec.env is not allowed by template "browser", and not given to the desktop: the template takes it from a Secret; remove it from spec.env`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fresh := sessiontest.With(func(s *v1alpha1.VDISession) { s.Status.Epoch = 0 }, c.change)
@@ -111,7 +111,7 @@ func TestSessionOverridesWhatItsTemplateLists(t *testing.T) {
 				found = found || f.Content == "{mine}"
 			}
 			if !found {
-				t.Errorf("the desktop has not what the session gives: %v, %v", d.Env, d.Files)
+				t.Errorf("the desktop lacks what the session sets: %v, %v", d.Env, d.Files)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func TestRefusalsFade(t *testing.T) {
 	}
 }
 
-func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
+func TestMemberThatDoesNotAllowASessionIsNotTriedAgainSoon(t *testing.T) {
 	var r refused
 	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
 	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
@@ -55,11 +55,11 @@ func TestMemberThatDoesNotAllowASessionIsNotAskedAgainSoon(t *testing.T) {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
 	if left := textOf(&r, sessiontest.Now.Add(adminRefusalLasts+1)); len(left) != 0 {
-		t.Errorf("it is never asked again: %v", left)
+		t.Errorf("it is never tried again: %v", left)
 	}
 }
 
-func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
+func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 	var r refused
 	now := sessiontest.Now
 	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {
@@ -88,7 +88,7 @@ func TestTooManyRefusalsInARowMakeAPause(t *testing.T) {
 	}
 }
 
-// The write about a refusal may be made again: the epoch was refused once all the same.
+// The write about a refusal may be made again: the epoch was refused once nevertheless.
 func TestRefusedEpochCountsOnce(t *testing.T) {
 	var r refused
 	for range 2 * RefusalStreak {
@@ -126,6 +126,6 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 		return sessiontest.Now.Add(time.Second)
 	})
 	if diff := cmp.Diff(map[types.UID]string{sessiontest.Elsewhere: "NoRoom: full", "uid-invalid": "Invalid: bad"}, got); diff != "" {
-		t.Errorf("members that are not asked (-want +got):\n%s", diff)
+		t.Errorf("members that are not tried (-want +got):\n%s", diff)
 	}
 }

@@ -26,7 +26,7 @@ func TestFailoverFor(t *testing.T) {
 			want: failover{Mode: "Restart", After: "9s", Healing: "KeepOriginal"}},
 		{name: "but where that would lose what is in a home", home: v1alpha1.HomePerSession, policy: failover{Mode: "Restart"},
 			want: failover{Mode: "Hold", Healing: "KeepReplacement"}},
-		{name: "nor by the session, whatever it asks for", home: v1alpha1.HomePerUser, session: failover{Mode: "Fence"},
+		{name: "nor by the session, whatever it requests", home: v1alpha1.HomePerUser, session: failover{Mode: "Fence"},
 			want: failover{Mode: "Hold", Healing: "KeepReplacement"}},
 		{name: "no original is kept where no two copies run", session: failover{Mode: "Fence"}, policy: failover{Healing: "KeepOriginal"},
 			want: failover{Mode: "Fence", Healing: "KeepReplacement"}},
@@ -76,7 +76,7 @@ func TestFailBack(t *testing.T) {
 		{"the replacement was restarted", session(func(s *v1alpha1.VDISession) { s.Status.Placement.Run = 2 }), report(), false},
 		{"the replacement is suspended", session(func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }), report(), false},
 		{"it is of an earlier failover", session(func(s *v1alpha1.VDISession) { s.Status.LastFailover.FromEpoch = 3 }), report(), false},
-		{"it was given up in good order", session(func(s *v1alpha1.VDISession) { s.Status.Releasing[0].Superseded = false }), report(), false},
+		{"it was released in good order", session(func(s *v1alpha1.VDISession) { s.Status.Releasing[0].Superseded = false }), report(), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			NewWithT(t).Expect(MayFailBack(c.session, ref, c.reported)).To(Equal(c.want))

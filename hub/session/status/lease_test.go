@@ -39,7 +39,7 @@ func TestMirrorLease(t *testing.T) {
 		{"but it is not forgotten with each change", func(p *v1alpha1.Placement) { p.Guarded = true }, report(5, 0, true), false, 0, true, false},
 		{"a guard is gone", func(p *v1alpha1.Placement) { p.Guarded = true }, report(5, 0, false), false, 0, false, true},
 		{"a held desktop is affirmed as well, and has no guard", func(p *v1alpha1.Placement) { p.FailoverMode = v1alpha1.FailoverHold }, report(5, 2, true), true, 2, false, true},
-		{"not of an epoch that an operator's word has ended", func(p *v1alpha1.Placement) { p.FailoverMode = v1alpha1.FailoverHold }, report(4, 2, false), true, 0, false, false},
+		{"not of an epoch that an operator's declaration has ended", func(p *v1alpha1.Placement) { p.FailoverMode = v1alpha1.FailoverHold }, report(4, 2, false), true, 0, false, false},
 		{"a guard is of Fence alone", func(p *v1alpha1.Placement) { p.FailoverMode = v1alpha1.FailoverRestart }, report(5, 0, true), true, 0, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,10 +55,10 @@ func TestMirrorLease(t *testing.T) {
 	}
 }
 
-func TestFenceSessionSaysThatNoGuardRuns(t *testing.T) {
+func TestFenceSessionShowsThatNoGuardRuns(t *testing.T) {
 	g := NewWithT(t)
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.Yes, v1alpha1.ReasonPodReady))
-	says := func() string {
+	condition := func() string {
 		showGuard(s)
 		for _, c := range s.Status.Conditions {
 			if c.Type == v1alpha1.ConditionFailoverReady {
@@ -67,13 +67,13 @@ func TestFenceSessionSaysThatNoGuardRuns(t *testing.T) {
 		}
 		return ""
 	}
-	g.Expect(says()).To(BeEmpty())
+	g.Expect(condition()).To(BeEmpty())
 	s.Status.Placement.FailoverMode = v1alpha1.FailoverFence
-	g.Expect(says()).To(Equal("False/Unguarded"))
+	g.Expect(condition()).To(Equal("False/Unguarded"))
 	s.Status.Placement.Guarded = true
-	g.Expect(says()).To(BeEmpty())
+	g.Expect(condition()).To(BeEmpty())
 	s.Status.Placement.Guarded, s.Status.Placement.Idle = false, true
-	g.Expect(says()).To(BeEmpty(), "nothing runs that could run twice")
+	g.Expect(condition()).To(BeEmpty(), "nothing runs that could run twice")
 }
 
 func TestMirrorIdleUsesTheHubsClock(t *testing.T) {

@@ -99,10 +99,10 @@ func TestHoldBack(t *testing.T) {
 	}{
 		{"just placed", at(sessiontest.With(sessiontest.Scheduled)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonPodPending))), 0, settleTime},
 		{"placed a while ago", at(sessiontest.With(sessiontest.Scheduled)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonPodPending))), settleTime, 0},
-		{"told once", at(sessiontest.With(sessiontest.Created)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonStarting))), settleTime, settleInterval - settleTime},
-		{"told a while ago", at(sessiontest.With(sessiontest.Created)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonStarting))), settleInterval, 0},
-		{"bad news", at(sessiontest.With(sessiontest.Scheduled)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonImagePull))), 0, 0},
-		{"bad news of the endpoint", at(sessiontest.With(sessiontest.Scheduled)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonPodPending), sessiontest.Condition(v1alpha1.ConditionEndpointReady, sessiontest.No, v1alpha1.ReasonQuotaExceeded))), 0, 0},
+		{"reported once", at(sessiontest.With(sessiontest.Created)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonStarting))), settleTime, settleInterval - settleTime},
+		{"reported a while ago", at(sessiontest.With(sessiontest.Created)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonStarting))), settleInterval, 0},
+		{"a failure", at(sessiontest.With(sessiontest.Scheduled)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonImagePull))), 0, 0},
+		{"a failure of the endpoint", at(sessiontest.With(sessiontest.Scheduled)), at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonPodPending), sessiontest.Condition(v1alpha1.ConditionEndpointReady, sessiontest.No, v1alpha1.ReasonQuotaExceeded))), 0, 0},
 		{"it runs", at(sessiontest.With(sessiontest.Created)), running, 0, 0},
 		{"it ran", running, at(sessiontest.With(sessiontest.Created, pod(v1alpha1.ReasonStarting))), 0, 0},
 	} {
@@ -118,7 +118,7 @@ func TestHoldBack(t *testing.T) {
 func TestReportOfAnEarlierRun(t *testing.T) {
 	idle := func(reason string) *v1alpha1.SessionAssignment {
 		a := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")
-		a.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodReady, Status: sessiontest.No, Reason: reason, Message: "told"}}
+		a.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPodReady, Status: sessiontest.No, Reason: reason, Message: "reported"}}
 		return a
 	}
 	failure := func(attempt int64) *v1alpha1.SessionAssignment {
@@ -126,7 +126,7 @@ func TestReportOfAnEarlierRun(t *testing.T) {
 		a.Status.Failure = &v1alpha1.Failure{Attempt: attempt, Reason: v1alpha1.ReasonImagePull, Message: "Mend the image."}
 		return a
 	}
-	resting := func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }
+	stopped := func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }
 	runs := func(s *v1alpha1.VDISession) { StartRun(s, sessiontest.Now.Add(-time.Hour)) }
 	tries := func(s *v1alpha1.VDISession) { s.Status.Attempt = 2 }
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestReportOfAnEarlierRun(t *testing.T) {
 		failed   string
 		used     v1alpha1.Duration
 	}{
-		{"it is suspended", sessiontest.With(sessiontest.Scheduled, resting), idle(v1alpha1.ReasonSuspended), "Suspended", "", ""},
+		{"it is suspended", sessiontest.With(sessiontest.Scheduled, stopped), idle(v1alpha1.ReasonSuspended), "Suspended", "", ""},
 		{"it was suspended", sessiontest.With(sessiontest.Scheduled), idle(v1alpha1.ReasonSuspended), "", "", ""},
 		{"its time was over", sessiontest.With(sessiontest.Scheduled), idle(v1alpha1.ReasonTimeExpired), "", "", ""},
 		{"its time is over, by the member's clock", sessiontest.With(sessiontest.Ready, runs), idle(v1alpha1.ReasonTimeExpired), "TimeExpired", "", "1h0m0.124s"},
@@ -158,7 +158,7 @@ func TestReportOfAnEarlierRun(t *testing.T) {
 			}
 			g.Expect(message).To(Equal(c.failed))
 			g.Expect(c.session.Status.TimeUsed).To(Equal(c.used))
-			g.Expect(c.session.Status.Placement.Idle).To(Equal(c.name == "it is suspended"), "that is the Reconciler's to say")
+			g.Expect(c.session.Status.Placement.Idle).To(Equal(c.name == "it is suspended"), "the Reconciler sets it")
 		})
 	}
 }

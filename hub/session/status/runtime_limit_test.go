@@ -14,24 +14,24 @@ import (
 
 func TestEffectiveLimit(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		asked v1alpha1.Duration
-		limit v1alpha1.TimeLimit
-		want  v1alpha1.Duration
+		name      string
+		requested v1alpha1.Duration
+		limit     v1alpha1.TimeLimit
+		want      v1alpha1.Duration
 	}{
 		{name: "no limit"},
 		{name: "the template's default", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
-		{name: "what the session asks for", asked: "2h", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "2h"},
-		{name: "never more than the maximum", asked: "9h", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "the maximum where nobody asks", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "none, where the template lets it", asked: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h", Unlimited: true}},
-		{name: "the default where none is not for it to ask", asked: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
-		{name: "the maximum where none is not for it to ask", asked: "0s", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "the default where the template only lets it ask", limit: v1alpha1.TimeLimit{Default: "1h", Unlimited: true}, want: "1h"},
-		{name: "the default where what it asks can't be read", asked: "soon", limit: v1alpha1.TimeLimit{Default: "1h"}, want: "1h"},
-		{name: "none where nothing can be read", asked: "soon", limit: v1alpha1.TimeLimit{Default: "later", Max: "never"}},
+		{name: "what the session requests", requested: "2h", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "2h"},
+		{name: "never more than the maximum", requested: "9h", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "the maximum where none is requested", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "none, where the template allows it", requested: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h", Unlimited: true}},
+		{name: "the default where none is not allowed", requested: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
+		{name: "the maximum where none is not allowed", requested: "0s", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
+		{name: "the default where the template only allows the request", limit: v1alpha1.TimeLimit{Default: "1h", Unlimited: true}, want: "1h"},
+		{name: "the default where the request can't be read", requested: "soon", limit: v1alpha1.TimeLimit{Default: "1h"}, want: "1h"},
+		{name: "none where nothing can be read", requested: "soon", limit: v1alpha1.TimeLimit{Default: "later", Max: "never"}},
 	} {
-		if got := EffectiveLimit(c.asked, c.limit); got != c.want {
+		if got := EffectiveLimit(c.requested, c.limit); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -69,9 +69,9 @@ func TestStoppedRunIsChargedByTheAgentsAccount(t *testing.T) {
 		change func(*v1alpha1.SessionAssignment)
 		want   v1alpha1.Duration
 	}{
-		{"it has told it", func(*v1alpha1.SessionAssignment) {}, "2m0s"},
-		{"its run was on when it told last", func(a *v1alpha1.SessionAssignment) { a.Status.RunningSince = &metav1.Time{Time: sessiontest.Now} }, "1h0m0s"},
-		{"it never told", func(a *v1alpha1.SessionAssignment) { a.Status.TimeUsed = "" }, "1h0m0s"},
+		{"it has reported it", func(*v1alpha1.SessionAssignment) {}, "2m0s"},
+		{"its run was on at its last report", func(a *v1alpha1.SessionAssignment) { a.Status.RunningSince = &metav1.Time{Time: sessiontest.Now} }, "1h0m0s"},
+		{"it never reported it", func(a *v1alpha1.SessionAssignment) { a.Status.TimeUsed = "" }, "1h0m0s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, a := sessiontest.With(), sessiontest.StoppedReport()
@@ -87,25 +87,25 @@ func TestStoppedRunIsChargedByTheAgentsAccount(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	start := metav1.Unix(1_000_000, 0)
 	for _, c := range []struct {
-		name                 string
-		asked, default_, max v1alpha1.Duration
-		used                 v1alpha1.Duration
-		suspended            bool
-		want                 time.Duration // after the run's beginning; 0: never
+		name                     string
+		requested, default_, max v1alpha1.Duration
+		used                     v1alpha1.Duration
+		suspended                bool
+		want                     time.Duration // after the run's beginning; 0: never
 	}{
 		{name: "no limit"},
 		{name: "the template's", default_: "1h", want: time.Hour},
-		{name: "the session's", asked: "2h", default_: "1h", want: 2 * time.Hour},
-		{name: "never more than the maximum", asked: "9h", max: "3h", want: 3 * time.Hour},
-		{name: "the maximum where nobody asks", max: "3h", want: 3 * time.Hour},
-		{name: "what earlier runs have left", asked: "2h", used: "30m", want: 90 * time.Minute},
-		{name: "not while it does not run", asked: "2h", suspended: true},
-		{name: "whole seconds, and never short", asked: "1500ms", want: 2 * time.Second},
-		{name: "what can't be read is no limit", asked: "soon"},
+		{name: "the session's", requested: "2h", default_: "1h", want: 2 * time.Hour},
+		{name: "never more than the maximum", requested: "9h", max: "3h", want: 3 * time.Hour},
+		{name: "the maximum where none is requested", max: "3h", want: 3 * time.Hour},
+		{name: "what earlier runs have left", requested: "2h", used: "30m", want: 90 * time.Minute},
+		{name: "not while it does not run", requested: "2h", suspended: true},
+		{name: "whole seconds, and never short", requested: "1500ms", want: 2 * time.Second},
+		{name: "what can't be read is no limit", requested: "soon"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sessiontest.With()
-			s.Spec.Timeout, s.Status.TimeUsed = c.asked, c.used
+			s.Spec.Timeout, s.Status.TimeUsed = c.requested, c.used
 			if !c.suspended {
 				s.Status.RunningSince = &start
 			}
@@ -166,7 +166,7 @@ func TestExpirationThatIsShown(t *testing.T) {
 	StartRun(s, start.Add(2*time.Hour))
 	expect("resumed", shown(), 2*time.Hour+40*time.Minute)
 	EndRun(s, start.Add(3*time.Hour))
-	expect("over: it says when", shown(), 2*time.Hour+40*time.Minute)
+	expect("over: it shows when", shown(), 2*time.Hour+40*time.Minute)
 	s.Spec.Timeout = "2h"
 	expect("extended, and not resumed yet", shown(), 0)
 }
@@ -202,7 +202,7 @@ func TestTimeUsedReportedByTheAgent(t *testing.T) {
 }
 
 // Whatever is done to a session in whatever order: what it has used never
-// shrinks, grows by no more than the time that it ran, and it is looked at again
+// shrinks, grows by no more than the time that it ran, and it is reconciled again
 // just when its time makes it another.
 func TestTimeUnderAnySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -244,7 +244,7 @@ func TestTimeUnderAnySequence(t *testing.T) {
 	})
 }
 
-// checkDue holds nextDue to what the other functions say.
+// checkDue compares nextDue with the other functions.
 func checkDue(t *rapid.T, s *v1alpha1.VDISession, template *v1alpha1.TemplateSpec, now time.Time) {
 	state := func(at time.Time) [2]bool {
 		return [2]bool{overdue(s, template, at), expiring(s, template, at)}

@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// told are the lines of the log that a write would make.
+// logged are the log lines that a write would make.
 func lines(before, after *v1alpha1.VDISession, now time.Time) []string {
 	var lines []string
 	for _, t := range Transitions(before, after, now) {
@@ -67,7 +67,7 @@ func TestEachTransitionIsOneLine(t *testing.T) {
 		"running": {session(placed(1, 1), creating), session(placed(1, 1), running, phase(v1alpha1.PhaseRunning, v1alpha1.ReasonReady)),
 			"Session phase changed: member=eu epoch=1 run=1 from=Creating to=Running reason=Ready duration=9s"},
 		"a write that changes no state": {session(placed(1, 1), creating), session(placed(1, 1), creating, func(s *v1alpha1.VDISession) { s.Status.URL = "u" }), ""},
-		"rests": {session(placed(1, 1), running), session(placed(1, 1), phase("", v1alpha1.ReasonSuspended), func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }),
+		"is stopped": {session(placed(1, 1), running), session(placed(1, 1), phase("", v1alpha1.ReasonSuspended), func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }),
 			"Session stopped: member=eu epoch=1 run=1 reason=Suspended"},
 		"runs again": {session(placed(1, 1)), session(placed(1, 2)), "Session restarted: member=eu epoch=1 run=2 from=1 to=2 reason=Placed"},
 		"fails over": {session(placed(1, 1)), session(placed(2, 1), func(s *v1alpha1.VDISession) {
@@ -75,7 +75,7 @@ func TestEachTransitionIsOneLine(t *testing.T) {
 			s.Status.LastFailover = &v1alpha1.FailoverRecord{From: "eu", FromEpoch: 1, Reason: "MemberUnreachable", LostTime: made, Time: after(2 * time.Second)}
 			s.Status.Releasing = []v1alpha1.Release{{ClusterName: "eu", ClusterUID: "eu-uid", Epoch: 1, Superseded: true}}
 		}), "Session failed over: member=us epoch=2 run=1 from=eu to=us reason=MemberUnreachable duration=2s"},
-		"given up, and confirmed": {session(placed(1, 1)), session(phase("", v1alpha1.ReasonRefused)),
+		"released, and confirmed": {session(placed(1, 1)), session(phase("", v1alpha1.ReasonRefused)),
 			"Placement released: member=eu epoch=1 run=1 reason=Refused"},
 		"stop confirmed": {session(func(s *v1alpha1.VDISession) {
 			s.Status.Releasing = []v1alpha1.Release{{ClusterName: "eu", ClusterUID: "eu-uid", Epoch: 1}}

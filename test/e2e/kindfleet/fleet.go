@@ -30,7 +30,7 @@ const (
 	Desktops        = "desktops"
 )
 
-// network of Docker that the clusters share, by which their containers know one
+// network of Docker that the clusters share, by which their containers resolve one
 // another's names.
 const (
 	network    = "vdi-fleet"
@@ -57,8 +57,8 @@ type Options struct {
 	Images []string
 	// TimeFactor of hub and agents.
 	TimeFactor float64
-	// Say tells what goes on.
-	Say func(format string, args ...any) `json:"-"`
+	// Log prints the progress.
+	Log func(format string, args ...any) `json:"-"`
 }
 
 // Fleet is a hub and its members.
@@ -71,8 +71,8 @@ type Fleet struct {
 }
 
 func newFleet(options Options) (*Fleet, error) {
-	if options.Say == nil {
-		options.Say = func(string, ...any) {}
+	if options.Log == nil {
+		options.Log = func(string, ...any) {}
 	}
 	root, err := filepath.Abs(options.Root)
 	if err != nil {
@@ -83,7 +83,7 @@ func newFleet(options Options) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{options: options}
-	// Its steps of three clusters at once would be told in no order.
+	// Its steps of three clusters at once would be printed in no order.
 	f.provider = cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(log.NoopLogger{}))
 	return f, nil
 }
@@ -108,7 +108,7 @@ func Up(ctx context.Context, options Options) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	f.say(began, "clusters are Ready")
+	f.log(began, "clusters are Ready")
 	if err := f.connect(); err != nil {
 		return nil, err
 	}
@@ -116,12 +116,12 @@ func Up(ctx context.Context, options Options) (*Fleet, error) {
 	if err := f.loadAll(ctx); err != nil {
 		return nil, err
 	}
-	f.say(began, "images are loaded")
+	f.log(began, "images are loaded")
 	began = time.Now()
 	if err := f.Install(ctx); err != nil {
 		return nil, err
 	}
-	f.say(began, "hub and agents are Ready")
+	f.log(began, "hub and agents are Ready")
 	text, err := json.Marshal(f.options)
 	if err != nil {
 		return nil, err
@@ -216,8 +216,8 @@ func (f *Fleet) record() string { return filepath.Join(f.dir(), "fleet.json") }
 
 func (f *Fleet) kubeconfigOf(name string) string { return filepath.Join(f.dir(), name+".kubeconfig") }
 
-func (f *Fleet) say(began time.Time, what string) {
-	f.options.Say("%s, after %s", what, time.Since(began).Round(time.Second/10))
+func (f *Fleet) log(began time.Time, what string) {
+	f.options.Log("%s, after %s", what, time.Since(began).Round(time.Second/10))
 }
 
 // ensureNetwork makes the network: kind's own has IPv6, which not every machine

@@ -103,7 +103,7 @@ func (f *Fleet) InstallHub(ctx context.Context, r Release) error {
 }
 
 // InstallAgent installs a member's agent, or changes it into that release. A new
-// one is given a token to join with.
+// one gets a token to join with.
 func (f *Fleet) InstallAgent(ctx context.Context, member *Cluster, r Release) error {
 	values := map[string]any{"image": image(r.AgentImage), "timeFactor": f.options.TimeFactor}
 	var registered v1alpha1.MemberCluster
@@ -119,7 +119,7 @@ func (f *Fleet) InstallAgent(ctx context.Context, member *Cluster, r Release) er
 	return f.helm(ctx, member, "vdi-agent", filepath.Join(r.Charts, "vdi-agent"), values)
 }
 
-// join registers the member on the hub, and gives it the Secret that its agent joins
+// join registers the member on the hub, and creates the Secret that its agent joins
 // from.
 func (f *Fleet) join(ctx context.Context, member *Cluster) error {
 	region := ""

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 )
 
-// Node is a node's container. What it says of containers comes from containerd,
+// Node is a node's container. What it reports of containers comes from containerd,
 // not from any API server.
 type Node struct{ nodes.Node }
 
-// Container is one that containerd knows of.
+// Container is a container of containerd.
 type Container struct {
 	ID, State                  string
 	Name, Pod, Namespace       string
@@ -99,7 +99,7 @@ const (
 )
 
 // StopControlPlane ends the API server and etcd of this node, as their crash does:
-// kubelet goes on with all its Pods, and hears from nobody.
+// kubelet continues with all its Pods, and receives nothing.
 func (n *Node) StopControlPlane(ctx context.Context) error {
 	_, err := n.Exec(ctx, "sh", "-c", "mkdir -p "+setAside+" && mv "+staticPods+"kube-apiserver.yaml "+staticPods+"etcd.yaml "+setAside+
 		" && crictl ps -q --name '^(kube-apiserver|etcd)$' | xargs -r crictl stop -t 0")

@@ -83,8 +83,8 @@ func (c *Checker) checkPlacement(now time.Time, k *Session, f SessionState) {
 	if f.Placed > f.Epoch {
 		c.Report(now, 3, f.UID, key, "session %s: placed under epoch %d, above its highest %d", f.Name, f.Placed, f.Epoch)
 	}
-	if before, given := c.epochs[p]; given && before != f.Cluster {
-		c.Report(now, 3, f.UID, key, "session %s: epoch %d was given to %s, and then to %s", f.Name, f.Placed, before, f.Cluster)
+	if before, assigned := c.epochs[p]; assigned && before != f.Cluster {
+		c.Report(now, 3, f.UID, key, "session %s: epoch %d was assigned to %s, and then to %s", f.Name, f.Placed, before, f.Cluster)
 	}
 	c.epochs[p] = f.Cluster
 	if f.PodReady && !c.ready[p] {
@@ -106,28 +106,28 @@ func (c *Checker) SessionDeleted(now time.Time, uid types.UID) {
 
 // Restored records that the hub's API server was restored to an earlier time, and holds these
 // sessions. What it had since then is lost and not deleted. Its epochs fall to those of the backup,
-// once; no other epoch that was ever observed may be given again.
+// once; no other epoch that was ever observed may be assigned again.
 func (c *Checker) Restored(holds map[types.UID]SessionState) {
 	for uid, k := range c.sessions {
 		k.beforeRestore = max(k.beforeRestore, k.Epoch, k.highestPlaced)
 		for _, held := range c.held {
 			k.beforeRestore = max(k.beforeRestore, held[uid].Epoch)
 		}
-		now, known := holds[uid]
-		k.Lost = k.Lost || !known && !k.Deleted
+		now, held := holds[uid]
+		k.Lost = k.Lost || !held && !k.Deleted
 		k.Epoch, k.highestPlaced, k.backup = now.Epoch, now.Placed, now.Epoch
 	}
 	c.suspicions = map[string]*Suspicion{}
 }
 
-// checkEpochReuse checks that a restored hub gives no epoch that was observed before, unless the
+// checkEpochReuse checks that a restored hub assigns no epoch that was observed before, unless the
 // member holds it and so proves what the hub has lost: G3.
 func (c *Checker) checkEpochReuse(now time.Time, k *Session, f SessionState) {
 	if f.Placed <= k.backup || f.Placed > k.beforeRestore || c.held[f.Cluster][f.UID].Epoch == f.Placed {
 		return
 	}
 	c.Report(now, 3, f.UID, fmt.Sprintf("%s/%d/again", f.UID, f.Placed),
-		"session %s: epoch %d was seen before the hub was restored, and is given to %s, which does not hold it", f.Name, f.Placed, f.Cluster)
+		"session %s: epoch %d was seen before the hub was restored, and is assigned to %s, which does not hold it", f.Name, f.Placed, f.Cluster)
 }
 
 // checkStoredAgain checks that no epoch from before a restore reaches a member that does not hold
@@ -155,24 +155,24 @@ func (c *Checker) ObserveAssignment(now time.Time, f AssignmentState) {
 			k.stopRequested = now
 		}
 		if was && before.Desktop != f.Desktop {
-			k.desktopEdited = now
+			k.desktopChanged = now
 		}
 	}
 	p := placement{f.Session, f.Epoch}
 	if f.PodReady {
 		c.ready[p] = true
 	}
-	c.checkGiven(now, f, p)
+	c.checkAssigned(now, f, p)
 	c.checkUnchanged(now, f, p)
 	c.checkPlaced(now, f)
 }
 
-// checkGiven checks that the hub gave this epoch to this member: G3.
-func (c *Checker) checkGiven(now time.Time, f AssignmentState, p placement) {
+// checkAssigned checks that the hub assigned this epoch to this member: G3.
+func (c *Checker) checkAssigned(now time.Time, f AssignmentState, p placement) {
 	key := fmt.Sprintf("%s/%d", f.Session, f.Epoch)
-	if cluster, known := c.epochs[p]; known {
+	if cluster, assigned := c.epochs[p]; assigned {
 		if cluster != f.Cluster {
-			c.Report(now, 3, f.Session, key, "assignment %s: %s holds epoch %d, which was given to %s", f.Name, f.Cluster, f.Epoch, cluster)
+			c.Report(now, 3, f.Session, key, "assignment %s: %s holds epoch %d, which was assigned to %s", f.Name, f.Cluster, f.Epoch, cluster)
 		}
 		return
 	}
@@ -184,7 +184,7 @@ func (c *Checker) checkGiven(now time.Time, f AssignmentState, p placement) {
 		name = k.Name
 	}
 	blind := false
-	c.suspect(now, 3, "given/"+key, &Suspicion{
+	c.suspect(now, 3, "assigned/"+key, &Suspicion{
 		about: f.Session, watches: []string{Hub},
 		text:        fmt.Sprintf("assignment %s: %s holds epoch %d, which the hub's API server does not have", f.Name, f.Cluster, f.Epoch),
 		unexplained: func() bool { return c.epochs[p] == "" },

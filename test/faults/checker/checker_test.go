@@ -210,7 +210,7 @@ var histories = []struct {
 		h.pass(long)
 		h.down = false
 	}, []int{1}},
-	{"the placement goes back", func(h *history) {
+	{"the placement's epoch falls", func(h *history) {
 		h.run()
 		h.move()
 		h.session(SessionState{Epoch: 2, Cluster: "a", Placed: 1})
@@ -241,18 +241,18 @@ var histories = []struct {
 		h.pass(time.Second)
 		h.unassign("a", 1)
 	}, []int{3}},
-	{"an epoch given twice", func(h *history) {
+	{"an epoch assigned twice", func(h *history) {
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
 		h.session(SessionState{Epoch: 1, Cluster: "b", Placed: 1})
 	}, []int{3}},
-	{"an epoch given again after the hub was restored", func(h *history) {
+	{"an epoch assigned again after the hub was restored", func(h *history) {
 		h.run()
 		h.move()
 		h.Restored(map[types.UID]SessionState{"s": {Epoch: 1}})
 		h.session(SessionState{Epoch: 1, Releasing: map[string]int64{"a": 1, "b": 2}})
 		h.session(SessionState{Epoch: 2, Cluster: "a", Placed: 2, Releasing: map[string]int64{"b": 2}})
 	}, []int{3, 3}},
-	{"an epoch given again to its member after the hub was restored", func(h *history) {
+	{"an epoch assigned again to its member after the hub was restored", func(h *history) {
 		h.run()
 		h.session(SessionState{Epoch: 1, Releasing: map[string]int64{"a": 1}})
 		h.podDeleted("p1")
@@ -293,7 +293,7 @@ var histories = []struct {
 		h.hub["s"] = SessionState{UID: "s", Epoch: 1, Cluster: "a", Placed: 1}
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
 	}, nil},
-	{"an epoch in another member than it was given to", func(h *history) {
+	{"an epoch in another member than it was assigned to", func(h *history) {
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1})
 		h.assignment(AssignmentState{Cluster: "b", Epoch: 1})
 	}, []int{3, 5}},
@@ -327,13 +327,13 @@ var histories = []struct {
 	}, []int{4}},
 	{"a Pod that has not started makes way for an edit", func(h *history) {
 		h.run()
-		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Desktop: "edited"})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Desktop: "changed"})
 		h.podDeleted("p1")
 	}, nil},
 	{"a Pod that runs goes for an edit", func(h *history) {
 		h.run()
 		h.Checker.ObservePod(h.now, PodState{Cluster: "a", UID: "p1", Name: "p1", Session: "s", Epoch: 1, Runs: true})
-		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Desktop: "edited"})
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Desktop: "changed"})
 		h.podDeleted("p1")
 	}, []int{4}},
 	{"a Pod goes since the simulated kubelet removed the wrong one", func(h *history) {
@@ -346,12 +346,12 @@ var histories = []struct {
 		h.ignored["p1"] = true
 		h.podDeleted("p1")
 	}, nil},
-	{"a session that a restored hub has forgotten is stopped", func(h *history) {
+	{"a session that a restored hub has lost is stopped", func(h *history) {
 		h.run()
 		h.Restored(nil)
 		h.podDeleted("p1")
 	}, []int{4}},
-	{"a session that a restored hub has forgotten runs on", func(h *history) {
+	{"a session that a restored hub has lost keeps running", func(h *history) {
 		h.run()
 		h.Restored(nil)
 		delete(h.hub, "s")

@@ -29,7 +29,7 @@ func (c *Checker) AssignmentDeleted(now time.Time, f AssignmentState) {
 	})
 }
 
-// releaseCheck asks the hub's API server whether it released an epoch of a member. The hub's watch
+// releaseCheck reads from the hub's API server whether it released an epoch of a member. The hub's watch
 // may be late by more than WatchLag: while an API server starts it forbids every request, and an
 // informer then waits for half a minute.
 type releaseCheck struct {
@@ -165,7 +165,7 @@ func (c *Checker) mayStop(p observedPod) bool {
 	}
 	held, there := c.held[p.Cluster][p.Session]
 	since := p.since.Add(-podLead)
-	return k.released(p.Cluster, p.Epoch) || !k.stopRequested.Before(since) || !p.Runs && !k.desktopEdited.Before(since) ||
+	return k.released(p.Cluster, p.Epoch) || !k.stopRequested.Before(since) || !p.Runs && !k.desktopChanged.Before(since) ||
 		k.Attempt > p.Attempt || there && (held.Deleting || held.Epoch > p.Epoch || held.Attempt > p.Attempt)
 }
 
@@ -178,7 +178,7 @@ func (c *Checker) HomeDeleted(now time.Time, f HomeState) {
 	release := newReleaseCheck(c, f.Session, f.Cluster, 0)
 	c.suspect(now, 4, "home/"+string(f.UID), &Suspicion{
 		about: f.Session, watches: []string{Hub}, wait: WatchLag,
-		text:    fmt.Sprintf("home %s is gone from %s, and nothing asked for it", f.Name, f.Cluster),
+		text:    fmt.Sprintf("home %s is gone from %s, and nothing requested it", f.Name, f.Cluster),
 		prepare: release.refresh,
 		unexplained: func() bool {
 			k := c.sessions[f.Session]

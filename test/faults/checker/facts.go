@@ -14,7 +14,7 @@ const Hub = "hub"
 type SessionState struct {
 	UID  types.UID
 	Name string
-	// Epoch is the highest that was ever given.
+	// Epoch is the highest that was ever assigned.
 	Epoch int64
 	// Cluster and Placed are the member where it is placed and the epoch of that placement; "" and
 	// 0 if it is not placed.
@@ -91,7 +91,7 @@ type APIReader interface {
 	Assignment(ctx context.Context, cluster, name string, session types.UID) (*AssignmentState, error)
 	// Pod returns nil if the member has none of that UID.
 	Pod(ctx context.Context, pod PodState) (*PodState, error)
-	// DeletionRequested reports whether anything but a kubelet asked for the end of a Pod that was
+	// DeletionRequested reports whether anything but a kubelet requested the end of a Pod that was
 	// first observed and found missing at these times.
 	DeletionRequested(pod PodState, seen, gone time.Time) (bool, error)
 }

@@ -72,7 +72,7 @@ var losses = []struct {
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Mode: "Fence", Lapsed: true})
 		h.podDeleted("p1")
 	}, ""},
-	{"what a member holds that is gone for good", func(h *history) {
+	{"what a removed member holds", func(h *history) {
 		supersedes("Restart", 2*time.Minute)(h)
 		h.removed["a"] = true
 		h.SetReachable("a", true)
@@ -87,7 +87,7 @@ var losses = []struct {
 		h.fenced["a"] = true
 		supersedes("Hold", time.Minute)(h)
 		h.HomeDeleted(h.now, HomeState{Cluster: "b", UID: "h", Name: "home", Session: "s"})
-	}, "nothing asked for it"},
+	}, "nothing requested it"},
 }
 
 func TestFailovers(t *testing.T) {

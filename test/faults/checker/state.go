@@ -33,8 +33,8 @@ type Session struct {
 	highestPlaced int64
 	// stopRequested is when either side last required its stop.
 	stopRequested time.Time
-	// desktopEdited is when the desktop of its assignment last changed.
-	desktopEdited time.Time
+	// desktopChanged is when the desktop of its assignment last changed.
+	desktopChanged time.Time
 }
 
 type observedPod struct {
@@ -47,7 +47,7 @@ type state struct {
 	sessions map[types.UID]*Session
 	held     map[string]map[types.UID]AssignmentState
 	pods     map[types.UID]observedPod
-	// epochs are the members that each epoch was given to, or observed in.
+	// epochs are the members that each epoch was assigned to, or observed in.
 	epochs map[placement]string
 	// ready are the epochs whose member reported the desktop ready.
 	ready    map[placement]bool

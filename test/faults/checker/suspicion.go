@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Suspicion is what looks like a violation and may be a watch that lags. It becomes a violation
+// Suspicion is an apparent violation that may be a watch that lags. It becomes a violation
 // when it has lasted for its wait, while every watch that could explain it worked, and Confirm, if
 // it has one, holds.
 type Suspicion struct {
@@ -24,7 +24,7 @@ type Suspicion struct {
 	unexplained func() bool
 	// prepare is called before Confirm, while the checker is locked.
 	prepare func()
-	// Confirm asks the API servers themselves.
+	// Confirm reads from the API servers themselves.
 	Confirm func(context.Context, APIReader) (bool, error)
 }
 

@@ -217,7 +217,7 @@ func (p *Proxy) pump(c *connection, from, to net.Conn, open func(Conditions) boo
 		time.Sleep(time.Until(next.due))
 		if !p.waitUntilOpen(c, open) || !p.deliver(to, next.data) {
 			c.reset()
-			for range segments { // lets the reader end
+			for range segments { // so that the reader ends
 			}
 			return
 		}

@@ -134,11 +134,11 @@ func AwaitRestart(ctx context.Context, r *runner.Run, all Probes, since time.Tim
 	reachable := time.Now()
 	err := stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(context.Context) error {
 		for _, p := range all {
-			lives := desktopRuns(r, p)
-			if len(lives) == 0 {
+			runs := desktopRuns(r, p)
+			if len(runs) == 0 {
 				return fmt.Errorf("there is no log of %s probe %s", p.Mode, p.Name)
 			}
-			if last := lives[len(lives)-1]; last.Start.Before(since) || !last.End.IsZero() {
+			if last := runs[len(runs)-1]; last.Start.Before(since) || !last.End.IsZero() {
 				return fmt.Errorf("%s probe %s last ran in %s", p.Mode, p.Name, last)
 			}
 		}

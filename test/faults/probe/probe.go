@@ -39,7 +39,7 @@ func (all Probes) OfMode(mode v1alpha1.FailoverMode) Probes {
 	return slices.DeleteFunc(slices.Clone(all), func(p Probe) bool { return p.Mode != mode })
 }
 
-// Request is what a probe asks for.
+// Request is what a probe requests.
 type Request struct {
 	Mode     v1alpha1.FailoverMode
 	Template string

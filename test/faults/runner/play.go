@@ -75,19 +75,19 @@ func verdict(err error, out Result) string {
 // Then it deletes everything, under the same guarantees.
 func (r *Run) settle(ctx context.Context, out *Result) error {
 	r.Workload.Stop()
-	if err := r.heal(ctx); err != nil {
+	if err := r.repair(ctx); err != nil {
 		return err
 	}
-	healed := time.Now()
+	repaired := time.Now()
 	limit := r.Scaled(stage.ConvergeWithin) + stage.Allowance + r.Scenario.Slack
 	if err := r.AwaitSnapshot(ctx, limit, (*watch.Snapshot).Converged); err != nil {
 		return fmt.Errorf("promise 8: the sides do not agree: %w", err)
 	}
-	out.Agreed = time.Since(healed)
+	out.Agreed = time.Since(repaired)
 	if err := r.AwaitSnapshot(ctx, r.Scaled(stage.MaxQuarantine)+limit, (*watch.Snapshot).AllRunning); err != nil {
 		return fmt.Errorf("promise 8: not everything runs again: %w", err)
 	}
-	out.Running = time.Since(healed)
+	out.Running = time.Since(repaired)
 	r.Watch.With(func(c *checker.Checker, _ time.Time) { c.EndOutages() })
 
 	if err := r.Watch.Hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(workload.Namespace)); err != nil {
@@ -129,8 +129,8 @@ func (r *Run) countRuns(out *Result) (err error) {
 	return err
 }
 
-// heal ends every fault that the stage knows of.
-func (r *Run) heal(ctx context.Context) error {
+// repair ends every fault of the stage.
+func (r *Run) repair(ctx context.Context) error {
 	for _, undo := range r.cleanups {
 		undo()
 	}

@@ -39,7 +39,7 @@ func supervise(r *Run, m *harness.Member, may bool) {
 	r.Supervisor.Hold(m.ControlPlane.Scheduler, !may)
 }
 
-// HoldAgents keeps the replicas of a member's agent down once they have ended, or lets them start
+// HoldAgents keeps the replicas of a member's agent down once they have ended, or allows them to start
 // again.
 func HoldAgents(r *Run, m *harness.Member, held bool) {
 	for _, a := range m.Agents {

@@ -15,7 +15,7 @@ type Scenario struct {
 	Size int
 	// Short makes it part of `make test-all`.
 	Short bool
-	// Alone gives it a fleet of its own and keeps it out of a soak: it breaks more than the runner
+	// Alone starts a fleet of its own for it and keeps it out of a soak: it breaks more than the runner
 	// can repair.
 	Alone bool
 	// Kind is the kind of fleet that it needs.

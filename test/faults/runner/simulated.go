@@ -50,7 +50,7 @@ const SimulatedTaint = "simulated"
 // simulatedNodes is how many nodes a simulated member with capacity has.
 const simulatedNodes = 20
 
-// SimulateMember creates a member with capacity for sessions that ask for it, with a simulated
+// SimulateMember creates a member with capacity for sessions that request it, with a simulated
 // agent. Both sides must agree on it as well, and it exists until that was checked.
 func SimulateMember(ctx context.Context, r *Run, name string) (*simulated.Agent, error) {
 	return SimulateCluster(ctx, r, name, "simulated-"+name)

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// apiServers returns the scenarios that take away an API server.
+// apiServers returns the scenarios in which an API server is lost.
 func apiServers() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "hub-api-down", Slack: stage.WatchBackoff, EndsProcesses: true, Do: func(ctx context.Context, r *runner.Run) error {
@@ -56,7 +56,7 @@ func etcdFrozen(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) er
 	return cp.Etcd.Resume()
 }
 
-// hubCutFromAPI leaves the leader its agents and cuts it off from its API server, for longer than
+// hubCutFromAPI keeps the leader's agents connected and cuts it off from its API server, for longer than
 // its lock holds.
 func hubCutFromAPI(ctx context.Context, r *runner.Run) error {
 	leader, err := r.Leader(ctx)
@@ -68,7 +68,7 @@ func hubCutFromAPI(ctx context.Context, r *runner.Run) error {
 	if err := r.Pause(ctx, time.Minute); err != nil {
 		return err
 	}
-	r.Record("healed")
+	r.Record("restored")
 	r.APILinks[leader.Spec.Name].Set(netem.Conditions{})
 	return nil
 }

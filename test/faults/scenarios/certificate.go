@@ -18,14 +18,14 @@ func identities() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "certificate-expires", EndsProcesses: true, Do: certificateExpires},
 		{Name: "cloned-credentials", EndsProcesses: true, Do: clonedCredentials},
-		{Name: "rotation-answer-lost", Size: 12, Alone: true, Kind: stage.Kind{Enrol: true}, Do: rotationAnswerLost},
+		{Name: "rotation-answer-lost", Size: 12, Alone: true, Kind: stage.Kind{Enroll: true}, Do: rotationAnswerLost},
 	}
 }
 
 // shortLived is how long the certificate is valid that expires while in use.
 const shortLived = 12 * time.Second
 
-// certificateExpires lets an agent's certificate expire while it is connected. The stream must end
+// certificateExpires makes an agent's certificate expire while it is connected. The stream must end
 // then, and a new certificate in the same files bring it back.
 func certificateExpires(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()

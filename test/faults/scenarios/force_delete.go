@@ -23,7 +23,7 @@ func forces() []runner.Scenario {
 
 // podForcedAway deletes the Pod of a Hold session by force while its node does not answer: as long
 // as the kubelet has not reported the end, the desktop does not count as stopped. The node is lost
-// for less long than the agent waits before it gives up the workload's sessions there.
+// for less long than the agent waits before it releases the workload's sessions there.
 func podForcedAway(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	uid, name, err := createHold(ctx, r, m)

@@ -115,7 +115,7 @@ func hubKillAfterSend(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubKillBeforeAck lets the orders through, and no acknowledgement.
+// hubKillBeforeAck passes the orders, and no acknowledgement.
 func hubKillBeforeAck(ctx context.Context, r *runner.Run) error {
 	for n := range runner.Rounds {
 		m := r.RandomMember()
@@ -138,7 +138,7 @@ func hubKillBeforeAck(ctx context.Context, r *runner.Run) error {
 			return err
 		}
 		r.Record("kill -9 %s (leader) before an answer about %s", leader.Spec.Name, uid)
-		r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+		r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 		if err := r.Await(ctx, "the session runs", runner.Running(uid)); err != nil {
 			return err
 		}

@@ -28,11 +28,11 @@ func sigterm(ctx context.Context, r *runner.Run) error {
 			return err
 		}
 		for _, p := range []*harness.Process{leader.Process, r.RandomMember().Leading(ctx).Process} {
-			asked := time.Now()
+			requested := time.Now()
 			if err := p.Stop(); err != nil {
 				return err
 			}
-			r.Record("SIGTERM %s, which ended after %s", p.Spec.Name, time.Since(asked).Round(time.Millisecond))
+			r.Record("SIGTERM %s, which ended after %s", p.Spec.Name, time.Since(requested).Round(time.Millisecond))
 		}
 	}
 	return nil

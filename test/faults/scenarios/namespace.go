@@ -27,14 +27,14 @@ func namespaces() []runner.Scenario {
 
 // namespaceDeleted deletes the namespace of sessions in a member, once with everything in it, and
 // once while the agent is frozen until the namespace controller has deleted the RoleBinding that
-// lets it write there. The namespace goes, and what ran there runs elsewhere.
+// allows it to write there. The namespace is deleted, and what ran there runs elsewhere.
 func namespaceDeleted(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	both := []probe.Request{{Mode: v1alpha1.FailoverRestart}, {Mode: v1alpha1.FailoverHold}}
 	if err := withoutNamespace(ctx, r, m, both, func() error { return nil }); err != nil {
 		return err
 	}
-	// Only Pods without our finalizer disappear while the agent is frozen.
+	// Only Pods without the agent's finalizer disappear while the agent is frozen.
 	r.Workload.Stop()
 	if err := r.Watch.Hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(workload.Namespace)); err != nil {
 		return err

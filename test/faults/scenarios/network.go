@@ -40,7 +40,7 @@ func partition(ctx context.Context, r *runner.Run, w netem.Conditions, what stri
 	if err := r.Pause(ctx, 30*time.Second); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	return nil
 }
 
@@ -48,7 +48,7 @@ func partition(ctx context.Context, r *runner.Run, w netem.Conditions, what stri
 func halfOpen(ctx context.Context, r *runner.Run) error {
 	for range runner.Rounds {
 		m := r.RandomMember()
-		r.Record("%s: %d connections forgotten, no reset", m.Name, r.Links[m.Name].DropSilently())
+		r.Record("%s: %d connections dropped, no reset", m.Name, r.Links[m.Name].DropSilently())
 		if err := r.PauseRandomly(ctx, 40*time.Second); err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func halfOpen(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// thinLine gives every member 64 kbit/s with 500 ms and 5% loss. A fleet whose time runs faster has
+// thinLine limits every member to 64 kbit/s with 500 ms and 5% loss. A fleet whose time runs faster has
 // a link that is faster by as much.
 func thinLine(ctx context.Context, r *runner.Run) error {
 	thin := netem.Conditions{Latency: r.Scaled(500 * time.Millisecond), Rate: int(8000 / r.Factor), Loss: 0.05}
@@ -128,7 +128,7 @@ func recreateInPartition(ctx context.Context, r *runner.Run) error {
 	if err := r.PauseRandomly(ctx, 30*time.Second); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	return nil
 }
 

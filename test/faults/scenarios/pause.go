@@ -7,7 +7,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
 )
 
-// stops returns the scenarios that freeze processes: they do not know that time has passed.
+// stops returns the scenarios that freeze processes: they do not notice that time has passed.
 func stops() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "hub-stop", EndsProcesses: true, Do: hubStop},

@@ -45,9 +45,9 @@ const snapshot = "earlier"
 // order, in production time.
 const noticeable = 20 * time.Second
 
-// paramsKnown is how long an API server that has just started may deny what a policy with
-// parameters covers: it looks for their kind every 30 s.
-const paramsKnown = 30*time.Second + stage.Allowance
+// paramsReady is how long an API server that has just started may deny what a policy with
+// parameters covers: it checks for their kind every 30 s.
+const paramsReady = 30*time.Second + stage.Allowance
 
 // nowhere is a region without members.
 const nowhere = "nowhere"
@@ -124,7 +124,7 @@ func createBackedUp(ctx context.Context, r *runner.Run) (f *backupSessions, err 
 // changeSinceBackup makes the backup wrong.
 func changeSinceBackup(ctx context.Context, r *runner.Run, f *backupSessions) (err error) {
 	first, other := r.Fleet.Members[0], r.Fleet.Members[1]
-	r.Record("sessions are placed, moved, created and deleted, of which the backup knows nothing")
+	r.Record("sessions are placed, moved, created and deleted, which the backup does not have")
 	for _, uid := range []types.UID{f.placed, f.moved} {
 		if err := allowRegion(ctx, r, uid, other.Spec.Region); err != nil {
 			return err
@@ -152,8 +152,8 @@ func changeSinceBackup(ctx context.Context, r *runner.Run, f *backupSessions) (e
 		"a session that moves runs where it is to": func(c *checker.Checker) bool {
 			return runner.Running(f.moved)(c) && c.Session(f.moved).Cluster == other.Name
 		},
-		"a session that will be forgotten runs": runner.Running(f.unknown),
-		"a session is deleted":                  func(c *checker.Checker) bool { return c.Session(f.deleted).Deleted },
+		"a session that will be lost runs": runner.Running(f.unknown),
+		"a session is deleted":             func(c *checker.Checker) bool { return c.Session(f.deleted).Deleted },
 	} {
 		if err := r.Await(ctx, what, seen); err != nil {
 			return err
@@ -167,13 +167,13 @@ func createInRegion(ctx context.Context, r *runner.Run, n int, region string) (t
 	s := r.Workload.NewSession(n, 3)
 	s.Name, s.Spec.Placement.RequiredRegions = fmt.Sprintf("%s-single-%d", r.Scenario.Name, n), []string{region}
 	s.Spec.Failover.Mode = []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverHold, v1alpha1.FailoverFence}[n%3]
-	if err := stage.Poll(ctx, paramsKnown, func(ctx context.Context) error { return r.Watch.Hub.Create(ctx, s) }); err != nil {
+	if err := stage.Poll(ctx, paramsReady, func(ctx context.Context) error { return r.Watch.Hub.Create(ctx, s) }); err != nil {
 		return "", fmt.Errorf("creating %s: %w", s.Name, err)
 	}
 	return s.UID, nil
 }
 
-// sessionName returns the namespace and name of a session that the checker knows.
+// sessionName returns the namespace and name of a session of the checker.
 func sessionName(r *runner.Run, uid types.UID) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{}
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
@@ -186,7 +186,7 @@ func sessionName(r *runner.Run, uid types.UID) *v1alpha1.VDISession {
 
 // allowRegion allows a session in one region only.
 func allowRegion(ctx context.Context, r *runner.Run, uid types.UID, region string) error {
-	return stage.Poll(ctx, paramsKnown, func(ctx context.Context) error {
+	return stage.Poll(ctx, paramsReady, func(ctx context.Context) error {
 		s := sessionName(r, uid)
 		if err := r.Watch.Hub.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
 			return err
@@ -262,10 +262,10 @@ func checkRestored(ctx context.Context, r *runner.Run, f *backupSessions) error 
 
 // restoreEtcd restores the copy, and records what the hub has lost by that.
 func restoreEtcd(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error {
-	lost, known, err := r.Watch.HubRestored(ctx, cp, func() error { return cp.RestoreEtcd(ctx, snapshot) })
+	lost, kept, err := r.Watch.HubRestored(ctx, cp, func() error { return cp.RestoreEtcd(ctx, snapshot) })
 	if err != nil {
 		return err
 	}
-	r.Record("%d sessions are forgotten, %d are known", lost, known)
+	r.Record("%d sessions are lost, %d are kept", lost, kept)
 	return nil
 }

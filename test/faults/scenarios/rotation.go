@@ -63,7 +63,7 @@ func rotationAnswerLost(ctx context.Context, r *runner.Run) error {
 			continue
 		}
 		lost++
-		r.Record("%s asked again with %s; the hub issued another, and %s is in use", m.Agent.Spec.Name, short(before), short(used))
+		r.Record("%s requested again with %s; the hub issued another, and %s is in use", m.Agent.Spec.Name, short(before), short(used))
 		if used != before && used != stopped {
 			replaced++
 		}
@@ -142,11 +142,11 @@ func loseAnswer(ctx context.Context, r *runner.Run, m *harness.Member, reset boo
 	if reset {
 		how = "by a reset"
 	}
-	r.SetNetwork(m.Name, netem.Conditions{Latency: rotationLatency}, "the answer is lost "+how+", the link is healed")
+	r.SetNetwork(m.Name, netem.Conditions{Latency: rotationLatency}, "the answer is lost "+how+", the link is restored")
 	return c.Serial, c.NextSerial, nil
 }
 
-// rotateCA asks the hub for a new CA, as its runbook does, which makes agents rotate.
+// rotateCA requests a new CA of the hub, as its runbook does, which makes agents rotate.
 func rotateCA(ctx context.Context, r *runner.Run) error {
 	return stage.Poll(ctx, stage.Allowance, func(ctx context.Context) error {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: v1alpha1.AuthoritySecret}}
@@ -156,13 +156,13 @@ func rotateCA(ctx context.Context, r *runner.Run) error {
 }
 
 // nextCertificate waits until the certificate before is replaced. was reports that the one that was
-// stopped on its way never arrived: the agent went on with before, since it can have asked for
+// stopped on its way never arrived: the agent went on with before, since it can have requested
 // another with no other.
 func nextCertificate(ctx context.Context, r *runner.Run, m *harness.Member, before, stopped string) (used string, was bool, err error) {
-	asked := ""
+	requested := ""
 	c, err := certificateIs(ctx, r, m, "the certificate is replaced", func(c v1alpha1.MemberCertificate) bool {
 		if c.Serial == before && c.NextSerial != "" && c.NextSerial != stopped {
-			asked = c.NextSerial
+			requested = c.NextSerial
 		}
 		return c.Serial != before
 	})
@@ -172,8 +172,8 @@ func nextCertificate(ctx context.Context, r *runner.Run, m *harness.Member, befo
 	if c.Serial == stopped {
 		return c.Serial, false, nil
 	}
-	if asked == "" {
-		return "", false, fmt.Errorf("%s was replaced by %s, and no agent was seen to ask for it", before, c.Serial)
+	if requested == "" {
+		return "", false, fmt.Errorf("%s was replaced by %s, and no agent was seen to request it", before, c.Serial)
 	}
 	return c.Serial, true, nil
 }

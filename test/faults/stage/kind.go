@@ -2,9 +2,9 @@ package stage
 
 // Kind is what a fleet has besides. Only scenarios of one kind share a fleet.
 type Kind struct {
-	// Enrol makes its agents join with a token, and rotate certificates that the hub issues. Such
+	// Enroll makes its agents join with a token, and rotate certificates that the hub issues. Such
 	// a scenario must be Alone.
-	Enrol bool
+	Enroll bool
 	// Kubelets simulates the kubelets of its nodes one by one: desktops have guards, and the
 	// kubelets' logs decide what runs. Its time runs faster by failoverTimeFactor.
 	Kubelets bool

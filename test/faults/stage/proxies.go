@@ -33,7 +33,7 @@ func (s *Stage) agentProxy(m *harness.Member) (*netem.Proxy, error) {
 			return nil, fmt.Errorf("the agents of %s dial different hubs", m.Name)
 		}
 		a.Spec.Args[at] = hubAddress + w.Addr()
-		// A replica that is asked to end releases its lock, so that nothing waits for it.
+		// A replica that ends on SIGTERM releases its lock, so that nothing waits for it.
 		if err := a.Restart(); err != nil {
 			w.Close()
 			return nil, err

@@ -62,7 +62,7 @@ func Start(ctx context.Context, factor float64, seed uint64, of Kind, logf func(
 
 func (s *Stage) open(ctx context.Context) (err error) {
 	s.Fleet, err = harness.Start(ctx, harness.Options{
-		NodesPerMember: NodesPerMember, GPUNodes: -1, TimeFactor: s.Factor, NoWait: true, Enrol: s.Kind.Enrol, Namespaces: []string{workload.Namespace},
+		NodesPerMember: NodesPerMember, GPUNodes: -1, TimeFactor: s.Factor, NoWait: true, Enroll: s.Kind.Enroll, Namespaces: []string{workload.Namespace},
 		Kubelets: s.Kind.Kubelets, Standbys: map[string]int{Replicated: 1},
 		Progress: func(step string) { s.Logf("%s", step) },
 	})

@@ -45,14 +45,14 @@ func (s *Supervisor) close() {
 	s.done.Wait()
 }
 
-// Hold keeps a process down once it has ended, or lets it start again.
+// Hold keeps a process down once it has ended, or allows it to start again.
 func (s *Supervisor) Hold(p *harness.Process, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[p] = held
 }
 
-// ReleaseAll lets every process start again.
+// ReleaseAll allows every process to start again.
 func (s *Supervisor) ReleaseAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ type request struct {
 	Response  struct{ Code int } `json:"responseStatus"`
 }
 
-// deletionRequested reads from an audit log whether anything but a kubelet asked for the end of a
+// deletionRequested reads from an audit log whether anything but a kubelet requested the end of a
 // Pod, after it was created and before it was gone.
 func deletionRequested(path string, pod checker.PodState, seen, gone time.Time) (bool, error) {
 	log, err := os.Open(path)
@@ -38,7 +38,7 @@ func deletionRequested(path string, pod checker.PodState, seen, gone time.Time) 
 		return false, fmt.Errorf("reading the audit log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	asked := false
+	requested := false
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -50,16 +50,16 @@ func deletionRequested(path string, pod checker.PodState, seen, gone time.Time) 
 			continue
 		}
 		at := r.ObjectRef
-		switch ours := at.Resource == "pods" && at.Subresource == "" && at.Namespace == pod.Namespace && at.Name == pod.Name; {
-		case !ours, r.Time.After(gone):
+		switch ofPod := at.Resource == "pods" && at.Subresource == "" && at.Namespace == pod.Namespace && at.Name == pod.Name; {
+		case !ofPod, r.Time.After(gone):
 		case r.Verb == "create" && !r.Time.After(seen):
-			asked = false // of the previous Pod
+			requested = false // of the previous Pod
 		case r.Verb == "delete" && r.User.Username != kwokUser && r.User.Username != kubeletUser:
-			asked = true
+			requested = true
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return false, fmt.Errorf("reading the audit log: %w", err)
 	}
-	return asked, nil
+	return requested, nil
 }

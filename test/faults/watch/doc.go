@@ -2,7 +2,7 @@
 // between.
 //
 //   - watcher.go: watches of every API server. reader.go: what they hold at this moment. facts.go:
-//     an object as the checker sees it. audit.go: who deleted a Pod.
+//     an object as the checker sees it. audit.go: what deleted a Pod.
 //   - snapshot.go: what both sides hold at one time, and whether they agree.
 //   - runlog.go: what ran, by the container logs of the simulated kubelets (test/observer), whatever
 //     the API servers hold.

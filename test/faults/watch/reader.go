@@ -17,7 +17,7 @@ import (
 
 var _ checker.APIReader = &Watcher{}
 
-// Session reads a session by its name, or finds it among all if the name is not known.
+// Session reads a session by its name, or finds it among all if the name is unknown.
 func (w *Watcher) Session(ctx context.Context, name string, uid types.UID) (*checker.SessionState, error) {
 	if name != "" {
 		s := &v1alpha1.VDISession{}

@@ -13,7 +13,7 @@ import (
 
 // logs writes the logs of the kubelets of two members: one desktop of a session runs in each,
 // from and to these seconds; 0 is one that still runs.
-func logs(t *testing.T, lives map[string][2]int) []string {
+func logs(t *testing.T, runs map[string][2]int) []string {
 	t.Helper()
 	began := time.Now().Add(-time.Minute)
 	var paths []string
@@ -23,8 +23,8 @@ func logs(t *testing.T, lives map[string][2]int) []string {
 			return fmt.Sprintf(`{"boottime":%d,"wall":%q,"member":%q,"what":%q,"podUID":"p-%s","namespace":"ns","pod":"p","container":"desktop","session":"s","epoch":"1"}`+"\n",
 				1+second*1e9, at.Format(time.RFC3339Nano), member, what, member)
 		}
-		content := line(lives[member][0], "start")
-		if to := lives[member][1]; to > 0 {
+		content := line(runs[member][0], "start")
+		if to := runs[member][1]; to > 0 {
 			content += line(to, "exit")
 		}
 		path := filepath.Join(t.TempDir(), member+".jsonl")
@@ -60,7 +60,7 @@ func failedOver(mode string, away time.Duration) *checker.Checker {
 
 func TestOverlapInTheLogsIsAViolation(t *testing.T) {
 	for name, tc := range map[string]struct {
-		lives map[string][2]int
+		runs map[string][2]int
 		// mode is that of the session, and away how long member a was away when the session was
 		// placed again.
 		mode string
@@ -76,7 +76,7 @@ func TestOverlapInTheLogsIsAViolation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := failedOver(tc.mode, tc.away)
 			before := len(c.Violations()) // what the hub did wrong is another test's
-			k := FollowLogs(logs(t, tc.lives), &Watcher{checker: c})
+			k := FollowLogs(logs(t, tc.runs), &Watcher{checker: c})
 			desktops, _, err := k.Counts(time.Time{})
 			k.Close()
 			if err != nil || desktops != 2 {

@@ -138,7 +138,7 @@ func (s *Snapshot) AllRunning() error {
 	return nil
 }
 
-// Empty returns nil once nothing is left but what a restored hub does not know.
+// Empty returns nil once nothing is left but what a restored hub has lost.
 func (s *Snapshot) Empty() error {
 	if len(s.Sessions) > 0 {
 		return fmt.Errorf("%d sessions are left, such as %s: %s", len(s.Sessions), s.Sessions[0].Name, s.Sessions[0].Status.Message)

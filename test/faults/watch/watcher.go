@@ -177,12 +177,12 @@ func (w *Watcher) HubRestored(ctx context.Context, cp *harness.ControlPlane, res
 	if err := w.Hub.List(ctx, list, client.InNamespace(workload.Namespace)); err != nil {
 		return 0, 0, fmt.Errorf("reading what was restored: %w", err)
 	}
-	known := map[types.UID]checker.SessionState{}
+	restored := map[types.UID]checker.SessionState{}
 	for i := range list.Items {
-		known[list.Items[i].UID] = *sessionOf(&list.Items[i])
+		restored[list.Items[i].UID] = *sessionOf(&list.Items[i])
 	}
 	w.With(func(c *checker.Checker, _ time.Time) {
-		c.Restored(known)
+		c.Restored(restored)
 		w.ignore = false
 		for _, k := range c.Sessions() {
 			if k.Lost {
@@ -190,7 +190,7 @@ func (w *Watcher) HubRestored(ctx context.Context, cp *harness.ControlPlane, res
 			}
 		}
 	})
-	return lost, len(known), w.watchHub(w.ctx, cp)
+	return lost, len(restored), w.watchHub(w.ctx, cp)
 }
 
 // ping sets the readiness probe of a cluster, once: other goroutines read it.
@@ -235,7 +235,7 @@ func (w *Watcher) watch(ctx context.Context, cp *harness.ControlPlane, kinds map
 	return nil
 }
 
-// loop resolves suspicions, and finds out which watches are interrupted.
+// loop resolves suspicions, and detects which watches are interrupted.
 func (w *Watcher) loop(ctx context.Context) {
 	interruptedUntil := map[string]time.Time{}
 	for {

@@ -34,7 +34,7 @@ type Cluster struct {
 	APIOnly bool
 	// NoScheduling configures the controller manager for nodes that no kubelet serves.
 	NoScheduling bool
-	// Kubelets leaves the Pods to a kubelet, and only the nodes to KWOK.
+	// Kubelets has kubelets run the Pods, and KWOK only the nodes.
 	Kubelets bool
 	// ExtraAPIServerArgs are appended to those of kube-apiserver.
 	ExtraAPIServerArgs []string
@@ -71,7 +71,7 @@ podMaxBackoffSeconds: 5
 `
 
 // nodeLease is how long a node's lease holds, in seconds; KWOK renews it four
-// times as often. nodeGrace is when the controller manager gives a node up.
+// times as often. nodeGrace is when the controller manager marks a node as lost.
 const (
 	nodeLease = 80
 	nodeGrace = "120s"
@@ -173,8 +173,8 @@ func (c *Cluster) WriteFiles() error {
 	if err := c.writePKI(); err != nil {
 		return err
 	}
-	for _, who := range []kubeconfig.User{Admin, ControllerManager, Scheduler, KWOK, Kubelet} {
-		if _, err := c.WriteKubeconfig(c.Name, who); err != nil {
+	for _, user := range []kubeconfig.User{Admin, ControllerManager, Scheduler, KWOK, Kubelet} {
+		if _, err := c.WriteKubeconfig(c.Name, user); err != nil {
 			return err
 		}
 	}

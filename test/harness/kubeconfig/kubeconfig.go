@@ -32,18 +32,18 @@ type Issuer struct {
 
 // KubeconfigFor issues a client certificate for the user (its CN) and groups
 // (its O) and writes a kubeconfig with it. It returns the path. The user has no
-// rights until RBAC gives it some; the group system:masters has them all.
+// rights until RBAC grants it some; the group system:masters has them all.
 func (i *Issuer) KubeconfigFor(user string, groups ...string) (string, error) {
 	return i.WriteKubeconfig(i.Name, User{user, groups})
 }
 
 // WriteKubeconfig writes the kubeconfig of KubeconfigFor with another name of the context.
-func (i *Issuer) WriteKubeconfig(context string, who User) (string, error) {
-	config, err := i.credentials(context, who)
+func (i *Issuer) WriteKubeconfig(context string, user User) (string, error) {
+	config, err := i.credentials(context, user)
 	if err != nil {
 		return "", err
 	}
-	path := i.KubeconfigPath(who)
+	path := i.KubeconfigPath(user)
 	if err := writeKubeconfig(path, config); err != nil {
 		return "", err
 	}
@@ -51,8 +51,8 @@ func (i *Issuer) WriteKubeconfig(context string, who User) (string, error) {
 }
 
 // KubeconfigPath returns where WriteKubeconfig stores the kubeconfig of a user.
-func (i *Issuer) KubeconfigPath(who User) string {
-	return filepath.Join(i.Dir, fileName(who.Name)+".kubeconfig")
+func (i *Issuer) KubeconfigPath(user User) string {
+	return filepath.Join(i.Dir, fileName(user.Name)+".kubeconfig")
 }
 
 // ConfigFor returns a rest.Config for the user of KubeconfigFor, whose client-side limits
@@ -65,16 +65,16 @@ func (i *Issuer) ConfigFor(user string, groups ...string) (*rest.Config, error) 
 	return restConfig(config)
 }
 
-func (i *Issuer) credentials(context string, who User) (*clientcmdapi.Config, error) {
-	pair, err := i.CA.Issue(pki.CertRequest{CommonName: who.Name, Organizations: who.Groups})
+func (i *Issuer) credentials(context string, user User) (*clientcmdapi.Config, error) {
+	pair, err := i.CA.Issue(pki.CertRequest{CommonName: user.Name, Organizations: user.Groups})
 	if err != nil {
 		return nil, err
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters[i.Name] = &clientcmdapi.Cluster{Server: i.URL, CertificateAuthorityData: i.CA.CertPEM}
-	user := i.Name + "-" + who.Name
-	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM}
-	config.Contexts[context] = &clientcmdapi.Context{Cluster: i.Name, AuthInfo: user}
+	entry := i.Name + "-" + user.Name
+	config.AuthInfos[entry] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM}
+	config.Contexts[context] = &clientcmdapi.Context{Cluster: i.Name, AuthInfo: entry}
 	config.CurrentContext = context
 	return config, nil
 }

@@ -14,7 +14,7 @@ const (
 	exitTerminated = 143
 )
 
-// Reasons that a container waits, as a kubelet gives them.
+// Reasons that a container waits, as a kubelet reports them.
 const (
 	waitsForInit   = "PodInitializing"
 	waitsForCreate = "ContainerCreating"
@@ -36,7 +36,7 @@ const (
 // lost is the reason of an end that no kubelet has seen.
 const lost = "ContainerStatusUnknown"
 
-// A container is one of a Pod, over all its lives.
+// A container is one of a Pod, over all its runs.
 type container struct {
 	pod  *pod
 	spec *corev1.Container
@@ -47,16 +47,16 @@ type container struct {
 	// life is another number after each start and end: what was planned in an
 	// earlier one is void.
 	life int
-	// held: it is not to be started just now, for what waits says.
+	// held: it is not to be started just now, for the reason in waits.
 	held  bool
 	waits string
-	// done: it has ended, or is not wanted, for good.
+	// done: it has ended, or is never wanted again.
 	done     bool
 	restarts int32
 
-	// asked to end, and killed at killAt if it has not by then.
-	asked  bool
-	killAt time.Time
+	// stopping: it got SIGTERM, and is killed at killAt if it has not ended by then.
+	stopping bool
+	killAt   time.Time
 
 	started, ready bool
 	startedAt      metav1.Time
@@ -97,7 +97,7 @@ func (c *container) ensure() {
 	if c.process != nil || c.done || c.held {
 		return
 	}
-	switch b := c.behaviour(); {
+	switch b := c.behavior(); {
 	case b.misnamed:
 		c.waits = waitsForName
 		return
@@ -109,7 +109,7 @@ func (c *container) ensure() {
 		c.start(func(ended func(int32)) (process, error) { return k.simulate(c, ended), nil })
 		return
 	}
-	// What its environment refers to is asked for beside the loop.
+	// What its environment refers to is read beside the loop.
 	c.held, c.waits = true, waitsForCreate
 	object, ip, life := c.pod.object, c.pod.ip, c.life
 	go func() {
@@ -130,7 +130,7 @@ func (c *container) ensure() {
 	}()
 }
 
-// hold lets it wait, and goes on after a time.
+// hold makes it wait, and continues after a time.
 func (c *container) hold(reason string, d time.Duration) {
 	c.held, c.waits = true, reason
 	c.later(d, func() {
@@ -140,7 +140,7 @@ func (c *container) hold(reason string, d time.Duration) {
 	c.pod.report()
 }
 
-// later lets f be called after a time, if this life is not over by then.
+// later calls f after a time, if this run is not over by then.
 func (c *container) later(d time.Duration, f func()) {
 	life := c.life
 	c.pod.k.loop.after(d, func() {
@@ -153,7 +153,7 @@ func (c *container) later(d time.Duration, f func()) {
 func (c *container) start(launch func(ended func(int32)) (process, error)) {
 	k := c.pod.k
 	c.life++
-	c.asked, c.started, c.ready = false, false, false
+	c.stopping, c.started, c.ready = false, false, false
 	c.startedAt = metav1.Now()
 	k.record(c, Record{What: Start})
 	life := c.life
@@ -167,25 +167,25 @@ func (c *container) start(launch func(ended func(int32)) (process, error)) {
 	if err != nil {
 		k.complain("starting "+c.spec.Name, c.pod.object, err)
 		k.loop.do(func() { c.ended(exitFailed) })
-		c.process = nobody{}
+		c.process = failedProcess{}
 		return
 	}
 	c.process = started
 	c.probeStart()
 }
 
-// stop asks a running container to end, and sees to it that it has after grace.
+// stop sends SIGTERM to a running container, and kills it after grace.
 func (c *container) stop(reason string, grace time.Duration) {
 	if c.process == nil {
 		return
 	}
 	killAt := time.Now().Add(grace)
-	if c.asked && !killAt.Before(c.killAt) {
+	if c.stopping && !killAt.Before(c.killAt) {
 		return
 	}
 	c.killAt = killAt
-	if !c.asked {
-		c.asked = true
+	if !c.stopping {
+		c.stopping = true
 		c.pod.k.record(c, Record{What: Stop, Reason: reason})
 		c.process.term()
 	}
@@ -217,7 +217,7 @@ func (c *container) ended(code int32) {
 	c.pod.advance()
 }
 
-// backOff is none for the first restart, and for one after a long life.
+// backOff is none for the first restart, and for one after a long run.
 func (c *container) backOff(ran time.Duration) time.Duration {
 	k := c.pod.k
 	if c.restarts == 0 || ran > 2*k.seconds(lastBackOff) {
@@ -226,7 +226,7 @@ func (c *container) backOff(ran time.Duration) time.Duration {
 	return min(k.seconds(firstBackOff)<<min(c.restarts-1, 10), k.seconds(lastBackOff))
 }
 
-// lose says that a container, of which the last kubelet wrote this, has ended
+// lose records that a container, of which the last kubelet wrote this, has ended
 // unseen.
 func (c *container) lose(before corev1.ContainerStatus) {
 	ran := before.State.Running != nil || before.State.Terminated != nil || before.LastTerminationState.Terminated != nil

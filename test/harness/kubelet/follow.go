@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// followRetry is how soon an API server is asked again that does not answer: a
+// followRetry is how soon an API server that does not answer is tried again: a
 // fixed time, so that what a fault costs is not this kubelet's patience.
 const followRetry = 200 * time.Millisecond
 
-// follow tells of all objects of a kind, and then of each that changes, again and
+// follow delivers all objects of a kind, and then each that changes, again and
 // again from the beginning when the API server is lost. It ends with ctx.
 func follow(ctx context.Context, from cache.ListerWatcher, all func([]runtime.Object), one func(watch.EventType, runtime.Object)) {
 	for ctx.Err() == nil {

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The containers that are processes: the agent's binary, with what the Pod gives it.
+// The containers that are processes: the agent's binary, with what the Pod sets.
 // A guard runs beside a desktop; a gate before it, until it ends well.
 const (
 	GuardContainer = "vdi-guard"
@@ -24,21 +24,21 @@ const (
 // refTimeout is how long a Secret or ConfigMap is waited for.
 const refTimeout = 5 * time.Second
 
-// command is a guard's or a gate's, ready to be started. The image's binary is ours, whatever
+// command is a guard's or a gate's, ready to be started. The image's binary is the agent's, whatever
 // its path in the image.
 func (k *kubelet) command(pod *corev1.Pod, c *corev1.Container, ip string) (*exec.Cmd, error) {
 	env, err := k.environment(pod, c, ip)
 	if err != nil {
 		return nil, err
 	}
-	words := slices.Clone(c.Args)
+	args := slices.Clone(c.Args)
 	if len(c.Command) > 0 {
-		words = slices.Concat(c.Command[1:], c.Args)
+		args = slices.Concat(c.Command[1:], c.Args)
 	}
-	for i := range words {
-		words[i] = expand(words[i], env)
+	for i := range args {
+		args[i] = expand(args[i], env)
 	}
-	cmd := exec.Command(k.options.Guard, words...)
+	cmd := exec.Command(k.options.Guard, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for _, v := range env {
 		cmd.Env = append(cmd.Env, v.name+"="+v.value)
@@ -51,7 +51,7 @@ type variable struct{ name, value string }
 // environment resolves what the variables of a container refer to.
 func (k *kubelet) environment(pod *corev1.Pod, c *corev1.Container, ip string) ([]variable, error) {
 	if len(c.EnvFrom) > 0 {
-		return nil, errors.New("the simulated kubelet knows no envFrom")
+		return nil, errors.New("the simulated kubelet does not support envFrom")
 	}
 	var env []variable
 	for _, v := range c.Env {
@@ -88,7 +88,7 @@ func (k *kubelet) refer(pod *corev1.Pod, from *corev1.EnvVarSource, ip string) (
 		}
 		return key(config.Data, ref.Key)
 	}
-	return "", errors.New("the simulated kubelet knows no resourceFieldRef")
+	return "", errors.New("the simulated kubelet does not support resourceFieldRef")
 }
 
 func key[T string | []byte](data map[string]T, key string) (string, error) {
@@ -99,7 +99,7 @@ func key[T string | []byte](data map[string]T, key string) (string, error) {
 	return string(value), nil
 }
 
-// field is what a path of the downward API says.
+// field is the value of a path of the downward API.
 func field(pod *corev1.Pod, path, ip, host string) (string, error) {
 	if name, isOne := subscript(path, "metadata.labels"); isOne {
 		return pod.Labels[name], nil
@@ -146,15 +146,15 @@ func expand(s string, env []variable) string {
 		}
 		out.WriteString(s[:i])
 		s = s[i:]
-		name, rest, closed := strings.Cut(s[2:], ")")
-		value, known := lookUp(env, name)
+		name, after, closed := strings.Cut(s[2:], ")")
+		value, ok := lookUp(env, name)
 		switch {
 		case s[1] == '$':
 			out.WriteByte('$')
 			s = s[2:]
-		case s[1] == '(' && closed && known:
+		case s[1] == '(' && closed && ok:
 			out.WriteString(value)
-			s = rest
+			s = after
 		default:
 			out.WriteString(s[:2])
 			s = s[2:]

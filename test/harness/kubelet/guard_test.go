@@ -60,20 +60,20 @@ func TestFieldsOfThePod(t *testing.T) {
 	}
 }
 
-func TestImagesAndAnnotationsSayHowAContainerFares(t *testing.T) {
-	ordinary := behaviour{listens: time.Second, stops: time.Minute}
-	with := func(change func(*behaviour)) behaviour {
+func TestImagesAndAnnotationsSetTheBehaviorOfAContainer(t *testing.T) {
+	ordinary := behavior{listens: time.Second, stops: time.Minute}
+	with := func(change func(*behavior)) behavior {
 		b := ordinary
 		change(&b)
 		return b
 	}
-	for image, want := range map[string]behaviour{
+	for image, want := range map[string]behavior{
 		"registry.example/desktop:1":    ordinary,
-		"slow.invalid/desktop":          with(func(b *behaviour) { b.listens = slowStart }),
-		"slow.invalid/desktop:12s":      with(func(b *behaviour) { b.listens = 12 * time.Second }),
-		"broken.invalid/desktop:1":      with(func(b *behaviour) { b.unpulled = true }),
-		"crash.invalid/desktop:1":       with(func(b *behaviour) { b.crashes = crashAfter }),
-		"loopback.invalid/desktop:1":    with(func(b *behaviour) { b.local = true }),
+		"slow.invalid/desktop":          with(func(b *behavior) { b.listens = slowStart }),
+		"slow.invalid/desktop:12s":      with(func(b *behavior) { b.listens = 12 * time.Second }),
+		"broken.invalid/desktop:1":      with(func(b *behavior) { b.unpulled = true }),
+		"crash.invalid/desktop:1":       with(func(b *behavior) { b.crashes = crashAfter }),
+		"loopback.invalid/desktop:1":    with(func(b *behavior) { b.local = true }),
 		"not-slow.invalid/desktop:12s":  ordinary,
 		"registry.example/slow.invalid": ordinary,
 	} {
@@ -90,7 +90,7 @@ func TestImagesAndAnnotationsSayHowAContainerFares(t *testing.T) {
 }
 
 // Pods of one kubelet have addresses of their own, those of another have others, and
-// what a Pod has given back is taken last.
+// what a Pod has released is taken last.
 func TestAddressesAreTakenOnce(t *testing.T) {
 	one, err := openNetwork()
 	if err != nil {
@@ -109,7 +109,7 @@ func TestAddressesAreTakenOnce(t *testing.T) {
 		for _, n := range []*network{one, other} {
 			address := n.take()
 			if seen[address.String()] || address == n.host() || !address.IsLoopback() {
-				t.Fatalf("%s was given twice, or is the host's", address)
+				t.Fatalf("%s was assigned twice, or is the host's", address)
 			}
 			seen[address.String()] = true
 		}

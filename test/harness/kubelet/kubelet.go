@@ -28,10 +28,10 @@ type Options struct {
 	Log    string
 	// Guard is the executable of GuardContainer and GateContainer.
 	Guard string
-	// Second is how long one of the seconds takes that Pods speak of; default 1 s.
+	// Second is how long one second of a Pod's spec takes; default 1 s.
 	Second time.Duration
 	// StartDelay is how long a container takes to open its ports, StopDelay how
-	// long to end when it is asked to.
+	// long to end on SIGTERM.
 	StartDelay, StopDelay time.Duration
 }
 
@@ -45,11 +45,11 @@ type kubelet struct {
 
 	// The loop's.
 	pods map[types.UID]*pod
-	// lost are the nodes that LoseNode has taken away: they hear nothing of their
-	// Pods and say nothing, and what runs there runs on. unheard is what they will
-	// be told of Pods, the newest; nil is that a Pod is gone.
-	lost    map[string]bool
-	unheard map[types.UID]*corev1.Pod
+	// lost are the nodes that LoseNode has made lost: they get no events of their
+	// Pods and report nothing, and what runs there runs on. missed are the events
+	// of Pods that they will get, the newest; nil is that a Pod is gone.
+	lost   map[string]bool
+	missed map[types.UID]*corev1.Pod
 }
 
 // Run plays the kubelets until ctx ends, and with it all that runs on their nodes.
@@ -75,7 +75,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	k := &kubelet{
 		options: options, client: client, loop: newLoop(), writer: newWriter(client), network: network, log: log,
-		pods: map[types.UID]*pod{}, lost: map[string]bool{}, unheard: map[types.UID]*corev1.Pod{},
+		pods: map[types.UID]*pod{}, lost: map[string]bool{}, missed: map[types.UID]*corev1.Pod{},
 	}
 	var group sync.WaitGroup
 	group.Go(func() { k.loop.run(ctx) })
@@ -85,7 +85,7 @@ func Run(ctx context.Context, options Options) error {
 	return nil
 }
 
-// follow hears of nodes and of the Pods that are bound to one.
+// follow watches nodes and the Pods that are bound to one.
 func (k *kubelet) follow(ctx context.Context) {
 	core := k.client.CoreV1().RESTClient()
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "")
@@ -103,36 +103,36 @@ func (k *kubelet) follow(ctx context.Context) {
 		follow(ctx, cache.NewListWatchFromClient(core, "pods", "", bound),
 			func(all []runtime.Object) { k.loop.do(func() { k.all(all) }) },
 			func(event watch.EventType, object runtime.Object) {
-				k.loop.do(func() { k.hear(object.(*corev1.Pod), event == watch.Deleted) })
+				k.loop.do(func() { k.observe(object.(*corev1.Pod), event == watch.Deleted) })
 			})
 	})
 	group.Wait()
 }
 
-// all is told every Pod that there is.
+// all handles the list of all Pods.
 func (k *kubelet) all(objects []runtime.Object) {
 	there := make(map[types.UID]bool, len(objects))
 	for _, object := range objects {
 		pod := object.(*corev1.Pod)
 		there[pod.UID] = true
-		// What was written may be gone, if etcd was put back to an earlier time.
+		// What was written may be gone, if etcd was restored to an earlier time.
 		k.writer.forget(pod.UID)
-		k.hear(pod, false)
+		k.observe(pod, false)
 	}
 	for uid, pod := range k.pods {
 		if !there[uid] {
-			k.hear(pod.object, true)
+			k.observe(pod.object, true)
 		}
 	}
 }
 
-// hear is told a Pod's object, or that it is gone.
-func (k *kubelet) hear(object *corev1.Pod, gone bool) {
-	// LoseNode marks Pods too: the word of their node may come later than theirs.
+// observe handles a Pod's object, or that it is gone.
+func (k *kubelet) observe(object *corev1.Pod, gone bool) {
+	// LoseNode marks Pods too: the event of their node may come later than theirs.
 	if _, marked := object.Annotations[lostAnnotation]; marked || k.lost[object.Spec.NodeName] {
-		k.unheard[object.UID] = object
+		k.missed[object.UID] = object
 		if gone {
-			k.unheard[object.UID] = nil
+			k.missed[object.UID] = nil
 		}
 		return
 	}
@@ -150,7 +150,7 @@ func (k *kubelet) hear(object *corev1.Pod, gone bool) {
 	}
 }
 
-// node is told a node's object.
+// node handles a node's object.
 func (k *kubelet) node(node *corev1.Node) {
 	_, lost := node.Annotations[lostAnnotation]
 	if lost == k.lost[node.Name] {
@@ -160,17 +160,17 @@ func (k *kubelet) node(node *corev1.Node) {
 	if lost {
 		return
 	}
-	for uid, object := range maps.Clone(k.unheard) {
+	for uid, object := range maps.Clone(k.missed) {
 		p := k.pods[uid]
 		switch {
 		case object != nil && object.Spec.NodeName == node.Name:
-			delete(k.unheard, uid)
-			k.hear(object, false) // unless it is marked still
+			delete(k.missed, uid)
+			k.observe(object, false) // unless it is marked still
 		case object == nil && p == nil:
-			delete(k.unheard, uid)
+			delete(k.missed, uid)
 		case object == nil && p.object.Spec.NodeName == node.Name:
-			delete(k.unheard, uid)
-			k.hear(p.object, true)
+			delete(k.missed, uid)
+			k.observe(p.object, true)
 		}
 	}
 	for _, p := range k.pods {
@@ -189,9 +189,9 @@ func (k *kubelet) drop(p *pod) {
 
 func (k *kubelet) seconds(n int64) time.Duration { return time.Duration(n) * k.options.Second }
 
-func (c *container) behaviour() behaviour {
+func (c *container) behavior() behavior {
 	o := c.pod.k.options
-	return behave(c.pod.object, c.spec.Image, behaviour{listens: o.StartDelay, stops: o.StopDelay})
+	return behave(c.pod.object, c.spec.Image, behavior{listens: o.StartDelay, stops: o.StopDelay})
 }
 
 // record writes a line of a container. Nothing may run that is not written: a

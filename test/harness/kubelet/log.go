@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a line of the log of containers says.
+// What a line of the log of containers records.
 const (
 	// Boot: the member's machines have power from now on, and nothing runs yet.
 	Boot = "boot"
@@ -19,7 +19,7 @@ const (
 	PowerOff = "power-off"
 	// Start: a container begins to run.
 	Start = "start"
-	// Stop: a container was asked to end, and runs on until it has.
+	// Stop: a container got SIGTERM, and runs on until it has ended.
 	Stop = "stop"
 	// Exit: a container has ended.
 	Exit = "exit"
@@ -28,7 +28,7 @@ const (
 // Record is a line of the log of containers.
 type Record struct {
 	// Boottime is CLOCK_BOOTTIME in nanoseconds: one clock for all members of a
-	// machine, that nobody sets.
+	// machine, that is never set.
 	Boottime  int64     `json:"boottime"`
 	Wall      time.Time `json:"wall"`
 	Member    string    `json:"member"`
@@ -41,11 +41,11 @@ type Record struct {
 	// Session is the UID of the session, "" if the Pod is of none.
 	Session string `json:"session,omitempty"`
 	Epoch   string `json:"epoch,omitempty"`
-	// Restart counts the container's lives in its Pod, from 0.
+	// Restart counts the container's runs in its Pod, from 0.
 	Restart int32 `json:"restart,omitempty"`
 	// ExitCode is of an Exit.
 	ExitCode int32 `json:"exitCode,omitempty"`
-	// Reason says why a container was asked to end.
+	// Reason is why a container was to end.
 	Reason string `json:"reason,omitempty"`
 }
 

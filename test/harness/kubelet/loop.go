@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A loop does what it is told one after the other, so that what it does needs no
-// locks. Telling it never waits.
+// A loop runs functions one after the other, so that they need no
+// locks. Adding one never waits.
 type loop struct {
 	mu    sync.Mutex
 	todo  []func()
@@ -16,7 +16,7 @@ type loop struct {
 
 func newLoop() *loop { return &loop{woken: make(chan struct{}, 1)} }
 
-// do lets the loop call f, after all that it was told before.
+// do makes the loop call f, after all that were added before.
 func (l *loop) do(f func()) {
 	l.mu.Lock()
 	l.todo = append(l.todo, f)
@@ -27,7 +27,7 @@ func (l *loop) do(f func()) {
 	}
 }
 
-// after lets the loop call f once d has passed.
+// after makes the loop call f once d has passed.
 func (l *loop) after(d time.Duration, f func()) { time.AfterFunc(d, func() { l.do(f) }) }
 
 func (l *loop) run(ctx context.Context) {

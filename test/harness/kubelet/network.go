@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// A network gives Pods addresses of their own in 127/8, which all is this
-// machine's: guards and desktops of one Pod meet there, and nobody else's.
+// A network assigns Pods addresses of their own in 127/8, which all is this
+// machine's: guards and desktops of one Pod meet there, and no others.
 type network struct {
 	block int
 	lock  net.Listener
@@ -18,7 +18,7 @@ type network struct {
 }
 
 // openNetwork takes one of the 254 blocks of 65,536 addresses. Which are taken is
-// known by abstract sockets, that end with their process.
+// recorded by abstract sockets, that end with their process.
 func openNetwork() (*network, error) {
 	for block := 1; block < 255; block++ {
 		lock, err := net.Listen("unix", fmt.Sprintf("@vdi-fleet-kubelet-%d", block))

@@ -16,7 +16,7 @@ const lastGrace = 2
 // localhost is the address of Pods that another process answers for.
 const localhost = "127.0.0.1"
 
-// A pod is one that is bound to a node of ours, until its object is gone and
+// A pod is one that is bound to a simulated node, until its object is gone and
 // nothing runs of it.
 type pod struct {
 	k      *kubelet
@@ -35,7 +35,7 @@ type pod struct {
 	reason   string
 	// over: nothing runs, and nothing will.
 	over bool
-	// vanished: there is no object any more, so there is nothing to be said.
+	// vanished: there is no object any more, so there is nothing to report.
 	vanished   bool
 	conditions []corev1.PodCondition
 }
@@ -56,7 +56,7 @@ func (k *kubelet) newPod(object *corev1.Pod) *pod {
 		p.over = true
 		return p
 	}
-	if p.mains[0].behaviour().local {
+	if p.mains[0].behavior().local {
 		p.ip = localhost
 	} else {
 		p.ip = k.network.take().String()
@@ -65,9 +65,9 @@ func (k *kubelet) newPod(object *corev1.Pod) *pod {
 	return p
 }
 
-// saysRunning: somebody else has made the Pod's phase terminal, as the Pod garbage
+// showsRunning: another client has made the Pod's phase terminal, as the Pod garbage
 // collector does.
-func saysRunning(object *corev1.Pod) bool {
+func showsRunning(object *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(object.Status.InitContainerStatuses, object.Status.ContainerStatuses),
 		func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
 }
@@ -76,7 +76,7 @@ func terminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// takeOver reckons with what the last kubelet wrote before it lost its power: what
+// takeOver starts from what the last kubelet wrote before it lost its power: what
 // ran then has ended.
 func (p *pod) takeOver() {
 	before := map[string]corev1.ContainerStatus{}
@@ -85,7 +85,7 @@ func (p *pod) takeOver() {
 	}
 	ended := true
 	for _, c := range p.all() {
-		if status, known := before[c.spec.Name]; known {
+		if status, ok := before[c.spec.Name]; ok {
 			c.lose(status)
 		}
 		ended = ended && (c.init || c.done)
@@ -97,11 +97,11 @@ func (p *pod) takeOver() {
 
 func (p *pod) all() []*container { return slices.Concat(p.inits, p.mains) }
 
-// update is told the Pod's object.
+// update handles a change of the Pod's object.
 func (p *pod) update(object *corev1.Pod) {
 	p.object = object
 	p.k.writer.repair(object)
-	for i, c := range p.mains { // an image may be mended
+	for i, c := range p.mains { // an image may be corrected
 		if i < len(object.Spec.Containers) && c.process == nil {
 			c.spec = &object.Spec.Containers[i]
 		}
@@ -112,8 +112,8 @@ func (p *pod) update(object *corev1.Pod) {
 	p.advance()
 }
 
-// vanish is told that the object is gone: by our own deletion, or because
-// somebody forced it away while something may still run.
+// vanish handles that the object is gone: by the kubelet's own deletion, or because
+// it was deleted by force while something may still run.
 func (p *pod) vanish() {
 	p.vanished = true
 	p.kill(p.grace(), "gone")
@@ -129,8 +129,8 @@ func (p *pod) grace() time.Duration {
 	return p.k.seconds(seconds)
 }
 
-// deletionGrace is what its deletion leaves it. One that is forced away has its own
-// grace all the same, as with a real kubelet.
+// deletionGrace is the grace period of its deletion. One that is forced has its own
+// grace period nevertheless, as with a real kubelet.
 func (p *pod) deletionGrace() time.Duration {
 	if seconds := p.object.DeletionGracePeriodSeconds; seconds != nil && *seconds > 0 {
 		return p.k.seconds(*seconds)
@@ -138,7 +138,7 @@ func (p *pod) deletionGrace() time.Duration {
 	return p.grace()
 }
 
-// kill lets all containers end within a grace. It may be said again, and counts
+// kill ends all containers within a grace period. It may be called again, and counts
 // if it is sooner.
 func (p *pod) kill(grace time.Duration, reason string) {
 	deadline := time.Now().Add(grace)
@@ -148,7 +148,7 @@ func (p *pod) kill(grace time.Duration, reason string) {
 	p.killing, p.deadline, p.reason = true, deadline, reason
 }
 
-// advance does what is to be done next, and says how the Pod is.
+// advance does what is to be done next, and reports the Pod's status.
 func (p *pod) advance() {
 	if p.k.pods[p.object.UID] != p {
 		return // it has been dropped
@@ -211,7 +211,7 @@ func (p *pod) wind() {
 	p.finish()
 }
 
-// finish says that nothing runs and nothing will.
+// finish records that nothing runs and nothing will.
 func (p *pod) finish() {
 	p.over = true
 	for _, c := range p.all() {
@@ -222,13 +222,13 @@ func (p *pod) finish() {
 	}
 }
 
-// report hands what is to be written of the Pod to who writes it.
+// report passes the Pod's status to the writer.
 func (p *pod) report() {
 	if p.vanished || p.k.lost[p.object.Spec.NodeName] {
 		return
 	}
 	remove := p.over && p.object.DeletionTimestamp != nil
-	if !terminal(p.object.Status.Phase) || p.over && saysRunning(p.object) {
+	if !terminal(p.object.Status.Phase) || p.over && showsRunning(p.object) {
 		p.k.writer.put(p.object, p.status(), remove)
 	} else if remove {
 		p.k.writer.remove(p.object)

@@ -14,15 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A prober asks again and again in one life of a container.
+// A prober probes periodically during one run of a container.
 type prober struct {
 	c    *container
 	life int
 	spec *corev1.Probe
 	// in a row
 	successes, failures int32
-	// verdict is told when either reaches its threshold, with what the last probe
-	// said against it, and returns whether to go on.
+	// verdict is called when either reaches its threshold, with what the last probe
+	// found wrong, and returns whether to continue.
 	verdict func(failure error) bool
 }
 
@@ -43,7 +43,7 @@ func (c *container) probeStart() {
 	})
 }
 
-// begun says that a container has started, and lets it be watched.
+// begun records that a container has started, and starts its probes.
 func (c *container) begun() {
 	c.started = true
 	if c.spec.LivenessProbe != nil {
@@ -82,29 +82,29 @@ func (c *container) probe(spec *corev1.Probe, verdict func(error) bool) {
 	p.next(c.pod.k.seconds(int64(spec.InitialDelaySeconds)))
 }
 
-func (p *prober) next(in time.Duration) { p.c.pod.k.loop.after(in, p.ask) }
+func (p *prober) next(in time.Duration) { p.c.pod.k.loop.after(in, p.run) }
 
-// ask is one probe. The next one comes a period after this began, if it has been
+// run is one probe. The next one comes a period after this began, if it has been
 // answered by then.
-func (p *prober) ask() {
+func (p *prober) run() {
 	k := p.c.pod.k
 	if p.c.life != p.life {
 		return
 	}
 	began := time.Now()
-	hear := func(failure error) {
+	receive := func(failure error) {
 		if p.c.life == p.life && p.count(failure) {
 			p.next(max(0, k.seconds(int64(p.spec.PeriodSeconds))-time.Since(began)))
 		}
 	}
-	if failure, answered := p.known(); answered {
-		hear(failure)
+	if failure, answered := p.simulatedAnswer(); answered {
+		receive(failure)
 		return
 	}
 	ip, timeout := p.c.pod.ip, k.seconds(int64(p.spec.TimeoutSeconds))
 	go func() {
 		failure := probe(p.spec, p.c.spec, ip, timeout)
-		k.loop.do(func() { hear(failure) })
+		k.loop.do(func() { receive(failure) })
 	}()
 }
 
@@ -118,11 +118,11 @@ func (p *prober) count(failure error) bool {
 	return p.failures < p.spec.FailureThreshold || p.verdict(failure)
 }
 
-var errClosed = errors.New("nobody listens yet")
+var errClosed = errors.New("nothing listens yet")
 
-// known answers for a container that is no process, at its own ports, or at
+// simulatedAnswer answers for a container that is no process, at its own ports, or at
 // any if none of its Pod is one.
-func (p *prober) known() (failure error, answered bool) {
+func (p *prober) simulatedAnswer() (failure error, answered bool) {
 	s, isOne := p.c.process.(*simulated)
 	if !isOne {
 		return nil, false
@@ -173,7 +173,7 @@ func ownPort(c *corev1.Container, port intstr.IntOrString) (int32, error) {
 func probe(spec *corev1.Probe, c *corev1.Container, ip string, timeout time.Duration) error {
 	port, ok := probedPort(spec)
 	if !ok {
-		return errors.New("the simulated kubelet knows HTTP and TCP probes alone")
+		return errors.New("the simulated kubelet supports HTTP and TCP probes only")
 	}
 	number := port.IntVal
 	if port.Type == intstr.String {
@@ -196,8 +196,8 @@ func probe(spec *corev1.Probe, c *corev1.Container, ip string, timeout time.Dura
 	return get(ctx, spec.HTTPGet, address)
 }
 
-// probeClient makes a connection for each probe, as a kubelet does, and asks
-// nobody for certificates.
+// probeClient makes a connection for each probe, as a kubelet does, and verifies
+// no certificates.
 var probeClient = &http.Client{Transport: &http.Transport{
 	DisableKeepAlives: true,
 	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
@@ -221,7 +221,7 @@ func get(ctx context.Context, action *corev1.HTTPGetAction, address string) erro
 	}
 	_ = response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode >= 400 {
-		return fmt.Errorf("%s says %s", action.Path, response.Status)
+		return fmt.Errorf("%s answers %s", action.Path, response.Status)
 	}
 	return nil
 }

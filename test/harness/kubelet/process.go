@@ -11,24 +11,24 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/spawn"
 )
 
-// A process is what runs of a container. Both are said to it in the loop, and it
-// says itself when it has ended.
+// A process is what runs of a container. Both methods are called in the loop, and it
+// reports itself when it has ended.
 type process interface {
 	term()
 	kill()
 }
 
-// nobody is a process that could not be started, for the moment until that is
-// said.
-type nobody struct{}
+// failedProcess is a process that could not be started, for the moment until that is
+// recorded.
+type failedProcess struct{}
 
-func (nobody) term() {}
-func (nobody) kill() {}
+func (failedProcess) term() {}
+func (failedProcess) kill() {}
 
 // simulated is a container that is a timer and a listener.
 type simulated struct {
 	loop      *loop
-	behaviour behaviour
+	behavior  behavior
 	ended     func(code int32)
 	over      bool
 	open      bool // its ports
@@ -36,20 +36,20 @@ type simulated struct {
 }
 
 func (k *kubelet) simulate(c *container, ended func(int32)) process {
-	s := &simulated{loop: k.loop, behaviour: c.behaviour(), ended: ended}
+	s := &simulated{loop: k.loop, behavior: c.behavior(), ended: ended}
 	if c.init && !c.sidecar() {
 		s.end(0) // it has done its work
 		return s
 	}
-	if s.behaviour.crashes > 0 {
-		k.loop.after(s.behaviour.crashes, func() { s.end(exitFailed) })
+	if s.behavior.crashes > 0 {
+		k.loop.after(s.behavior.crashes, func() { s.end(exitFailed) })
 	}
-	k.loop.after(s.behaviour.listens, func() {
+	k.loop.after(s.behavior.listens, func() {
 		if s.over {
 			return
 		}
 		s.open = true
-		if s.behaviour.local {
+		if s.behavior.local {
 			return
 		}
 		for _, port := range c.spec.Ports {
@@ -67,8 +67,8 @@ func (k *kubelet) simulate(c *container, ended func(int32)) process {
 	return s
 }
 
-// term lets it save its work. It serves until it ends.
-func (s *simulated) term() { s.loop.after(s.behaviour.stops, func() { s.end(exitTerminated) }) }
+// term makes it save its work. It serves until it ends.
+func (s *simulated) term() { s.loop.after(s.behavior.stops, func() { s.end(exitTerminated) }) }
 
 func (s *simulated) kill() { s.end(exitKilled) }
 
@@ -102,7 +102,7 @@ func (k *kubelet) execute(cmd *exec.Cmd, ended func(int32)) (process, error) {
 func (e executed) term() { _ = e.process.Signal(syscall.SIGTERM) }
 func (e executed) kill() { _ = e.process.Kill() }
 
-// exitCode is as a container runtime gives it: 128 and the signal's number.
+// exitCode is as a container runtime reports it: 128 and the signal's number.
 func exitCode(state *os.ProcessState) int32 {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int32(status.Signal())

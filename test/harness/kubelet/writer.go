@@ -28,17 +28,17 @@ const (
 	writers      = 16
 )
 
-// A writer writes what was last to be said of each Pod, as often as it takes. What
-// was to be said before does not matter any more.
+// A writer writes the last status of each Pod, as often as it takes. An earlier
+// status does not matter any more.
 type writer struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[types.UID]
 
-	mu   sync.Mutex
-	says map[types.UID]*say
+	mu      sync.Mutex
+	updates map[types.UID]*update
 }
 
-type say struct {
+type update struct {
 	uid             types.UID
 	namespace, name string
 	status          *corev1.PodStatus // nil is nothing
@@ -49,46 +49,46 @@ type say struct {
 func newWriter(client kubernetes.Interface) *writer {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](firstRetry, lastRetry)
 	return &writer{
-		client: client, says: map[types.UID]*say{},
+		client: client, updates: map[types.UID]*update{},
 		queue: workqueue.NewTypedRateLimitingQueue(limiter),
 	}
 }
 
 // put has a status written, unless it was the last one too, and then the Pod
-// removed for good, if so.
+// finally removed, if so.
 func (w *writer) put(pod *corev1.Pod, status corev1.PodStatus, remove bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := w.says[pod.UID]
+	last := w.updates[pod.UID]
 	if last != nil && last.remove == remove && last.status != nil && equality.Semantic.DeepEqual(*last.status, status) {
 		return
 	}
-	w.says[pod.UID] = &say{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, status: &status, remove: remove}
+	w.updates[pod.UID] = &update{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, status: &status, remove: remove}
 	w.queue.Add(pod.UID)
 }
 
-// remove has the Pod removed for good.
+// remove has the Pod finally removed.
 func (w *writer) remove(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if last := w.says[pod.UID]; last != nil && last.remove {
+	if last := w.updates[pod.UID]; last != nil && last.remove {
 		return
 	}
-	w.says[pod.UID] = &say{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, remove: true}
+	w.updates[pod.UID] = &update{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, remove: true}
 	w.queue.Add(pod.UID)
 }
 
-// repair writes the status of a Pod again that somebody has made ready or not since: the
+// repair writes the status of a Pod again whose readiness another client has changed since: the
 // node lifecycle controller does, when the nodes were silent in an outage of the API
 // server.
 func (w *writer) repair(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := w.says[pod.UID]
+	last := w.updates[pod.UID]
 	if last == nil || last.status == nil || last.written == "" || readiness(pod.Status) == readiness(*last.status) {
 		return
 	}
-	// What is older than our own write says nothing.
+	// What is older than the writer's own write does not count.
 	if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, last.written); err != nil || order <= 0 {
 		return
 	}
@@ -106,29 +106,29 @@ func readiness(status corev1.PodStatus) corev1.ConditionStatus {
 }
 
 // wrote notes that a status is in a version of its Pod, if it is still the last one.
-func (w *writer) wrote(s say, version string) {
+func (w *writer) wrote(s update, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if last := w.says[s.uid]; last != nil && last.status == s.status {
+	if last := w.updates[s.uid]; last != nil && last.status == s.status {
 		last.written = version
 	}
 }
 
-func (w *writer) get(uid types.UID) (say, bool) {
+func (w *writer) get(uid types.UID) (update, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, ok := w.says[uid]
+	s, ok := w.updates[uid]
 	if !ok {
-		return say{}, false
+		return update{}, false
 	}
 	return *s, true
 }
 
-// forget what was said of a Pod, so that it is written again if it is said again.
+// forget drops the last status of a Pod, so that it is written again if it is reported again.
 func (w *writer) forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.says, uid)
+	delete(w.updates, uid)
 }
 
 func (w *writer) run(ctx context.Context) {
@@ -141,7 +141,7 @@ func (w *writer) run(ctx context.Context) {
 					return
 				}
 				if err := w.write(ctx, uid); err != nil {
-					if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // it was heard
+					if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // it was received
 						fmt.Fprintln(os.Stderr, "writing status:", err)
 					}
 					w.queue.AddRateLimited(uid)
@@ -160,8 +160,8 @@ func (w *writer) run(ctx context.Context) {
 // write returns an error if it is to be tried again: only a Pod that is gone, or
 // another of its name, is not.
 func (w *writer) write(ctx context.Context, uid types.UID) error {
-	s, known := w.get(uid)
-	if !known {
+	s, ok := w.get(uid)
+	if !ok {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -178,7 +178,7 @@ func (w *writer) write(ctx context.Context, uid types.UID) error {
 	return err
 }
 
-func (w *writer) patch(ctx context.Context, s say) error {
+func (w *writer) patch(ctx context.Context, s update) error {
 	if s.status == nil {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (w *writer) patch(ctx context.Context, s say) error {
 // patch is a strategic merge of the status, refused if the Pod is another. A merge
 // would keep what there was: reasons of conditions that have none any more, and
 // addresses of an earlier life.
-func (s say) patch() ([]byte, error) {
+func (s update) patch() ([]byte, error) {
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.status)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func TestReadinessThatAnotherHasWrittenIsWrittenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.queue.Done(uid)
-		w.wrote(*w.says["u"], "7") // the fake counts no versions
+		w.wrote(*w.updates["u"], "7") // the fake counts no versions
 		w.repair(tc.seen)
 		if again := w.queue.Len() > 0; again != tc.again {
 			t.Errorf("%s: written again: %v", name, again)

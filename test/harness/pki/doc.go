@@ -1,4 +1,4 @@
 // Package pki issues the certificates of the harness: those of its control planes, and
-// those of the link between hub and agents, each from an authority of its own. Keys live
+// those of the link between hub and agents, each from an authority of its own. Keys stay
 // in memory and in the fleet's directory, and certificates end after a day.
 package pki

@@ -19,7 +19,7 @@ import (
 // certificateLife is how long a certificate is valid by default.
 const certificateLife = 24 * time.Hour
 
-// CA is a certificate authority with an ECDSA P-256 key that lives in memory.
+// CA is a certificate authority with an ECDSA P-256 key in memory.
 type CA struct {
 	// CertPEM is the authority's own certificate.
 	CertPEM []byte

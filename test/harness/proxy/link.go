@@ -22,7 +22,7 @@ const (
 )
 
 // Link is the network between one agent and the hub. What a blackhole held back is
-// delivered when the link is healed, as with TCP, unless one end has closed the
+// delivered when the link is restored, as with TCP, unless one end has closed the
 // connection.
 type Link interface {
 	// Cut begins a cut, which replaces the one before.

@@ -159,7 +159,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve connects the backend, once the network lets it, and pumps until one end
+// serve connects the backend, once the network allows it, and pumps until one end
 // is done.
 func (p *Proxy) serve(conn *connection) {
 	defer p.drop(conn)

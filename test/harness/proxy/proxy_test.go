@@ -68,8 +68,8 @@ func TestProxyCutByBlackholeHoldsBackBothWays(t *testing.T) {
 func TestProxyCutInOneDirection(t *testing.T) {
 	for _, mode := range []CutMode{CutToHub, CutToAgent} {
 		t.Run(string(mode), func(t *testing.T) {
-			heard := make(chan string, 10)
-			proxy := startProxy(t, tickServer(t, heard))
+			received := make(chan string, 10)
+			proxy := startProxy(t, tickServer(t, received))
 			conn := connect(t, proxy)
 			conn.expectLine(t, "tick")
 			must(t, proxy.Cut(mode))
@@ -78,14 +78,14 @@ func TestProxyCutInOneDirection(t *testing.T) {
 				conn.expectLine(t, "tick") // one may have been under way
 				conn.expectLine(t, "tick")
 				select {
-				case got := <-heard:
-					t.Errorf("the hub heard %q", got)
+				case got := <-received:
+					t.Errorf("the hub received %q", got)
 				default:
 				}
 				must(t, proxy.Heal())
 			}
-			if got := <-heard; got != "hello" {
-				t.Errorf("the hub heard %q", got)
+			if got := <-received; got != "hello" {
+				t.Errorf("the hub received %q", got)
 			}
 			if mode == CutToAgent {
 				conn.drain(t)
@@ -197,7 +197,7 @@ func (c *testConn) expectReset(t *testing.T) {
 	}
 }
 
-// expectRefused fails if a new connection is let through.
+// expectRefused fails if a new connection is accepted.
 func expectRefused(t *testing.T, proxy *Proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", proxy.Addr())
@@ -235,7 +235,7 @@ func startProxy(t *testing.T, backends ...string) *Proxy {
 	return proxy
 }
 
-// reserveAddress returns an address that nobody listens on.
+// reserveAddress returns an address without a listener.
 func reserveAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -265,8 +265,8 @@ func serveEcho(t *testing.T, listener net.Listener, prefix string) {
 	})
 }
 
-// tickServer says "tick" all the time and passes on what it hears.
-func tickServer(t *testing.T, heard chan<- string) string {
+// tickServer sends "tick" all the time and passes on what it receives.
+func tickServer(t *testing.T, received chan<- string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -274,7 +274,7 @@ func tickServer(t *testing.T, heard chan<- string) string {
 		go func() {
 			lines := bufio.NewScanner(conn)
 			for lines.Scan() {
-				heard <- lines.Text()
+				received <- lines.Text()
 			}
 		}()
 		for {

@@ -41,7 +41,7 @@ func (p *Proxy) pump(conn *connection, from, to net.Conn, blocked CutMode) {
 		if !p.waitOpen(conn, open) || !p.write(to, packet.data) {
 			// It cannot be delivered: the sender gets a reset.
 			conn.reset()
-			for range packets { // let the reader end
+			for range packets { // so that the reader ends
 			}
 			return
 		}

@@ -10,7 +10,7 @@ import (
 // The kernel sends Pdeathsig when the thread that forked the child ends, not
 // when the process does, and Go ends threads as it likes. So every child is
 // forked by one goroutine that is locked to its thread for as long as this
-// process lives. Then Pdeathsig means what it should: whatever ends the
+// process runs. Then Pdeathsig means what it should: whatever ends the
 // harness, kill -9 included, ends its children.
 var (
 	once  sync.Once

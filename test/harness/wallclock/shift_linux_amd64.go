@@ -21,7 +21,7 @@ import (
 // symbol is what a process calls for the time.
 const symbol = "__vdso_clock_gettime"
 
-// call asks the kernel and adds to CLOCK_REALTIME the nanoseconds that follow it: the
+// call calls the kernel and adds to CLOCK_REALTIME the nanoseconds that follow it: the
 // seconds at seconds, added to both halves of the timespec. Registers are those of the
 // calling convention; the kernel takes rcx and r11, which are the callee's to take.
 var (
@@ -80,7 +80,7 @@ func find(pid int) (region, error) {
 		}
 		return r, nil
 	}
-	return region{}, fmt.Errorf("process %d asks the kernel for the time: it has no vDSO", pid)
+	return region{}, fmt.Errorf("process %d reads the time from the kernel: it has no vDSO", pid)
 }
 
 // entry is the address of the function, which must have space for code of a size.
@@ -136,11 +136,11 @@ func outside(pid int, r region) (bool, error) {
 	for _, thread := range threads {
 		text, err := os.ReadFile(thread)
 		if err != nil {
-			return false, fmt.Errorf("looking at a thread of process %d: %w", pid, err)
+			return false, fmt.Errorf("reading a thread of process %d: %w", pid, err)
 		}
-		// "running", or as the last word where it stands.
-		words := strings.Fields(string(text))
-		at, err := strconv.ParseUint(words[len(words)-1], 0, 64)
+		// "running", or as the last field where it stands.
+		fields := strings.Fields(string(text))
+		at, err := strconv.ParseUint(fields[len(fields)-1], 0, 64)
 		if err != nil || at >= r.from && at < r.to {
 			return false, nil
 		}

@@ -12,14 +12,14 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// asks is set in the process whose clock is shifted.
-const asks = "WALLCLOCK_ASKS"
+// shiftedEnv is set in the process whose clock is shifted.
+const shiftedEnv = "WALLCLOCK_SHIFTED"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asks) == "" {
+	if os.Getenv(shiftedEnv) == "" {
 		os.Exit(m.Run())
 	}
-	go func() { // who asks all the time is hard to stop elsewhere
+	go func() { // a process that reads it all the time is hard to stop elsewhere
 		for !time.Now().IsZero() {
 			runtime.Gosched()
 		}
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func TestAProcessReadsAnotherWallClock(t *testing.T) {
 	x := NewWithT(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), asks+"=1")
+	cmd.Env = append(os.Environ(), shiftedEnv+"=1")
 	in, err := cmd.StdinPipe()
 	x.Expect(err).NotTo(HaveOccurred())
 	out, err := cmd.StdoutPipe()
@@ -44,7 +44,7 @@ func TestAProcessReadsAnotherWallClock(t *testing.T) {
 		_ = cmd.Wait()
 	})
 	answers := bufio.NewReader(out)
-	ask := func() (wall, passed int64) {
+	read := func() (wall, passed int64) {
 		_, err := fmt.Fprintln(in)
 		x.Expect(err).NotTo(HaveOccurred())
 		_, err = fmt.Fscanln(answers, &wall, &passed)
@@ -53,7 +53,7 @@ func TestAProcessReadsAnotherWallClock(t *testing.T) {
 	}
 	for _, by := range []time.Duration{0, time.Hour, -10 * time.Minute, 0} {
 		x.Expect(Shift(cmd.Process.Pid, by)).To(Succeed())
-		ahead, passed := ask()
+		ahead, passed := read()
 		x.Expect(ahead).To(BeNumerically("~", by.Seconds(), 5))
 		x.Expect(passed).To(BeNumerically("<", 60), "time that passes is not touched")
 	}

@@ -21,20 +21,20 @@ const (
 
 // ReservePorts returns n free TCP ports of 127.0.0.1 and reserves them for the
 // fleet in dir, so that another fleet that starts at the same time, or while one
-// of ours is down, does not take them. A reservation holds as long as dir
+// of the harness is down, does not take them. A reservation holds as long as dir
 // exists or until ReleasePorts.
 func ReservePorts(dir string, n int) ([]int, error) {
 	var ports []int
-	err := withPortRegistry(func(taken map[int]string) error {
+	err := withPortRegistry(func(reserved map[int]string) error {
 		for range 20 * (n + 10) {
 			if len(ports) == n {
 				return nil
 			}
 			port := firstPort + rand.IntN(lastPort-firstPort)
-			if _, reserved := taken[port]; reserved || !portIsFree(port) {
+			if _, ok := reserved[port]; ok || !portIsFree(port) {
 				continue
 			}
-			taken[port] = dir
+			reserved[port] = dir
 			ports = append(ports, port)
 		}
 		return errors.New("none free")
@@ -45,12 +45,12 @@ func ReservePorts(dir string, n int) ([]int, error) {
 	return ports, nil
 }
 
-// ReleasePorts gives back all ports reserved for dir.
+// ReleasePorts releases all ports reserved for dir.
 func ReleasePorts(dir string) error {
-	err := withPortRegistry(func(taken map[int]string) error {
-		for port, owner := range taken {
+	err := withPortRegistry(func(reserved map[int]string) error {
+		for port, owner := range reserved {
 			if owner == dir {
-				delete(taken, port)
+				delete(reserved, port)
 			}
 		}
 		return nil
@@ -73,7 +73,7 @@ func portIsFree(port int) bool {
 // withPortRegistry calls change with the reservations of all fleets of this user
 // and stores the result. The registry is one file with a line for each port, under an
 // exclusive lock, and is removed when it is empty.
-func withPortRegistry(change func(taken map[int]string) error) error {
+func withPortRegistry(change func(reserved map[int]string) error) error {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("vdi-fleet-ports-%d", os.Getuid()))
 	file, err := lockFile(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func withPortRegistry(change func(taken map[int]string) error) error {
 	if err != nil {
 		return err
 	}
-	taken := map[int]string{}
+	reserved := map[int]string{}
 	for line := range strings.Lines(string(content)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		port, err := strconv.Atoi(number)
@@ -93,17 +93,17 @@ func withPortRegistry(change func(taken map[int]string) error) error {
 			continue
 		}
 		if _, err := os.Stat(dir); err == nil {
-			taken[port] = dir
+			reserved[port] = dir
 		}
 	}
-	if err := change(taken); err != nil {
+	if err := change(reserved); err != nil {
 		return err
 	}
-	if len(taken) == 0 {
+	if len(reserved) == 0 {
 		return os.Remove(path)
 	}
-	lines := make([]string, 0, len(taken))
-	for port, dir := range taken {
+	lines := make([]string, 0, len(reserved))
+	for port, dir := range reserved {
 		lines = append(lines, fmt.Sprintf("%d %s\n", port, dir))
 	}
 	slices.Sort(lines)

@@ -21,7 +21,7 @@ type reaper struct {
 
 // reaperScript tries for a while, since the processes that die at the same
 // moment may still be creating files.
-const reaperScript = `read -r word && [ "$word" = done ] && exit 0
+const reaperScript = `read -r line && [ "$line" = done ] && exit 0
 i=0
 while [ -e "$0" ] && [ $i -lt 100 ]; do
 	rm -rf -- "$0" 2>/dev/null

@@ -19,7 +19,7 @@ type Dir struct {
 	err    error
 }
 
-// New makes the directory, a temporary one if dir is "". A given one must not exist yet,
+// New makes the directory, a temporary one if dir is "". Otherwise dir must not exist yet,
 // or be empty: Close removes it. With keep it stays; with detach no reaper is started.
 func New(dir string, keep, detach bool) (*Dir, error) {
 	dir, err := makeDir(dir)
@@ -53,7 +53,7 @@ func makeDir(dir string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// Close gives back the ports and removes the directory unless it is kept.
+// Close releases the ports and removes the directory unless it is kept.
 func (d *Dir) Close() error {
 	d.once.Do(func() {
 		d.err = ReleasePorts(d.Path)

@@ -26,7 +26,7 @@ const (
 )
 
 // patience is how long anything may take beyond what is configured before it is
-// given up.
+// a failure.
 const patience = 5 * time.Minute
 
 // loss is a member that dies, and what a watcher of the hub sees of it.
@@ -40,7 +40,7 @@ type loss struct {
 	died     time.Time
 
 	mu sync.Mutex // over what is seen
-	// detected is when the hub said that the member is Unreachable.
+	// detected is when the hub reported the member Unreachable.
 	detected time.Time
 	seen     map[string]*way
 }
@@ -110,7 +110,7 @@ func (l *loss) fill(ctx context.Context) error {
 			fmt.Printf("\n%d sessions run in %s\n", there, l.dying.Name)
 			return "", nil
 		case there+other == l.sessions:
-			return "", fmt.Errorf("%d of %d sessions have no room in %s: give it more --nodes", other, l.sessions, l.dying.Name)
+			return "", fmt.Errorf("%d of %d sessions have no capacity in %s: start it with more --nodes", other, l.sessions, l.dying.Name)
 		}
 		return fmt.Sprintf("%d of %d do", there+other, l.sessions), nil
 	})
@@ -160,8 +160,8 @@ func (l *loss) watch(ctx context.Context) error {
 	return nil
 }
 
-// late says of sessions that do not run what they wait for, as the API server has it
-// now, and how many do: more than the watch has told of would be the watch's fault.
+// late returns what the sessions that do not run wait for, as the API server has it
+// now, and how many do: more than the watch has shown would be the watch's fault.
 func (l *loss) late(ctx context.Context) string {
 	list := &v1alpha1.VDISessionList{}
 	if err := l.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -266,14 +266,14 @@ func (l *loss) count() (n progress) {
 func (l *loss) until(ctx context.Context, limit time.Duration, what string, holds func(context.Context) (lacking string, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for said := time.Now(); ; {
+	for printed := time.Now(); ; {
 		lacking, err := holds(ctx)
 		if err != nil || lacking == "" {
 			return err
 		}
-		if time.Since(said) > 5*time.Second {
+		if time.Since(printed) > 5*time.Second {
 			fmt.Println("  " + lacking)
-			said = time.Now()
+			printed = time.Now()
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
 			return fmt.Errorf("waiting until %s: %s: %w", what, lacking, err)

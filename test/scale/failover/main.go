@@ -1,7 +1,7 @@
 // Command failover measures how a fleet of real control planes loses a member with
 // many sessions: `make failover` runs it. From the member's death to the last
-// session that runs elsewhere it tells the phases apart (detected, decided, assigned,
-// Running), and in each what the configured waits ask for from what hub and agents
+// session that runs elsewhere it separates the phases (detected, decided, assigned,
+// Running), and in each what the configured waits take from what hub and agents
 // take themselves.
 package main
 
@@ -21,7 +21,7 @@ func main() {
 	sessions := flag.Int("sessions", 500, "sessions of the member that dies")
 	members := flag.Int("members", 3, "members of the fleet")
 	nodes := flag.Int("nodes", 20, "nodes of each member")
-	factor := flag.Float64("time-factor", 0.2, "what the timings of hub and agents are scaled by; the brake's rates are not")
+	factor := flag.Float64("time-factor", 0.2, "what the timings of hub and agents are scaled by; the rates of the failover rate limit are not")
 	keep := flag.Bool("keep", false, "keep the fleet's directory with all logs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is configured (docs/design.md, section 7), in time of production; and the brake's rates
+// What is configured (docs/design.md, section 7), in time of production; and the rates of the rate limit
 // a second, which no factor scales.
 const (
 	renewal      = 5 * time.Second
@@ -19,23 +19,23 @@ const (
 	targetRate   = 10
 )
 
-// rate at which the brake lets so many sessions go, with this fleet's targets.
+// rate of the failover rate limit for so many sessions, with this fleet's targets.
 func (l *loss) rate() int { return min(fleetRate, targetRate*(len(l.fleet.Members)-1)) }
 
-// print tells the phases apart.
+// print prints the phases.
 func (l *loss) print(out io.Writer) {
-	braked := time.Duration(float64(l.sessions)/float64(l.rate())*1000) * time.Millisecond
+	limited := time.Duration(float64(l.sessions)/float64(l.rate())*1000) * time.Millisecond
 	lost, due := l.scaled(unreachable), l.scaled(unreachable+restartAfter)
 	decided := l.times(func(w *way) time.Time { return w.decided })
-	_, _ = fmt.Fprintf(out, "\n%d sessions of %s, timings x %g: Unreachable %s after the last renewal (each %s), a Restart session waits %s more, then %d a second (the brake)\n\n",
+	_, _ = fmt.Fprintf(out, "\n%d sessions of %s, timings x %g: Unreachable %s after the last renewal (each %s), a Restart session waits %s more, then %d a second (the failover rate limit)\n\n",
 		l.sessions, l.dying.Name, l.factor, lost, l.scaled(renewal), l.scaled(restartAfter), l.rate())
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(table, "phase\tfirst\tmedian\tlast\tpolicy: first\tpolicy: last\tours: first\tours: last\t")
 	found := l.detected.Sub(l.died)
 	row(table, "detected (Unreachable)", []time.Duration{found}, lost, lost)
-	row(table, "decided (rescheduled)", decided, due, due+braked)
-	row(table, "assigned (stored there)", l.times(func(w *way) time.Time { return w.assigned }), due, due+braked)
-	row(table, "Running", l.times(func(w *way) time.Time { return w.running }), due, due+braked)
+	row(table, "decided (rescheduled)", decided, due, due+limited)
+	row(table, "assigned (stored there)", l.times(func(w *way) time.Time { return w.assigned }), due, due+limited)
+	row(table, "Running", l.times(func(w *way) time.Time { return w.running }), due, due+limited)
 	_ = table.Flush()
 	_, _ = fmt.Fprintf(out, "\nall counted from the member's death; its last renewal may have been up to %s earlier, so that a difference may be less than 0\n", l.scaled(renewal*11/10))
 	steps := func(name string, from, to func(*way) time.Time) {
@@ -45,7 +45,7 @@ func (l *loss) print(out io.Writer) {
 	steps("decided to assigned", func(w *way) time.Time { return w.decided }, func(w *way) time.Time { return w.assigned })
 	steps("assigned to Running", func(w *way) time.Time { return w.assigned }, func(w *way) time.Time { return w.running })
 	spread := decided[len(decided)-1] - decided[0]
-	_, _ = fmt.Fprintf(out, "rescheduled at %.1f a second, of the %d that the brake lets go\n", float64(l.sessions)/spread.Seconds(), l.rate())
+	_, _ = fmt.Fprintf(out, "rescheduled at %.1f a second, of the %d that the rate limit allows\n", float64(l.sessions)/spread.Seconds(), l.rate())
 }
 
 func row(table io.Writer, phase string, seen []time.Duration, policyFirst, policyLast time.Duration) {

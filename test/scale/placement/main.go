@@ -1,8 +1,8 @@
 // Command placement replays a workload through the production hub/placement in
 // simulated time, once for each strategy, and prints how they compare: `make
 // simulate` runs it. The workload is generated from a seed, or read from a CSV
-// file; package trace documents both, and package simulation says what is real and
-// what is modelled.
+// file; package trace documents both, and package simulation explains what is real and
+// what is modeled.
 package main
 
 import (
@@ -57,8 +57,8 @@ func parse(args []string) (*settings, error) {
 	f.Uint64Var(&s.plan.Seed, "seed", 1, "of the generated workload")
 	f.IntVar(&s.plan.Members, "members", 12, "members of the generated fleet")
 	f.DurationVar(&s.plan.Length, "length", 24*time.Hour, "of the generated workload")
-	f.Float64Var(&s.plan.Load, "load", 0.55, "mean of what sessions ask for, as a share of all cpu without GPU")
-	f.Float64Var(&s.plan.Foreign, "foreign", 0.08, "the same of other people's Pods")
+	f.Float64Var(&s.plan.Load, "load", 0.55, "mean of what sessions request, as a share of all cpu without GPU")
+	f.Float64Var(&s.plan.Foreign, "foreign", 0.08, "the same of other Pods")
 	f.BoolVar(&s.plan.Failures, "failures", true, "nodes and members are lost and come back")
 	f.StringVar(&s.read, "trace", "", "CSV file to replay instead of a generated workload")
 	f.StringVar(&s.write, "write-trace", "", "CSV file to write the workload to")
@@ -90,9 +90,9 @@ func strategies(names string) ([]v1alpha1.Strategy, error) {
 	var out []v1alpha1.Strategy
 next:
 	for name := range strings.SplitSeq(names, ",") {
-		for _, known := range allStrategies {
-			if strings.EqualFold(name, string(known)) {
-				out = append(out, known)
+		for _, strategy := range allStrategies {
+			if strings.EqualFold(name, string(strategy)) {
+				out = append(out, strategy)
 				continue next
 			}
 		}

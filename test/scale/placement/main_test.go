@@ -23,7 +23,7 @@ func TestARunWritesItsTraceAndPlotsAndReplaysToTheSame(t *testing.T) {
 	if err := run(s); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"utilisation.svg", "waiting.svg"} {
+	for _, name := range []string{"utilization.svg", "waiting.svg"} {
 		svg, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"--strategies", "Random"}, {"--headroom", "91"}, {"--members", "0"}, {"--length", "-1h"},
 	} {
 		if _, err := parse(args); err == nil {
-			t.Errorf("%v is taken", args)
+			t.Errorf("%v is accepted", args)
 		}
 	}
 	s, err := parse([]string{"--strategies", "binpack,Spread"})
@@ -61,7 +61,7 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheTableSaysWhatWasMeasured(t *testing.T) {
+func TestTheTableShowsTheMeasurements(t *testing.T) {
 	r := &simulation.Result{
 		Strategy: "Spread", Refusals: 3, NeverPlaced: 5, Moves: 7, Failovers: 11,
 		Samples:       []simulation.Sample{{Fleet: 0.25, Spread: 0.1}, {Fleet: 0.75, Spread: 0.3}},

@@ -17,7 +17,7 @@ import (
 // same workload on any machine.
 func table(to io.Writer, results []*simulation.Result, took []time.Duration) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(w, "strategy\tutilisation\tits p95\tspread\twait p50\twait p95\twait max\trefusals\tnever placed\tmoves\tfailovers\tdecisions\tdecisions/s\tp99\twall time\t")
+	_, _ = fmt.Fprintln(w, "strategy\tutilization\tits p95\tspread\twait p50\twait p95\twait max\trefusals\tnever placed\tmoves\tfailovers\tdecisions\tdecisions/s\tp99\twall time\t")
 	for i, r := range results {
 		mean, p95 := r.Utilisation()
 		_, _ = fmt.Fprintf(w, "%s\t%.1f%%\t%.1f%%\t%.1f%%\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t\n",
@@ -30,7 +30,7 @@ func table(to io.Writer, results []*simulation.Result, took []time.Duration) err
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
 	}
-	_, err := fmt.Fprintln(to, `utilisation: of the fleet, mean over time, and its 95th percentile; spread: standard deviation among the members, mean over time;
+	_, err := fmt.Fprintln(to, `utilization: of the fleet, mean over time, and its 95th percentile; spread: standard deviation among the members, mean over time;
 wait: simulated time from a session's arrival until its Pod has a node; decisions/s and p99: of placement.Place, by the clock of this machine`)
 	return err
 }
@@ -55,7 +55,7 @@ func plots(dir string, results []*simulation.Result) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for name, c := range map[string]*chart.Chart{"utilisation.svg": utilisation(results), "waiting.svg": waiting(results)} {
+	for name, c := range map[string]*chart.Chart{"utilization.svg": utilization(results), "waiting.svg": waiting(results)} {
 		path := filepath.Join(dir, name)
 		file, err := os.Create(path)
 		if err != nil {
@@ -68,16 +68,16 @@ func plots(dir string, results []*simulation.Result) error {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
 	}
-	fmt.Printf("\nplots: %s, %s\n", filepath.Join(dir, "utilisation.svg"), filepath.Join(dir, "waiting.svg"))
+	fmt.Printf("\nplots: %s, %s\n", filepath.Join(dir, "utilization.svg"), filepath.Join(dir, "waiting.svg"))
 	return nil
 }
 
-// utilisation of the fleet over time.
-func utilisation(results []*simulation.Result) *chart.Chart {
+// utilization of the fleet over time.
+func utilization(results []*simulation.Result) *chart.Chart {
 	c := &chart.Chart{
 		Title: "Utilisation of the fleet over time, by strategy",
 		X:     chart.Axis{Title: "hours", Mark: plain},
-		Y:     chart.Axis{Title: "utilisation", High: 1, Ticks: []float64{0, 0.25, 0.5, 0.75, 1}, Mark: percent},
+		Y:     chart.Axis{Title: "utilization", High: 1, Ticks: []float64{0, 0.25, 0.5, 0.75, 1}, Mark: percent},
 	}
 	for _, r := range results {
 		s := chart.Series{Name: string(r.Strategy)}
@@ -117,7 +117,7 @@ func waiting(results []*simulation.Result) *chart.Chart {
 }
 
 // cumulative distribution of the waits, of all sessions; a few hundred steps are
-// enough to look at.
+// enough for a plot.
 func cumulative(r *simulation.Result) []chart.Point {
 	all := float64(len(r.Waits) + r.NeverPlaced)
 	var out []chart.Point

@@ -31,7 +31,7 @@ func command() *cobra.Command {
 	up := &cobra.Command{
 		Use: "up", Short: "Start the fleet, or bring it up to date.", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Say = func(format string, args ...any) { fmt.Printf("kind-up: "+format+"\n", args...) }
+			o.Log = func(format string, args ...any) { fmt.Printf("kind-up: "+format+"\n", args...) }
 			fleet, err := kindfleet.Up(cmd.Context(), o)
 			if err != nil {
 				return err

@@ -87,7 +87,7 @@ func declarationOutlived(ctx context.Context, r *runner.Run) error {
 		return fmt.Errorf("declaring %s fenced: %w", m.Name, err)
 	}
 	r.Record("%s is declared fenced", m.Name)
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	if err := r.PauseRandomly(ctx, 10*time.Second); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func removedForGood(ctx context.Context, r *runner.Run) error {
 	if err := r.Watch.Hub.Delete(ctx, mc); err != nil {
 		return fmt.Errorf("removing %s, which is fenced: %w", m.Name, err)
 	}
-	r.Record("%s is removed for good", m.Name)
+	r.Record("%s is removed", m.Name)
 	return stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(ctx context.Context) error {
 		err := r.Watch.Hub.Get(ctx, watch.Key("/"+m.Name), mc)
 		if err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// lostHubs returns the scenarios that lose the hub, or look like it.
+// lostHubs returns the scenarios in which the hub is lost, or seems to be.
 func lostHubs() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "leader-lost", EndsProcesses: true, Do: leaderLost},
@@ -26,7 +26,7 @@ func lostHubs() []runner.Scenario {
 	}
 }
 
-// leaderLost kills the leader when the first session was rescheduled. The next leader gives the
+// leaderLost kills the leader when the first session was rescheduled. The next leader grants the
 // member a whole R before it goes on.
 func leaderLost(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
@@ -44,7 +44,7 @@ func leaderLost(ctx context.Context, r *runner.Run) error {
 	if err := r.KillLeader(ctx, "as the first Restart probe was placed in "+to); err != nil {
 		return err
 	}
-	// The next leader gives members their full time.
+	// The next leader grants members their full time.
 	if err := probe.AwaitFailover(ctx, r, all, time.Now()); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func allLost(ctx context.Context, r *runner.Run) error {
 func allReturn(ctx context.Context, r *runner.Run, off *harness.Member, cut probe.Probes) error {
 	for _, m := range r.Fleet.Members {
 		if m != off {
-			r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+			r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 		}
 	}
 	// Failover resumes with the first member that is reachable. Power returns after that: a member
@@ -160,7 +160,7 @@ func hubClusterLeft(ctx context.Context, r *runner.Run) error {
 		return fmt.Errorf("with all members gone but the hub's own cluster: %w", err)
 	}
 	for _, m := range r.Fleet.Members {
-		r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+		r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	}
 	return probe.AwaitRunning(ctx, r, all)
 }
@@ -173,7 +173,7 @@ func isHubCluster(ctx context.Context, r *runner.Run, member string) error {
 			return err
 		}
 		if !mc.Status.HubCluster {
-			return errors.New("the hub does not know that " + member + " is its own cluster")
+			return errors.New("the hub does not recognize that " + member + " is its own cluster")
 		}
 		return nil
 	})

@@ -122,7 +122,7 @@ func apiDeadCutOff(ctx context.Context, r *runner.Run) error {
 	if err := probe.AwaitFailover(ctx, r, all, since); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	if err := runner.RestartAPIServer(ctx, r, m); err != nil {
 		return err
 	}
@@ -170,6 +170,6 @@ func agentCrashLoop(ctx context.Context, r *runner.Run) error {
 	if err := errors.Join(err, <-crashed); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	return probe.AwaitOldStopped(ctx, r, all)
 }

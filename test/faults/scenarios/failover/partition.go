@@ -42,7 +42,7 @@ func partitionShort(ctx context.Context, r *runner.Run) error {
 	if err := stage.Sleep(ctx, max(r.Scaled(stage.Unreachable), r.Scaled(stage.FenceLease-4*stage.RenewalInterval)-stage.RenewalDelay)); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, fmt.Sprintf("healed, before L = %s", r.Scaled(stage.FenceLease)))
+	r.SetNetwork(m.Name, netem.Conditions{}, fmt.Sprintf("restored, before L = %s", r.Scaled(stage.FenceLease)))
 	if err := probe.AwaitOldStopped(ctx, r, all); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func partitionBetween(ctx context.Context, r *runner.Run) error {
 			return err
 		}
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, fmt.Sprintf("healed, before R = %s", r.Scaled(stage.PlaceElsewhereAfter)))
+	r.SetNetwork(m.Name, netem.Conditions{}, fmt.Sprintf("restored, before R = %s", r.Scaled(stage.PlaceElsewhereAfter)))
 	if err := probe.AwaitOldStopped(ctx, r, all); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func partitionLong(ctx context.Context, r *runner.Run, w netem.Conditions, what 
 	if err := probe.AwaitFailover(ctx, r, all, since); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	if err := probe.AwaitOldStopped(ctx, r, all); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func healInEviction(ctx context.Context, r *runner.Run) error {
 		if err != nil {
 			return err
 		}
-		r.SetNetwork(m.Name, netem.Conditions{}, fmt.Sprintf("healed, as the first %s probe was placed in %s", first.mode, to))
+		r.SetNetwork(m.Name, netem.Conditions{}, fmt.Sprintf("restored, as the first %s probe was placed in %s", first.mode, to))
 		if err := probe.AwaitOldStopped(ctx, r, all); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func healInEviction(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// keepOriginal checks that a session that asked for it returns to its first copy.
+// keepOriginal checks that a session that is to fail back returns to its first copy.
 func keepOriginal(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, []probe.Request{
@@ -152,7 +152,7 @@ func keepOriginal(ctx context.Context, r *runner.Run) error {
 	if err := probe.AwaitElsewhere(ctx, r, all, since, stage.Unreachable+stage.RestartAfter); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	original, replaced := all[:2], all[2:]
 	if err := probe.AwaitRunning(ctx, r, original); err != nil {
 		return fmt.Errorf("going back to the original: %w", err)
@@ -180,7 +180,7 @@ func flapping(ctx context.Context, r *runner.Run) error {
 			lasts   time.Duration
 		}{
 			{netem.CutOff, "cut off both ways", 50 * time.Second},
-			{netem.Conditions{}, "healed", 60 * time.Second},
+			{netem.Conditions{}, "restored", 60 * time.Second},
 		} {
 			r.SetNetwork(m.Name, phase.network, phase.what)
 			if err := r.Pause(ctx, phase.lasts); err != nil {

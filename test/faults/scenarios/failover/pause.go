@@ -65,7 +65,7 @@ func machinesPaused(ctx context.Context, r *runner.Run) error {
 	if err := setClocks(m, 0); err != nil {
 		return err
 	}
-	r.SetNetwork(m.Name, netem.Conditions{}, "healed")
+	r.SetNetwork(m.Name, netem.Conditions{}, "restored")
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 

@@ -316,7 +316,7 @@ func agentLeaderCutFromAPI(ctx context.Context, r *runner.Run) error {
 	if err := awaitExit(ctx, r, p.leading, pid); err != nil {
 		return err
 	}
-	r.Record("healed")
+	r.Record("restored")
 	r.APILinks[p.leading.Spec.Name].Set(netem.Conditions{})
 	r.Supervisor.Hold(p.leading.Process, false)
 	if err := awaitOneConnected(ctx, r, p.member, p.standby, p.leading); err != nil {

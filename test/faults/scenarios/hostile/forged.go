@@ -109,7 +109,7 @@ func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServi
 }
 
 // offerInventory sends the digest of an inventory that differs from all that the hub has of it, and
-// waits until the hub asks for the inventory.
+// waits until the hub requests the inventory.
 func offerInventory(stream fleetv1.FleetService_ConnectClient) error {
 	digest := &fleetv1.InventoryDigest{Buckets: make([]uint64, convert.Buckets), Assignments: 1}
 	for i := range digest.Buckets {

@@ -12,7 +12,7 @@ import (
 )
 
 // The stalled agent renews its lease every renewEvery, and reports every reportEvery: each report
-// asks for an acknowledgement that it does not read.
+// requires an acknowledgement that it does not read.
 const (
 	renewEvery  = 300 * time.Millisecond
 	reportEvery = time.Millisecond
@@ -59,7 +59,7 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var stream fleetv1.FleetService_ConnectClient
-	// The hub may take a moment to know a new member.
+	// The hub may take a moment to register a new member.
 	if err := stage.Poll(ctx, stage.Allowance, func(context.Context) error { stream, err = openStream(ctx, client); return err }); err != nil {
 		return fmt.Errorf("the stalled agent is not admitted: %w", err)
 	}
@@ -86,7 +86,7 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 		default:
 		}
 		if time.Since(began) > r.Scaled(2*time.Minute) {
-			r.Record("its stream lives; %d sessions ran, the slowest after %s", n+1, slowest.Round(10*time.Millisecond))
+			r.Record("its stream is open; %d sessions ran, the slowest after %s", n+1, slowest.Round(10*time.Millisecond))
 			return nil
 		}
 		if slowest > slowSession {

@@ -19,7 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
 )
 
-// stalledSessions is how many sessions a stalled member has. Each of them is edited: littleEdit
+// stalledSessions is how many sessions a stalled member has. Each of them is changed: littleEdit
 // bytes go into the windows of HTTP/2 and wait there to be acknowledged; with muchEdit bytes the
 // hub can't send.
 const (
@@ -80,15 +80,15 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 
 // whileStalled measures the service of the others until the hub has found the stalled members.
 func whileStalled(ctx context.Context, r *runner.Run, stalled []*stalledMember, others []*simulated.Agent) error {
-	looking, cancel := context.WithCancel(ctx)
-	group, gctx := errgroup.WithContext(looking)
+	watching, cancel := context.WithCancel(ctx)
+	group, gctx := errgroup.WithContext(watching)
 	defer func() {
 		cancel()
 		_ = group.Wait()
 	}()
 	for _, d := range stalled {
 		d.StopReading()
-		r.Record("%s reads no more, beside %d others; its %d sessions are edited by %d bytes each", d.Name, len(others), len(d.sessions), d.edit)
+		r.Record("%s reads no more, beside %d others; its %d sessions are changed by %d bytes each", d.Name, len(others), len(d.sessions), d.edit)
 		group.Go(func() error { return awaitFound(gctx, r, d) })
 	}
 	found := make(chan error, 1)
@@ -142,7 +142,7 @@ func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 		return errors.Join(err, editNext(ctx, r, d, n))
 	})
 	if err != nil {
-		return fmt.Errorf("the hub did not find out that %s reads nothing: %w", d.Name, err)
+		return fmt.Errorf("the hub did not detect that %s reads nothing: %w", d.Name, err)
 	}
 	r.Record("%s is Suspect after %s: %s", d.Name, time.Since(began).Round(100*time.Millisecond), why)
 	if !strings.Contains(why, d.foundBy) {

@@ -38,7 +38,7 @@ func auditCommand(dir *string) *cobra.Command {
   fleet audit --since 5m            count the last five minutes
   fleet audit --sessions 300        show writes per session too
 
-Leases, events and reviews are left out unless asked for. Failed writes count.`,
+Leases, events and reviews are omitted unless requested. Failed writes count.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			fleet, err := harness.Attach(*dir)

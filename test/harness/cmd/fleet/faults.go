@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
-// linkCommands break and mend the network between the hub and a member.
+// linkCommands break and restore the network between the hub and a member.
 func linkCommands(dir *string) []*cobra.Command {
 	var mode string
 	cut := linkCommand(dir, "cut", "Cut the network between the hub and a member", "%s is cut off",
@@ -67,7 +67,7 @@ func processCommands(dir *string) []*cobra.Command {
 		processCommand(dir, "start PROCESS", "Start a process again, with its data", "started", named, (*harness.Process).Start),
 		processCommand(dir, "restart PROCESS", "Stop a process (SIGTERM) and start it again", "restarted", named, (*harness.Process).Restart),
 		processCommand(dir, "pause PROCESS", "Freeze a process (SIGSTOP)", "paused", named, (*harness.Process).Pause),
-		processCommand(dir, "resume PROCESS", "Let a frozen process go on (SIGCONT)", "resumed", named, (*harness.Process).Resume),
+		processCommand(dir, "resume PROCESS", "Continue a frozen process (SIGCONT)", "resumed", named, (*harness.Process).Resume),
 	}
 }
 

@@ -48,7 +48,7 @@ func proxyCommand() *cobra.Command {
 	return cmd
 }
 
-// hubKubeletCommand says which replicas of the hub of a fleet in the background
+// hubKubeletCommand reports which replicas of the hub of a fleet in the background
 // are Ready.
 func hubKubeletCommand() *cobra.Command {
 	var kubeconfig string

@@ -34,13 +34,13 @@ func kubeletCommand() *cobra.Command {
 	flags.StringVar(&options.Member, "member", "", "the member's name")
 	flags.StringVar(&options.Log, "log", "", "file for the starts and ends of containers")
 	flags.StringVar(&options.Guard, "guard", "bin/agent", "executable of guards")
-	flags.DurationVar(&options.Second, "second", time.Second, "how long one of the seconds takes that Pods speak of")
+	flags.DurationVar(&options.Second, "second", time.Second, "how long one second of a Pod's spec takes")
 	flags.DurationVar(&options.StartDelay, "start-delay", 200*time.Millisecond, "how long a desktop takes to open its port")
 	flags.DurationVar(&options.StopDelay, "stop-delay", 200*time.Millisecond, "how long a desktop takes to save its work")
 	return cmd
 }
 
-// powerCommands cut the power of a member, and give it back.
+// powerCommands cut the power of a member, and restore it.
 func powerCommands(dir *string) []*cobra.Command {
 	power := func(use, short, done string, do func(*cobra.Command, *harness.Detached, string) error) *cobra.Command {
 		return &cobra.Command{

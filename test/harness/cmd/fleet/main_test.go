@@ -67,7 +67,7 @@ func TestFleetInTheBackground(t *testing.T) {
 	}
 	expect(t, refused, "`make down` ends it")
 
-	// It can be broken and mended from outside.
+	// It can be broken and restored from outside.
 	expect(t, fleet("cut", "eu-west", "--mode=to-hub"), "eu-west is cut off")
 	expect(t, fleet("status"), "cut (to-hub)")
 	fleet("heal", "eu-west")

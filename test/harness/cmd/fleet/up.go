@@ -31,8 +31,8 @@ func upCommand(dir *string) *cobra.Command {
 			if options.GPUNodes = gpus; gpus == 0 {
 				options.GPUNodes = -1
 			}
-			say := stopwatch()
-			options.Progress = say
+			progress := stopwatch()
+			options.Progress = progress
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			fleet, err := harness.StartDetached(ctx, options, self)
@@ -42,7 +42,7 @@ func upCommand(dir *string) *cobra.Command {
 				}
 				return err
 			}
-			say(fmt.Sprintf("the fleet is up: %d members", len(fleet.Members)))
+			progress(fmt.Sprintf("the fleet is up: %d members", len(fleet.Members)))
 			fmt.Printf("\nexport KUBECONFIG=%s\n", fleet.Kubeconfig)
 			fmt.Printf("contexts: hub%s\n", contexts(fleet))
 			fmt.Printf("logs: %s\n", relative(filepath.Join(fleet.Dir, "logs")))
@@ -56,12 +56,12 @@ func upCommand(dir *string) *cobra.Command {
 	flags.IntVar(&options.HubReplicas, "hub-replicas", 2, "processes of the hub")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", []string{"desktops"}, "namespaces that may hold sessions")
 	flags.Float64Var(&options.TimeFactor, "time-factor", 1, "scale of the timings of hub and agents")
-	flags.BoolVar(&options.Enrol, "enrol", true, "let the agents join a hub that is its own certificate authority; else they are given certificates")
+	flags.BoolVar(&options.Enroll, "enroll", true, "the agents join a hub that is its own certificate authority; else they use certificates of the harness")
 	flags.StringSliceVar(&options.Args.Hub, "hub-arg", nil, "flag to add to the hub's")
 	flags.StringSliceVar(&options.Args.Agents, "agent-arg", nil, "flag to add to the agents'")
 	flags.BoolVar(&options.Kubelets, "kubelets", false, "simulate the members' kubelets, with probes, guards and grace, instead of KWOK's Pods")
 	flags.StringSliceVar(&options.Args.Kubelets, "kubelet-arg", nil, "flag to add to the members' kubelets")
-	flags.DurationVar(&timeout, "timeout", 3*time.Minute, "give up, and remove everything, if it is not up by then")
+	flags.DurationVar(&timeout, "timeout", 3*time.Minute, "fail, and remove everything, if it is not up by then")
 	flags.BoolVar(&options.NoFleetProcesses, "no-fleet-processes", false, "start the control planes only, without hub and agents")
 	return cmd
 }

@@ -4,7 +4,7 @@ package acme
 // Account of an authority.
 type Account struct{}
 
-// ExtendedAccount is one, and where it lies.
+// ExtendedAccount is one, and where it is stored.
 type ExtendedAccount struct {
 	Account
 	Location string

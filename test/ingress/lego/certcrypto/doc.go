@@ -4,7 +4,7 @@ package certcrypto
 // KeyType of a certificate.
 type KeyType string
 
-// The types that a configuration may ask for.
+// The types that a configuration may request.
 const (
 	EC256   KeyType = "EC256"
 	EC384   KeyType = "EC384"

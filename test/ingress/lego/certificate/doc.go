@@ -1,10 +1,10 @@
-// Package certificate has what is asked of an authority, and its answer: see
+// Package certificate has the request to an authority, and its answer: see
 // package lego.
 package certificate
 
 import "github.com/go-acme/lego/v5/certcrypto"
 
-// ObtainRequest asks for a certificate.
+// ObtainRequest requests a certificate.
 type ObtainRequest struct {
 	Domains, EmailAddresses  []string
 	Bundle, EnableCommonName bool
@@ -12,7 +12,7 @@ type ObtainRequest struct {
 	KeyType                  certcrypto.KeyType
 }
 
-// RenewOptions ask for the next one.
+// RenewOptions request the next one.
 type RenewOptions struct {
 	EmailAddresses           []string
 	Bundle, EnableCommonName bool

@@ -1,7 +1,7 @@
 // Package lego stands in for the ACME client of that import path, which Traefik is
 // linked with and no module proxy at hand has. It has the names that Traefik uses,
 // and no client: a Traefik that was built with it routes as ever, and obtains no
-// certificates. Whoever configures a certificate resolver reads ErrNoClient.
+// certificates. A user who configures a certificate resolver reads ErrNoClient.
 package lego
 
 import (
@@ -20,7 +20,7 @@ import (
 // DirectoryURLLetsEncrypt is the authority where none is configured.
 const DirectoryURLLetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
-// ErrNoClient is what this build answers to whoever wants a certificate.
+// ErrNoClient is what this build answers to every request for a certificate.
 var ErrNoClient = errors.New("this Traefik was built without an ACME client")
 
 // Config of a client.
@@ -30,10 +30,10 @@ type Config struct {
 	Certificate         struct{ Timeout time.Duration }
 }
 
-// NewConfig for a user's account, whoever that is.
+// NewConfig for a user's account.
 func NewConfig(any) *Config { return &Config{} }
 
-// Client that nobody gets.
+// Client that is never returned.
 type Client struct {
 	Certificate  Certifier
 	Challenge    Challenges
@@ -59,7 +59,7 @@ func (Certifier) Renew(context.Context, certificate.Resource, *certificate.Renew
 	return nil, ErrNoClient
 }
 
-// Challenges that nobody is put to.
+// Challenges that are never used.
 type Challenges struct{}
 
 // SetDNS01Provider fails with ErrNoClient.
@@ -71,7 +71,7 @@ func (Challenges) SetHTTP01Provider(challenge.Provider, ...any) error { return E
 // SetTLSALPN01Provider fails with ErrNoClient.
 func (Challenges) SetTLSALPN01Provider(challenge.Provider, ...any) error { return ErrNoClient }
 
-// Registrar registers nobody.
+// Registrar registers no account.
 type Registrar struct{}
 
 // Register fails with ErrNoClient.

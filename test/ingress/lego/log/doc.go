@@ -1,4 +1,4 @@
-// Package log takes a logger that nobody uses: see package lego.
+// Package log takes a logger that is not used: see package lego.
 package log
 
 import "log/slog"

@@ -1,4 +1,4 @@
-// Package registration asks for an account: see package lego.
+// Package registration requests an account: see package lego.
 package registration
 
 // RegisterOptions without a binding.

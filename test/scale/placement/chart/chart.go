@@ -42,13 +42,13 @@ const (
 	left, right, top, bottom = 70, 150, 40, 55
 )
 
-// colours are told apart by people who see red and green alike (Okabe and Ito).
-var colours = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"}
+// colors are distinct for people who see red and green alike (Okabe and Ito).
+var colors = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"}
 
 // Write the chart as an SVG file.
 func (c *Chart) Write(to io.Writer) error {
 	w := bufio.NewWriter(to)
-	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) } // Flush tells of errors
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) } // Flush returns the error
 	p(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`, width, height)
 	p(`<rect width="%d" height="%d" fill="white"/>`, width, height)
 	p(`<text x="%d" y="24" font-size="16">%s</text>`, left, html.EscapeString(c.Title))
@@ -66,10 +66,10 @@ func (c *Chart) Write(to io.Writer) error {
 	p(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, height-14, html.EscapeString(c.X.Title))
 	p(`<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`, (top+height-bottom)/2, html.EscapeString(c.Y.Title))
 	for i, s := range c.Series {
-		colour := colours[i%len(colours)]
-		p(`<path d="%s" fill="none" stroke="%s" stroke-width="1.5"/>`, c.path(s.Points), colour)
+		color := colors[i%len(colors)]
+		p(`<path d="%s" fill="none" stroke="%s" stroke-width="1.5"/>`, c.path(s.Points), color)
 		y := top + 20*(i+1)
-		p(`<path d="M%d %d h24" stroke="%s" stroke-width="3"/>`, width-right+14, y-4, colour)
+		p(`<path d="M%d %d h24" stroke="%s" stroke-width="3"/>`, width-right+14, y-4, color)
 		p(`<text x="%d" y="%d">%s</text>`, width-right+44, y, html.EscapeString(s.Name))
 	}
 	p(`</svg>`)
@@ -93,7 +93,7 @@ func (c *Chart) y(v float64) float64 {
 	return height - bottom - c.Y.part(v)*(height-top-bottom)
 }
 
-// part of the axis at which a value lies, from 0 to 1.
+// part of the axis at which a value is, from 0 to 1.
 func (a *Axis) part(v float64) float64 {
 	low, high := a.Low, a.High
 	if a.Log {

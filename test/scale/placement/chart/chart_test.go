@@ -51,7 +51,7 @@ func TestALogarithmicAxisGivesEachPowerTheSameLength(t *testing.T) {
 	a := Axis{Low: 0.1, High: 1000, Log: true}
 	for v, want := range map[float64]float64{0: 0, 0.1: 0, 1: 0.25, 10: 0.5, 1000: 1, 5000: 1} {
 		if got := a.part(v); got < want-1e-9 || got > want+1e-9 {
-			t.Errorf("%g lies at %g, not at %g", v, got, want)
+			t.Errorf("%g is at %g, not at %g", v, got, want)
 		}
 	}
 }
@@ -62,7 +62,7 @@ var errBroken = errors.New("the disk is full")
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
-func TestAFailedWriteIsTold(t *testing.T) {
+func TestAFailedWriteIsReported(t *testing.T) {
 	if err := (&Chart{}).Write(broken{}); !errors.Is(err, errBroken) {
 		t.Errorf("got %v", err)
 	}

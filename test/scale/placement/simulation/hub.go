@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
 )
 
-// hub places sessions. All that it knows of members came over the link.
+// hub places sessions. All its state of members came over the link.
 type hub struct {
 	*run
 	policy     v1alpha1.PlacementPolicySpec
@@ -22,9 +22,9 @@ type hub struct {
 	sequences map[types.UID]uint64
 	// regions: the list of one that a request prefers.
 	regions map[string][]string
-	// line of those that wait, by class: the classes in the order in which they
+	// pending sessions, by class: the classes in the order in which they
 	// came up, and in each the oldest first.
-	line []*class
+	pending []*class
 }
 
 // class is sessions that wait for the same.
@@ -53,9 +53,9 @@ func newHub(r *run) *hub {
 	return h
 }
 
-// place a session, or put it in line.
+// place a session, or queue it.
 func (h *hub) place(s *session) {
-	h.leaveLine(s)
+	h.dequeue(s)
 	if s.over {
 		return
 	}
@@ -68,7 +68,7 @@ func (h *hub) place(s *session) {
 		return
 	}
 	if s.member != nil {
-		h.giveUp(s)
+		h.release(s)
 	}
 	m := h.members[slices.IndexFunc(h.candidates, func(c placement.Candidate) bool { return c.UID == d.Cluster.UID })]
 	s.epoch++
@@ -80,52 +80,52 @@ func (h *hub) place(s *session) {
 	h.assign(s)
 }
 
-// assign tells the member of a session that is placed there.
+// assign orders a session that is placed there.
 func (h *hub) assign(s *session) {
 	epoch, m := s.epoch, s.member
-	m.hears(func() { m.assign(s, epoch) })
+	m.receive(func() { m.assign(s, epoch) })
 }
 
-// giveUp a session's placement: the member is to stop it. The member's count
+// release a session's placement: the member is to stop it. The member's count
 // goes down when it has.
-func (h *hub) giveUp(s *session) {
+func (h *hub) release(s *session) {
 	m, epoch := s.member, s.epoch
 	s.releasing[m], s.member = epoch, nil
-	m.hears(func() { m.withdraw(s, epoch) })
+	m.receive(func() { m.withdraw(s, epoch) })
 }
 
 func (h *hub) queue(s *session) {
 	s.waits = true
-	for _, c := range h.line {
+	for _, c := range h.pending {
 		if c.size == s.Size && c.failover == s.failover {
 			i, _ := slices.BinarySearchFunc(c.waiting, s, func(a, b *session) int { return cmp.Compare(a.At, b.At) })
 			c.waiting = slices.Insert(c.waiting, i, s)
 			return
 		}
 	}
-	h.line = append(h.line, &class{size: s.Size, failover: s.failover, waiting: []*session{s}})
+	h.pending = append(h.pending, &class{size: s.Size, failover: s.failover, waiting: []*session{s}})
 }
 
-func (h *hub) leaveLine(s *session) {
+func (h *hub) dequeue(s *session) {
 	if !s.waits {
 		return
 	}
 	s.waits = false
-	for _, c := range h.line {
+	for _, c := range h.pending {
 		if i := slices.Index(c.waiting, s); i >= 0 {
 			c.waiting = slices.Delete(c.waiting, i, i+1)
 		}
 	}
 }
 
-// wake who waits and now fits into a member: each class is asked with its first
-// whether it does, until it doesn't. None holds up another class.
+// wake places pending sessions that now fit into a member: each class is tried with its first
+// session until one does not fit. None blocks another class.
 func (h *hub) wake(m *member) {
 	one := h.candidates[m.index : m.index+1]
 	if !one[0].Ready {
 		return
 	}
-	for _, c := range h.line {
+	for _, c := range h.pending {
 		for i := 0; i < len(c.waiting); {
 			s := c.waiting[i]
 			req := s.request(h.now, h)
@@ -185,9 +185,9 @@ func (h *hub) refusedBy(m *member, s *session, epoch int64, sequence uint64) {
 }
 
 // unschedulable is that a session's Pod finds no node, and never had one under
-// this placement: it is moved if another member would take it now.
+// this placement: it is moved if it fits another member now.
 func (h *hub) unschedulable(m *member, s *session, epoch int64, again time.Duration) {
-	if s.epoch != epoch || s.member != m || !m.pendingAnew(s, epoch) {
+	if s.epoch != epoch || s.member != m || !m.pendingAgain(s, epoch) {
 		return
 	}
 	req := s.request(h.now, h)
@@ -201,11 +201,11 @@ func (h *hub) unschedulable(m *member, s *session, epoch int64, again time.Durat
 	}
 	h.result.Moves++
 	s.refused[m.uid] = refusal{until: h.now + refusalLasts, sequence: ^uint64(0)}
-	h.giveUp(s)
+	h.release(s)
 }
 
 // stopped is that nothing of a session's epoch is left in a member: it has
-// ended, or what the hub gave up is gone.
+// ended, or what the hub released is gone.
 func (h *hub) stopped(m *member, s *session, epoch int64) {
 	h.ledger.Release(s.uid, epoch, m.uid)
 	switch held, releasing := s.releasing[m]; {
@@ -215,7 +215,7 @@ func (h *hub) stopped(m *member, s *session, epoch int64) {
 			h.place(s) // it was moved, and waited for this
 		}
 	case s.member == m && s.epoch == epoch:
-		h.leaveLine(s)
+		h.dequeue(s)
 		s.member, s.over = nil, true
 		h.uncount(m, s)
 		h.result.Finished++

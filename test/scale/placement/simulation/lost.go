@@ -46,7 +46,7 @@ func (h *hub) missing(m *member) {
 }
 
 // failOver the next session of a member that is away, no more than twenty a
-// second. Room first: what fits nowhere stays placed where it is, and waits.
+// second. Capacity first: what fits nowhere stays placed where it is, and waits.
 func (h *hub) failOver(m *member, spell int, since time.Duration, next int) {
 	for ; m.spell == spell && next < len(h.sessions); next++ {
 		s := h.sessions[next]
@@ -61,17 +61,17 @@ func (h *hub) failOver(m *member, spell int, since time.Duration, next int) {
 	}
 }
 
-// back is that a member's agent has connected again: it tells what it has, and
-// is told what it should.
+// back handles that a member's agent has connected again: it reports what it has, and
+// gets its orders.
 func (h *hub) back(m *member) {
 	for _, s := range h.sessions {
 		if epoch, ok := s.releasing[m]; ok {
-			m.hears(func() { m.withdraw(s, epoch) })
+			m.receive(func() { m.withdraw(s, epoch) })
 		}
 		if s.member != m {
 			continue
 		}
-		h.leaveLine(s)
+		h.dequeue(s)
 		switch c := m.copies[s]; {
 		case m.ended[s] == s.epoch:
 			h.stopped(m, s, s.epoch)

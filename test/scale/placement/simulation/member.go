@@ -69,8 +69,8 @@ func newMember(r *run, index int) *member {
 	return m
 }
 
-// hears what the hub says, a message later, unless it is cut off then.
-func (m *member) hears(do func()) {
+// receive handles a message of the hub, a delay later, unless it is cut off then.
+func (m *member) receive(do func()) {
 	m.after(m.options.Link, func() {
 		if m.losses == 0 {
 			do()
@@ -78,17 +78,17 @@ func (m *member) hears(do func()) {
 	})
 }
 
-// tells the hub, likewise.
-func (m *member) tells(do func()) { m.hears(do) }
+// send sends to the hub, likewise.
+func (m *member) send(do func()) { m.receive(do) }
 
 // assign is that an assignment has come.
 func (m *member) assign(s *session, epoch int64) {
 	if c := m.copies[s]; c != nil && c.epoch >= epoch || m.ended[s] >= epoch {
 		return
 	}
-	if !m.hasRoom(s) {
+	if !m.hasCapacity(s) {
 		sequence := m.sequence
-		m.tells(func() { m.hub.refusedBy(m, s, epoch, sequence) })
+		m.send(func() { m.hub.refusedBy(m, s, epoch, sequence) })
 		return
 	}
 	c := &copied{session: s, epoch: epoch, countedFrom: m.sequence + 1, left: s.left}
@@ -97,12 +97,12 @@ func (m *member) assign(s *session, epoch int64) {
 		UID: "a-" + s.uid, Session: s.uid, Resources: capacity.Resources(s.resources), PodSpec: capacity.PodSpec{Tolerations: tolerations(s.Size)},
 	})
 	m.changed()
-	m.tells(func() { m.hub.stored(m, s, epoch, c.countedFrom) })
+	m.send(func() { m.hub.stored(m, s, epoch, c.countedFrom) })
 	m.makePod(c)
 }
 
-// hasRoom is whether what the member would report now has room for a session.
-func (m *member) hasRoom(s *session) bool {
+// hasCapacity reports whether what the member would report now has capacity for a session.
+func (m *member) hasCapacity(s *session) bool {
 	for _, t := range m.model.Report().Templates {
 		if t.Name != s.template.Name {
 			continue
@@ -124,7 +124,7 @@ func (m *member) makePod(c *copied) {
 		if c.pod.node == nil && !c.ran {
 			s, epoch := c.session, c.epoch
 			m.after(unschedulableFor, func() {
-				m.tells(func() { m.hub.unschedulable(m, s, epoch, moveLeast) })
+				m.send(func() { m.hub.unschedulable(m, s, epoch, moveLeast) })
 			})
 		}
 	})
@@ -144,20 +144,20 @@ func (m *member) landed(c *copied) {
 	})
 }
 
-// pendingAnew is whether a session's Pod has no node, and never had one under
+// pendingAgain reports whether a session's Pod has no node, and never had one under
 // this epoch.
-func (m *member) pendingAnew(s *session, epoch int64) bool {
+func (m *member) pendingAgain(s *session, epoch int64) bool {
 	c := m.copies[s]
 	return c != nil && c.epoch == epoch && !c.ran
 }
 
-// leftOf a session's time in a member that was last heard at some time.
-func (m *member) leftOf(s *session, heard time.Duration) time.Duration {
+// leftOf a session's time in a member whose last heartbeat was at some time.
+func (m *member) leftOf(s *session, heartbeat time.Duration) time.Duration {
 	c := m.copies[s]
-	if c == nil || c.pod == nil || c.pod.node == nil || heard < c.since {
+	if c == nil || c.pod == nil || c.pod.node == nil || heartbeat < c.since {
 		return s.left
 	}
-	return max(c.left-(heard-c.since), time.Second)
+	return max(c.left-(heartbeat-c.since), time.Second)
 }
 
 // withdraw a session's epochs up to this.
@@ -167,7 +167,7 @@ func (m *member) withdraw(s *session, epoch int64) {
 		return
 	}
 	m.ended[s] = max(m.ended[s], epoch)
-	m.tells(func() { m.hub.stopped(m, s, epoch) })
+	m.send(func() { m.hub.stopped(m, s, epoch) })
 }
 
 // stop a copy: its time is over, or the hub wants it no more.
@@ -180,7 +180,7 @@ func (m *member) stop(c *copied) {
 		m.remove(c.pod)
 	}
 	m.changed()
-	m.tells(func() { m.hub.stopped(m, s, epoch) })
+	m.send(func() { m.hub.stopped(m, s, epoch) })
 }
 
 // changed: what has changed is reported, with what else changes meanwhile.
@@ -196,7 +196,7 @@ func (m *member) changed() {
 		}
 		m.sequence++
 		c := capacityOf(m.model.Report(), m.sequence)
-		m.tells(func() { m.hub.reported(m, c) })
+		m.send(func() { m.hub.reported(m, c) })
 	})
 }
 

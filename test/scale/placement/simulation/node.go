@@ -14,8 +14,8 @@ import (
 // podsPerNode is the kubelet's default.
 const podsPerNode = 110
 
-// What the templates ask for by default: slots are told of these sizes, room of
-// every size is told by bucket.
+// What the templates request by default: slots are reported for these sizes, capacity of
+// every size is reported by bucket.
 var (
 	deskSize        = trace.Size{CPU: 1000, Memory: 2 << 10}
 	workstationSize = trace.Size{CPU: 4000, Memory: 16 << 10, GPU: 1}
@@ -29,13 +29,13 @@ type node struct {
 	losses int
 }
 
-// pod of a session or of somebody else.
+// pod of a session or another one.
 type pod struct {
 	uid    types.UID
 	size   trace.Size
 	node   *node
-	copied *copied // nil: somebody else's
-	// runs is how long somebody else's Pod does, once it has a node.
+	copied *copied // nil: another Pod
+	// runs is how long another Pod does, once it has a node.
 	runs time.Duration
 	gone bool
 }
@@ -53,11 +53,11 @@ func (m *member) node(name string) *node {
 func (m *member) tellModel(n *node) {
 	allocatable := capacity.Resources(resourcesOf(n.Size))
 	allocatable[corev1.ResourcePods] = podsPerNode
-	told := capacity.Node{Name: n.Name, Allocatable: allocatable, Ready: n.losses == 0, Open: n.losses == 0}
+	node := capacity.Node{Name: n.Name, Allocatable: allocatable, Ready: n.losses == 0, Open: n.losses == 0}
 	if n.GPU > 0 {
-		told.Taints = []corev1.Taint{gpuTaint}
+		node.Taints = []corev1.Taint{gpuTaint}
 	}
-	m.model.SetNode(told)
+	m.model.SetNode(node)
 }
 
 // fits is whether a size is free on a node.
@@ -121,18 +121,18 @@ func (m *member) bind(p *pod) bool {
 }
 
 func (m *member) tellPod(p *pod) {
-	told := capacity.Pod{UID: p.uid, Resources: capacity.Resources(resourcesOf(p.size)), PodSpec: capacity.PodSpec{Tolerations: tolerations(p.size)}}
+	pod := capacity.Pod{UID: p.uid, Resources: capacity.Resources(resourcesOf(p.size)), PodSpec: capacity.PodSpec{Tolerations: tolerations(p.size)}}
 	if p.copied != nil {
-		told.Session = p.copied.session.uid
+		pod.Session = p.copied.session.uid
 	}
 	if p.node != nil {
-		told.Node = p.node.Name
+		pod.Node = p.node.Name
 	}
-	m.model.SetPod(told)
+	m.model.SetPod(pod)
 	m.changed()
 }
 
-// remove a Pod; what waits may have its room.
+// remove a Pod; a pending session may get its capacity.
 func (m *member) remove(p *pod) {
 	p.gone = true
 	m.model.DeletePod(p.uid)

@@ -18,7 +18,7 @@ type Options struct {
 	Link time.Duration
 	// Schedule is how long after an assignment was stored its Pod is scheduled.
 	Schedule time.Duration
-	// Sample is how often utilisation is measured.
+	// Sample is how often utilization is measured.
 	Sample time.Duration
 	// Clock measures decisions; nil: they are not measured.
 	Clock func() time.Time

@@ -12,7 +12,7 @@ import (
 // Result of a run.
 type Result struct {
 	Strategy v1alpha1.Strategy
-	// Samples of utilisation, until the end of the trace.
+	// Samples of utilization, until the end of the trace.
 	Samples []Sample
 	// Waits of the sessions that got a node, from their arrival until their Pod
 	// first had one, in order of length.
@@ -28,8 +28,8 @@ type Result struct {
 	DecisionTimes []time.Duration
 }
 
-// Sample of utilisation. A member's is the share of its cpu or of its memory
-// that Pods have asked for, whichever is larger; nodes and members that are lost
+// Sample of utilization. A member's is the share of its cpu or of its memory
+// that Pods have requested, whichever is larger; nodes and members that are lost
 // do not count.
 type Sample struct {
 	At time.Duration
@@ -45,7 +45,7 @@ func (r *run) sample() {
 		if m.losses > 0 {
 			continue
 		}
-		t, u := m.utilisation()
+		t, u := m.utilization()
 		each = append(each, share(t, u))
 		total.CPU, total.Memory = total.CPU+t.CPU, total.Memory+t.Memory
 		used.CPU, used.Memory = used.CPU+u.CPU, used.Memory+u.Memory
@@ -53,7 +53,7 @@ func (r *run) sample() {
 	r.result.Samples = append(r.result.Samples, Sample{At: r.now, Fleet: share(total, used), Spread: deviation(each)})
 }
 
-func (m *member) utilisation() (total, used trace.Size) {
+func (m *member) utilization() (total, used trace.Size) {
 	for _, n := range m.nodes {
 		if n.losses > 0 {
 			continue
@@ -93,7 +93,7 @@ func (r *Result) Utilisation() (mean, p95 float64) {
 	return average(all), Quantile(all, 0.95)
 }
 
-// Spread is the mean over time of how far the members' utilisations differ.
+// Spread is the mean over time of how far the members' utilizations differ.
 func (r *Result) Spread() float64 {
 	var all []float64
 	for _, s := range r.Samples {

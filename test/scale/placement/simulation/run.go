@@ -49,7 +49,7 @@ func newRun(t *trace.Trace, o Options) *run {
 	return r
 }
 
-// prepare what the trace says, and the measuring.
+// prepare what is in the trace, and the measuring.
 func (r *run) prepare() {
 	for i := range r.trace.Sessions {
 		s := newSession(&r.trace.Sessions[i])

@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
 )
 
-// session as the hub knows it.
+// session as the hub has it.
 type session struct {
 	*trace.Session
 	uid       types.UID
@@ -23,7 +23,7 @@ type session struct {
 	member *member
 	// releasing are earlier placements whose stop is not confirmed, by member.
 	releasing map[*member]int64
-	// waits is whether it is in the hub's line, and failover whether it lost its
+	// waits is whether it is pending on the hub, and failover whether it lost its
 	// member.
 	waits, failover, over bool
 
@@ -31,14 +31,14 @@ type session struct {
 	refused map[types.UID]refusal
 	inRow   int
 
-	// left of its time, as the hub would give it to the next placement.
+	// left of its time, as the hub would pass it to the next placement.
 	left time.Duration
 	// landed is when it first had a node.
 	landed  time.Duration
 	hasNode bool
 }
 
-// refusal holds until it is old, or the member has said something newer.
+// refusal holds until it is old, or the member has reported something newer.
 type refusal struct {
 	until    time.Duration
 	sequence uint64
@@ -55,7 +55,7 @@ var (
 	workstation = placement.TemplateKey{Name: "workstation", Revision: "r1"}
 )
 
-// gpuTaint keeps off nodes with GPUs what asks for none.
+// gpuTaint keeps off nodes with GPUs what requests none.
 var gpuTaint = corev1.Taint{Key: string(gpuResource), Effect: corev1.TaintEffectNoSchedule}
 
 func tolerations(s trace.Size) []corev1.Toleration {

@@ -63,7 +63,7 @@ func checkNode(t *testing.T, r *run, n *node) {
 		}
 	}
 	if sum != n.used {
-		t.Errorf("after %s node %s/%s says that %v is used, and its Pods ask for %v", r.now, n.Member, n.Name, n.used, sum)
+		t.Errorf("after %s node %s/%s reports %v as used, and its Pods request %v", r.now, n.Member, n.Name, n.used, sum)
 	}
 	if sum.CPU > n.CPU || sum.Memory > n.Memory || sum.GPU > n.GPU || len(n.pods) > podsPerNode {
 		t.Errorf("after %s node %s/%s has %v of %v in use, by %d Pods", r.now, n.Member, n.Name, sum, n.Size, len(n.pods))

@@ -122,7 +122,7 @@ func (r *reader) size() Size {
 	return Size{CPU: r.number("cpu"), Memory: r.number("memory"), GPU: r.number("gpu")}
 }
 
-// toMillisecond is seconds as a duration, to the millisecond: what a file can say.
+// toMillisecond is seconds as a duration, to the millisecond: what a file can hold.
 func toMillisecond(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 }

@@ -1,5 +1,5 @@
 // Package trace is workloads for the placement simulator: the fleet that there
-// is, who comes when and for how long, and what breaks. One is read from a CSV
+// is, which sessions arrive when and for how long, and what breaks. One is read from a CSV
 // file or generated from a seed.
 //
 // # File
@@ -24,11 +24,11 @@
 //	member     name region weight
 //	node       name member cpu memory gpu
 //	session    name at duration namespace user cpu memory gpu [region]
-//	pod        name at duration member cpu memory gpu: somebody else's Pod
+//	pod        name at duration member cpu memory gpu: a Pod of others
 //	lost       at duration member: the member is cut off
 //	nodelost   name at duration member: the node of that name is gone
 //
-// A node with a GPU is tainted, as is the custom: sessions and Pods that ask for
+// A node with a GPU is tainted, as is the custom: sessions and Pods that request
 // none stay off it.
 //
 // # What is generated
@@ -44,8 +44,8 @@
 //     each size is twice the one before and half as frequent, from 1 cpu to 8, with
 //     2 or 4 GiB a cpu by equal chance. One in thirty has 4 cpu, 16 GiB and a GPU
 //     instead.
-//   - Other people's Pods arrive in each member as a Poisson process, ask for half
-//     a cpu to two and for 1 to 8 GiB, evenly, and live a bounded Pareto time,
+//   - Other Pods arrive in each member as a Poisson process, request half
+//     a cpu to two and 1 to 8 GiB, evenly, and run for a bounded Pareto time,
 //     alpha 1.1, from five minutes to six hours. That lifetimes are Pareto with
 //     alpha near 1 was found by Harchol-Balter and Downey (Exploiting process
 //     lifetime distributions for dynamic load balancing, ACM Transactions on
@@ -53,7 +53,7 @@
 //   - Nodes and members fail after a Weibull time of shape 0.7 and are repaired
 //     after a lognormal one, which is what Schroeder and Gibson found (A
 //     large-scale study of failures in high-performance computing systems, DSN
-//     2006). The scales are ours, and harsher, so that a day sees failures.
+//     2006). The scales are the project's own, and harsher, so that a day sees failures.
 //
 // Of a median, a scale or a mix no source is claimed unless it is named.
 package trace

@@ -15,10 +15,10 @@ type Plan struct {
 	// Members of the fleet, in up to four regions.
 	Members int
 	Length  time.Duration
-	// Load is the mean of what sessions ask for, as a share of the cpu that
+	// Load is the mean of what sessions request, as a share of the cpu that
 	// there is.
 	Load float64
-	// Foreign is the same of other people's Pods.
+	// Foreign is the same of other Pods.
 	Foreign float64
 	// Failures: nodes and members are lost.
 	Failures bool

@@ -27,7 +27,7 @@ type Node struct {
 	Size
 }
 
-// Size is what a node has or a Pod asks for.
+// Size is what a node has or a Pod requests.
 type Size struct {
 	// CPU in milli-units, Memory in MiB, GPU in devices.
 	CPU, Memory, GPU int64
@@ -42,7 +42,7 @@ type Session struct {
 	Size
 }
 
-// Pod of somebody else, that the hub knows nothing of.
+// Pod of others, that the hub has no record of.
 type Pod struct {
 	Name, Member string
 	At, Runs     time.Duration
@@ -55,7 +55,7 @@ type Loss struct {
 	At, Lasts    time.Duration
 }
 
-// End is when the last thing happens that the trace itself says.
+// End is when the last thing happens that the trace itself has.
 func (t *Trace) End() time.Duration {
 	var end time.Duration
 	for i := range t.Sessions {
@@ -70,7 +70,7 @@ func (t *Trace) End() time.Duration {
 	return end
 }
 
-// Validate says what is wrong with a trace, all of it.
+// Validate returns all that is wrong with a trace.
 func (t *Trace) Validate() error {
 	v := validator{names: map[string]bool{}}
 	v.claim(len(t.Members) > 0, "there is no member")
@@ -81,19 +81,19 @@ func (t *Trace) Validate() error {
 	for _, n := range t.Nodes {
 		v.within("node", n.Name, n.Member)
 		v.unique("node", n.Member+"/"+n.Name)
-		v.claim(n.CPU > 0 && n.Memory > 0 && n.GPU >= 0, "node %s/%s has no room", n.Member, n.Name)
+		v.claim(n.CPU > 0 && n.Memory > 0 && n.GPU >= 0, "node %s/%s has no capacity", n.Member, n.Name)
 	}
 	for i := range t.Sessions {
 		s := &t.Sessions[i]
 		v.unique("session", s.Name)
 		v.claim(s.Namespace != "" && s.User != "", "session %s has no namespace or no user", s.Name)
-		v.asks("session", s.Name, s.Size, s.At, s.Runs)
+		v.requests("session", s.Name, s.Size, s.At, s.Runs)
 	}
 	for i := range t.Pods {
 		p := &t.Pods[i]
 		v.within("pod", p.Name, p.Member)
 		v.unique("pod", p.Name)
-		v.asks("pod", p.Name, p.Size, p.At, p.Runs)
+		v.requests("pod", p.Name, p.Size, p.At, p.Runs)
 	}
 	for _, l := range t.Losses {
 		v.within("loss", l.Node, l.Member)
@@ -125,7 +125,7 @@ func (v *validator) within(kind, name, member string) {
 	v.claim(v.names["member "+member], "%s %s is in member %q, which is not there", kind, name, member)
 }
 
-func (v *validator) asks(kind, name string, s Size, at, runs time.Duration) {
-	v.claim(s.CPU >= 0 && s.Memory >= 0 && s.GPU >= 0, "%s %s asks for less than nothing", kind, name)
+func (v *validator) requests(kind, name string, s Size, at, runs time.Duration) {
+	v.claim(s.CPU >= 0 && s.Memory >= 0 && s.GPU >= 0, "%s %s requests less than nothing", kind, name)
 	v.claim(at >= 0 && runs > 0, "%s %s has no duration, or begins before the begin", kind, name)
 }

@@ -12,7 +12,7 @@ import (
 
 var plan = Plan{Seed: 7, Members: 4, Length: 24 * time.Hour, Load: 0.5, Foreign: 0.1, Failures: true}
 
-func TestAFileSaysAllOfATrace(t *testing.T) {
+func TestAFileHoldsTheWholeTrace(t *testing.T) {
 	written := Generate(plan)
 	if len(written.Losses) == 0 || len(written.Pods) == 0 {
 		t.Fatal("the trace has not all kinds in it")
@@ -41,7 +41,7 @@ func TestTheSeedDecides(t *testing.T) {
 	}
 }
 
-func TestAGeneratedTraceIsValidAndAsksForWhatThePlanSays(t *testing.T) {
+func TestAGeneratedTraceIsValidAndFollowsItsPlan(t *testing.T) {
 	p := plan
 	p.Length = 20 * 24 * time.Hour // so that chance evens out
 	made := Generate(p)
@@ -64,10 +64,10 @@ func TestAGeneratedTraceIsValidAndAsksForWhatThePlanSays(t *testing.T) {
 	}
 	// A tenth off is several times what chance does here.
 	if load := sessions / there; math.Abs(load-p.Load) > 0.1*p.Load {
-		t.Errorf("sessions ask for %.3f of the fleet, not for %.2f", load, p.Load)
+		t.Errorf("sessions request %.3f of the fleet, not %.2f", load, p.Load)
 	}
 	if foreign := pods / there; math.Abs(foreign-p.Foreign) > 0.1*p.Foreign {
-		t.Errorf("Pods ask for %.3f of the fleet, not for %.2f", foreign, p.Foreign)
+		t.Errorf("Pods request %.3f of the fleet, not %.2f", foreign, p.Foreign)
 	}
 }
 
@@ -85,18 +85,18 @@ func TestArrivalsFollowTheDay(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsWrongIsRefusedWithWhatIsWrong(t *testing.T) {
+func TestAnInvalidFileIsRefusedWithTheCause(t *testing.T) {
 	const header = "kind,at,duration,name,member,namespace,user,cpu,memory\n"
 	const fleet = "member,,,a,,,,,\nnode,,,n,a,,,4000,8192\n"
-	for name, c := range map[string]struct{ file, says string }{
+	for name, c := range map[string]struct{ file, message string }{
 		"nothing":                {"", "header"},
-		"a column nobody knows":  {"kind,colour\n", `"colour"`},
-		"a kind nobody knows":    {header + "planet,,,a,,,,,\n", `line 2: kind "planet"`},
+		"an unknown column":      {"kind,color\n", `"color"`},
+		"an unknown kind":        {header + "planet,,,a,,,,,\n", `line 2: kind "planet"`},
 		"no member":              {header, "no member"},
 		"two of a name":          {header + fleet + "member,,,a,,,,,\n", "two of member a"},
-		"a node of nobody":       {header + fleet + "node,,,n,b,,,4000,8192\n", `"b"`},
+		"a node of no member":    {header + fleet + "node,,,n,b,,,4000,8192\n", `"b"`},
 		"a session for no time":  {header + fleet + "session,1,0,s,,ns,ada,1000,1\n", "no duration"},
-		"a session of nobody":    {header + fleet + "session,1,1,s,,,,1000,1\n", "no user"},
+		"a session of no user":   {header + fleet + "session,1,1,s,,,,1000,1\n", "no user"},
 		"a time that is none":    {header + fleet + "session,soon,1,s,,ns,ada,1000,1\n", "line 4: column at"},
 		"a size below nothing":   {header + fleet + "pod,1,1,p,a,,,-1000,1\n", "less than nothing"},
 		"the loss of no node":    {header + fleet + "nodelost,1,1,other,a,,,,\n", "a/other"},
@@ -105,8 +105,8 @@ func TestAFileThatIsWrongIsRefusedWithWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(strings.NewReader(c.file))
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v, not an error that says %q", err, c.says)
+			if err == nil || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("got %v, not an error with %q", err, c.message)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 // Options of a client.
 type Options struct{ RecursiveNameservers []string }
 
-// Client that nobody asks.
+// Client that is never called.
 type Client struct{}
 
 // NewClient of whatever options.
@@ -31,6 +31,6 @@ func DisableRecursiveNSsPropagationRequirement() any { return nil }
 // PropagationWait is no option.
 func PropagationWait(time.Duration, bool) any { return nil }
 
-// UnFqdn is a domain's name without the dot at its end. Traefik asks for it for
+// UnFqdn is a domain's name without the dot at its end. Traefik requires it for
 // every host, with ACME or without.
 func UnFqdn(name string) string { return strings.TrimSuffix(name, ".") }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ACMETLS1Protocol is the challenge's protocol, by RFC 8737. Traefik knows by it
+// ACMETLS1Protocol is the challenge's protocol, by RFC 8737. Traefik recognizes by it
 // which handshakes are none of a route's.
 const ACMETLS1Protocol = "acme-tls/1"
 

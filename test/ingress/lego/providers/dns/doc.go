@@ -1,4 +1,4 @@
-// Package dns knows no DNS provider: see package lego.
+// Package dns has no DNS provider: see package lego.
 package dns
 
 import (
@@ -9,5 +9,5 @@ import (
 
 // NewDNSChallengeProviderByName fails.
 func NewDNSChallengeProviderByName(name string) (challenge.Provider, error) {
-	return nil, fmt.Errorf("this Traefik was built without an ACME client, and does not know DNS provider %q", name)
+	return nil, fmt.Errorf("this Traefik was built without an ACME client, and does not support DNS provider %q", name)
 }

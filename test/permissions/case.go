@@ -14,32 +14,32 @@ import (
 type Case struct {
 	// Grants are what the roles allow.
 	Grants []Grant
-	// Own is the holder's namespace, Sessions are those where sessions may live.
+	// Own is the holder's namespace, Sessions are those where sessions may be.
 	Own      string
 	Sessions []string
 	// Everywhere: it is meant to work in all namespaces, so that to have worked in
 	// those of sessions alone is no sign that it needs no others.
 	Everywhere bool
-	// Asked is what it has asked for.
-	Asked map[Request]bool
-	// Exceptions are what other tests need than those that asked.
+	// Requests are its requests.
+	Requests map[Request]bool
+	// Exceptions are what other tests need than those that made the requests.
 	Exceptions []Exception
 }
 
 // Exception is a permission that is needed, and not by the tests whose requests are
-// judged.
+// checked.
 type Exception struct {
 	// Role, Group, Resource and Name as in a Permission, Verbs several of these.
 	Role, Group, Resource, Name string
 	Verbs                       []string
-	// Because says what it is for.
+	// Because is what it is for.
 	Because string
-	// Chance: it depends on how things fall whether the tests that are judged need it
+	// Chance: it depends on how things fall whether the tests that are checked need it
 	// too, and neither is wrong.
 	Chance bool
-	// Test is the file in the repository of a test that needs it, and Says a text
+	// Test is the file in the repository of a test that needs it, and Contains a text
 	// in it by which it is found.
-	Test, Says string
+	Test, Contains string
 }
 
 // narrowest is the index of the grant that allows a request in the fewest places,
@@ -79,7 +79,7 @@ func (c *Case) uses(g *Grant, r Request) bool {
 // has read the roles.
 func (c *Case) Denied() []string {
 	var all []string
-	for r := range c.Asked {
+	for r := range c.Requests {
 		if r.Denied && c.narrowest(r) < 0 {
 			all = append(all, r.String())
 		}
@@ -88,11 +88,11 @@ func (c *Case) Denied() []string {
 	return all
 }
 
-// Unused are what the roles allow and nobody has asked for, exceptions apart, and
+// Unused are what the roles allow and no request needed, exceptions apart, and
 // what is wrong with the exceptions, sorted. root is the repository's.
 func (c *Case) Unused(root string) []string {
 	used := map[Permission]bool{}
-	for r := range c.Asked {
+	for r := range c.Requests {
 		if i := c.narrowest(r); i >= 0 && !r.Denied && c.uses(&c.Grants[i], r) {
 			used[c.Grants[i].Permission] = true
 		}
@@ -117,7 +117,7 @@ func (c *Case) Unused(root string) []string {
 	}
 	for i := range c.Grants {
 		if p := c.Grants[i].Permission; !used[p] && !excused[p] {
-			wrong[fmt.Sprintf("allowed, and nobody needs it%s: %s", c.where(&c.Grants[i]), p)] = true
+			wrong[fmt.Sprintf("allowed, and not needed%s: %s", c.where(&c.Grants[i]), p)] = true
 		}
 	}
 	return slices.SortedFunc(maps.Keys(wrong), cmp.Compare[string])
@@ -130,14 +130,14 @@ func (c *Case) where(g *Grant) string {
 	return " outside of the namespaces of sessions"
 }
 
-// check that an exception gives a reason, and that the test is there.
+// check that an exception has a reason, and that the test exists.
 func (e *Exception) check(root string) error {
-	if e.Because == "" || e.Says == "" {
-		return fmt.Errorf("an exception says nothing: %s %v %s", e.Role, e.Verbs, e.Resource)
+	if e.Because == "" || e.Contains == "" {
+		return fmt.Errorf("an exception without a reason: %s %v %s", e.Role, e.Verbs, e.Resource)
 	}
 	content, err := os.ReadFile(filepath.Join(root, e.Test))
-	if err != nil || !strings.Contains(string(content), e.Says) {
-		return fmt.Errorf("the test of an exception is not there (%s, %q): %s %v %s", e.Test, e.Says, e.Role, e.Verbs, e.Resource)
+	if err != nil || !strings.Contains(string(content), e.Contains) {
+		return fmt.Errorf("the test of an exception is not there (%s, %q): %s %v %s", e.Test, e.Contains, e.Role, e.Verbs, e.Resource)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ var everything = []permissions.Request{
 	{Group: "coordination.k8s.io", Resource: "leases", Verb: "get", Namespace: "own", Name: "lock"},
 }
 
-func caseOf(t *testing.T, asked ...permissions.Request) *permissions.Case {
+func caseOf(t *testing.T, requests ...permissions.Request) *permissions.Case {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "roles.yaml")
 	if err := os.WriteFile(file, []byte(roles), 0o600); err != nil {
@@ -49,9 +49,9 @@ func caseOf(t *testing.T, asked ...permissions.Request) *permissions.Case {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &permissions.Case{Grants: grants, Own: "own", Sessions: []string{"desks"}, Asked: map[permissions.Request]bool{}}
-	for _, r := range asked {
-		c.Asked[r] = true
+	c := &permissions.Case{Grants: grants, Own: "own", Sessions: []string{"desks"}, Requests: map[permissions.Request]bool{}}
+	for _, r := range requests {
+		c.Requests[r] = true
 	}
 	return c
 }
@@ -60,22 +60,22 @@ func without(i int) []permissions.Request {
 	return append(append([]permissions.Request{}, everything[:i]...), everything[i+1:]...)
 }
 
-func TestWhatNobodyNeedsIsNamed(t *testing.T) {
-	const where = "allowed, and nobody needs it outside of the namespaces of sessions: ClusterRole worker: "
+func TestUnusedPermissionsAreReported(t *testing.T) {
+	const where = "allowed, and not needed outside of the namespaces of sessions: ClusterRole worker: "
 	for name, c := range map[string]struct {
-		asked []permissions.Request
-		want  []string
+		requests []permissions.Request
+		want     []string
 	}{
 		"all of it is used":            {everything, nil},
 		"a verb":                       {without(0), []string{where + "list nodes"}},
-		"a subresource":                {without(3), []string{"allowed, and nobody needs it: ClusterRole worker-sessions: patch pods/status"}},
+		"a subresource":                {without(3), []string{"allowed, and not needed: ClusterRole worker-sessions: patch pods/status"}},
 		"the whole cluster":            {without(1), []string{where + "get pods"}},
-		"the narrower of two":          {without(2), []string{"allowed, and nobody needs it: ClusterRole worker-sessions: get pods"}},
-		"a name":                       {without(4), []string{"allowed, and nobody needs it: Role worker: get leases.coordination.k8s.io lock"}},
-		"another name than was needed": {append(without(4), permissions.Request{Group: "coordination.k8s.io", Resource: "leases", Verb: "get", Namespace: "own", Name: "other"}), []string{"allowed, and nobody needs it: Role worker: get leases.coordination.k8s.io lock"}},
+		"the narrower of two":          {without(2), []string{"allowed, and not needed: ClusterRole worker-sessions: get pods"}},
+		"a name":                       {without(4), []string{"allowed, and not needed: Role worker: get leases.coordination.k8s.io lock"}},
+		"another name than was needed": {append(without(4), permissions.Request{Group: "coordination.k8s.io", Resource: "leases", Verb: "get", Namespace: "own", Name: "other"}), []string{"allowed, and not needed: Role worker: get leases.coordination.k8s.io lock"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, caseOf(t, c.asked...).Unused(t.TempDir())); diff != "" {
+			if diff := cmp.Diff(c.want, caseOf(t, c.requests...).Unused(t.TempDir())); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -97,12 +97,12 @@ func TestExceptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	exception := permissions.Exception{
-		Role: "ClusterRole worker", Resource: "nodes", Verbs: []string{"list"}, Because: "it counts them", Test: "some_test.go", Says: "func TestNodes",
+		Role: "ClusterRole worker", Resource: "nodes", Verbs: []string{"list"}, Because: "it counts them", Test: "some_test.go", Contains: "func TestNodes",
 	}
 	for name, c := range map[string]struct {
-		asked  []permissions.Request
-		change func(*permissions.Exception)
-		want   []string
+		requests []permissions.Request
+		change   func(*permissions.Exception)
+		want     []string
 	}{
 		"one that is needed":  {without(0), func(*permissions.Exception) {}, nil},
 		"one that was used":   {everything, func(*permissions.Exception) {}, []string{"is no exception, it was used: ClusterRole worker: list nodes"}},
@@ -110,16 +110,16 @@ func TestExceptions(t *testing.T) {
 		"one by chance, not":  {without(0), func(e *permissions.Exception) { e.Chance = true }, nil},
 		"one of nothing": {everything, func(e *permissions.Exception) { e.Verbs = []string{"delete"} },
 			[]string{"no role allows what is an exception: ClusterRole worker: delete nodes"}},
-		"one whose test is gone": {without(0), func(e *permissions.Exception) { e.Says = "func TestPods" },
+		"one whose test is gone": {without(0), func(e *permissions.Exception) { e.Contains = "func TestPods" },
 			[]string{`the test of an exception is not there (some_test.go, "func TestPods"): ClusterRole worker [list] nodes`}},
 		"one without a reason": {without(0), func(e *permissions.Exception) { e.Because = "" },
-			[]string{"an exception says nothing: ClusterRole worker [list] nodes"}},
+			[]string{"an exception without a reason: ClusterRole worker [list] nodes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judged, e := caseOf(t, c.asked...), exception
+			checked, e := caseOf(t, c.requests...), exception
 			c.change(&e)
-			judged.Exceptions = []permissions.Exception{e}
-			if diff := cmp.Diff(c.want, judged.Unused(root)); diff != "" {
+			checked.Exceptions = []permissions.Exception{e}
+			if diff := cmp.Diff(c.want, checked.Unused(root)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -134,12 +134,12 @@ const auditLog = `{"verb":"get","user":{"username":"worker"},"objectRef":{"resou
 {"verb":"get","user":{"username":"worker"},"objectRef":{"resource":"pods","namespace":"desks","name":"b"},"annotations":{"authorization.k8s.io/decision":"forbid"}}
 {"verb":"del`
 
-func TestWhatWasAskedAndDenied(t *testing.T) {
+func TestDeniedRequestsAreReported(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	if err := os.WriteFile(file, []byte(auditLog), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	asked, err := permissions.Asked(file, "worker")
+	requests, err := permissions.RequestsOf(file, "worker")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +150,11 @@ func TestWhatWasAskedAndDenied(t *testing.T) {
 		{Resource: "pods/log", Verb: "get", Namespace: "desks", Name: "b", Denied: true}: true,
 		{Resource: "pods", Verb: "get", Namespace: "desks", Name: "b", Denied: true}:     true,
 	}
-	if diff := cmp.Diff(want, asked); diff != "" {
+	if diff := cmp.Diff(want, requests); diff != "" {
 		t.Fatal(diff)
 	}
 	c := caseOf(t)
-	maps.Copy(c.Asked, asked)
+	maps.Copy(c.Requests, requests)
 	// What a role allows was denied while the API server started.
 	if diff := cmp.Diff([]string{"get pods/log b in namespace desks"}, c.Denied()); diff != "" {
 		t.Error(diff)

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The annotations by which a Pod says how long its containers take, instead of
-// the kubelet's own defaults; KWOK's stages know them too.
+// The annotations by which a Pod sets how long its containers take, instead of
+// the kubelet's own defaults; KWOK's stages use them too.
 const (
 	startDelayAnnotation = "harness.vdi.kasm.io/start-delay"
 	stopDelayAnnotation  = "harness.vdi.kasm.io/stop-delay"
@@ -30,10 +30,10 @@ const (
 	crashAfter = 500 * time.Millisecond
 )
 
-// behaviour is how a container fares that is no process.
-type behaviour struct {
+// behavior is what a container does that is no process.
+type behavior struct {
 	// listens is how long after its start it opens its ports; stops is how long it
-	// takes to end when it is asked to: a desktop saves its work.
+	// takes to end on SIGTERM: a desktop saves its work.
 	listens, stops time.Duration
 	// crashes is how long after its start it ends by itself, 0 is never.
 	crashes time.Duration
@@ -43,9 +43,9 @@ type behaviour struct {
 	local bool
 }
 
-// behave reads how a container fares off its Pod and image; defaults are those of
+// behave returns the behavior of a container by its Pod and image; defaults are those of
 // an ordinary one.
-func behave(pod *corev1.Pod, image string, defaults behaviour) behaviour {
+func behave(pod *corev1.Pod, image string, defaults behavior) behavior {
 	b := defaults
 	switch {
 	case strings.HasPrefix(image, slowImages):

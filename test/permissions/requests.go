@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Request is what somebody has asked an API server for.
+// Request is a request that a user has made of an API server.
 type Request struct {
 	Group, Resource, Verb, Namespace, Name string
 	// Denied by the authorizer: what admission refuses was allowed.
@@ -48,11 +48,11 @@ type auditEvent struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// Asked is what a user has asked for, each once, by an audit log. A last line that
+// RequestsOf are the requests of a user, each once, by an audit log. A last line that
 // is not complete yet is left out, and so is what is no resource (discovery, which
-// everybody may). A watch that begins with all that there is counts as a list too:
-// where an API server does not know such watches, that is what it is.
-func Asked(auditLog, user string) (map[Request]bool, error) {
+// every user may). A watch that begins with all that there is counts as a list too:
+// where an API server does not support such watches, that is what it is.
+func RequestsOf(auditLog, user string) (map[Request]bool, error) {
 	file, err := os.Open(auditLog)
 	if err != nil {
 		return nil, fmt.Errorf("reading audit log: %w", err)

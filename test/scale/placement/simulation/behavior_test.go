@@ -16,7 +16,7 @@ func TestAMemberRefusesWhenItsReportIsStale(t *testing.T) {
 		t.Errorf("with fresh reports %d refusals, and %d of 1 ran", fresh.Refusals, len(fresh.Waits))
 	}
 	o := Defaults()
-	o.Debounce = 10 * time.Minute // the hub still thinks that a is empty
+	o.Debounce = 10 * time.Minute // for the hub a is still empty
 	stale := Run(world, o)
 	if stale.Refusals != 1 {
 		t.Errorf("with stale reports %d refusals, not 1", stale.Refusals)
@@ -46,7 +46,7 @@ func TestAfterThreeRefusalsInARowASessionPauses(t *testing.T) {
 	for r.step(at + backoffLeast) {
 	}
 	if r.sessions[0].member == nil || r.result.Refusals != refusalsInRow+1 {
-		t.Errorf("a second later the fifth member is not asked")
+		t.Errorf("a second later the fifth member is not tried")
 	}
 }
 
@@ -69,7 +69,7 @@ func TestReservationsNeedNoRefusal(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsForAGPUHoldsUpNobody(t *testing.T) {
+func TestSessionsThatWaitForAGPUBlockNoOthers(t *testing.T) {
 	world := fleet([]int64{4})
 	sessionOf(world, time.Second, 4, time.Hour)
 	world.Sessions[0].GPU = 1
@@ -82,7 +82,7 @@ func TestWhatWaitsForAGPUHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// overtaken: between the assignment and its Pod somebody else takes the node.
+// overtaken: between the assignment and its Pod another Pod takes the node.
 func overtaken(world *trace.Trace) *trace.Trace {
 	o := Defaults()
 	sessionOf(world, time.Minute, 4, time.Minute)
@@ -90,7 +90,7 @@ func overtaken(world *trace.Trace) *trace.Trace {
 	return world
 }
 
-func TestWhatIsUnschedulableIsMovedIfAnotherWouldTakeIt(t *testing.T) {
+func TestAnUnschedulableSessionIsMovedIfAnotherMemberFits(t *testing.T) {
 	r := Run(overtaken(fleet([]int64{4}, []int64{4})), Defaults())
 	if r.Moves != 1 || r.Refusals != 0 || r.Finished != 1 {
 		t.Errorf("%d moves, %d refusals, %d finished, not 1, 0 and 1", r.Moves, r.Refusals, r.Finished)
@@ -100,14 +100,14 @@ func TestWhatIsUnschedulableIsMovedIfAnotherWouldTakeIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnschedulableStaysIfNobodyElseWouldTakeIt(t *testing.T) {
+func TestAnUnschedulableSessionStaysIfNoOtherMemberFits(t *testing.T) {
 	r := Run(overtaken(fleet([]int64{4}, []int64{2})), Defaults())
 	if r.Moves != 0 || r.Finished != 1 || r.Waits[0] < 4*time.Minute {
 		t.Errorf("%d moves, %d finished, waits %v", r.Moves, r.Finished, r.Waits)
 	}
 }
 
-func TestALostMembersSessionsAreFailedOverWhereThereIsRoom(t *testing.T) {
+func TestALostMembersSessionsAreFailedOverWhereThereIsCapacity(t *testing.T) {
 	world := fleet([]int64{4}, []int64{2})
 	sessionOf(world, time.Second, 2, time.Hour)
 	sessionOf(world, 2*time.Second, 2, time.Hour)
@@ -122,7 +122,7 @@ func TestALostMembersSessionsAreFailedOverWhereThereIsRoom(t *testing.T) {
 	}
 	a, b := r.byName["a"], r.byName["b"]
 	if len(b.copies) != 1 || r.sessions[0].member != b || r.sessions[1].member != a || !r.sessions[1].waits {
-		t.Fatalf("member b has %d copies, and one session should still be placed in a, in line for room", len(b.copies))
+		t.Fatalf("member b has %d copies, and one session should still be placed in a, waiting for capacity", len(b.copies))
 	}
 	for r.step(21 * time.Minute) {
 	}

@@ -23,22 +23,22 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
-var _ = Describe("Bad luck", func() {
-	It("of a session deleted while it waits for room loses nothing", func(ctx SpecContext) {
+var _ = Describe("A failure", func() {
+	It("to place a session that is deleted meanwhile loses nothing", func(ctx SpecContext) {
 		s := create(ctx, newSession("waits", inRegion("atlantis")))
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhasePending))
 		Expect(hub.Delete(ctx, s)).To(Succeed())
 		awaitGone(ctx, s)
 	})
 
-	It("of a session deleted while its member is cut off ends when the member is back", func(ctx SpecContext) {
+	It("to reach the member of a deleted session ends when the member is back", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("cut-off", inRegion("ap-south"))))
 		member := memberNamed("ap-south")
 		Expect(member.Proxy.Cut(proxy.CutBlackhole)).To(Succeed())
 		DeferCleanup(func() { Expect(member.Proxy.Heal()).To(Succeed()) })
 		Eventually(ctx, memberReady("ap-south")).Should(Equal(v1alpha1.ReasonUnreachable))
 		Eventually(ctx, reason(s, v1alpha1.ConditionPodReady)).Should(Equal(v1alpha1.ReasonMemberUnreachable))
-		Expect(phase(s)(ctx)).To(Equal(v1alpha1.PhaseRunning), "the last known state stays")
+		Expect(phase(s)(ctx)).To(Equal(v1alpha1.PhaseRunning), "the last reported state stays")
 
 		Expect(hub.Delete(ctx, s)).To(Succeed())
 		Eventually(ctx, phase(s)).Should(Equal(v1alpha1.PhaseTerminating))
@@ -52,7 +52,7 @@ var _ = Describe("Bad luck", func() {
 		Eventually(ctx, memberReady("ap-south")).Should(Equal(v1alpha1.ReasonConnected))
 	})
 
-	It("of an agent killed while sessions are made for its member delays them and no more", func(ctx SpecContext) {
+	It("of an agent while sessions are created for its member only delays them", func(ctx SpecContext) {
 		member := memberNamed("eu-west")
 		Expect(member.Agent.Kill()).To(Succeed())
 		s := create(ctx, newSession("patient", inRegion("eu-west")))
@@ -61,7 +61,7 @@ var _ = Describe("Bad luck", func() {
 		awaitRunning(ctx, s)
 	})
 
-	It("of a member's API server that is down delays what is new and disturbs nothing else", func(ctx SpecContext) {
+	It("of a member's API server delays what is new and disturbs nothing else", func(ctx SpecContext) {
 		before := awaitRunning(ctx, create(ctx, newSession("before", inRegion(replicated))))
 		member := memberNamed(replicated)
 		Expect(member.ControlPlane.APIServer.Kill()).To(Succeed())
@@ -84,11 +84,11 @@ var _ = Describe("Bad luck", func() {
 		awaitRunning(ctx, s)
 	})
 
-	It("of a member that loses the kind of its assignments moves its sessions, and it takes others once that is back", func(ctx SpecContext) {
+	It("of a member that loses the kind of its assignments moves its sessions, and it gets others once that is back", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("no-kind", inRegion("us-east"))))
 		cp := memberNamed("us-east").ControlPlane
 		const crd = "sessionassignments.vdi.kasm.io"
-		// It is gone once the agent has let its last assignment go.
+		// It is gone once the agent has removed the finalizer of its last assignment.
 		_, err := cp.Kubectl(ctx, "delete", "crd", crd, "--timeout=30s")
 		Expect(err).NotTo(HaveOccurred())
 		root, err := harness.Root()
@@ -107,7 +107,7 @@ var _ = Describe("Bad luck", func() {
 		Expect(podsOf(ctx, s.UID)).To(HaveLen(1))
 	})
 
-	It("of a hub that is gone altogether does not keep an agent from repairing", func(ctx SpecContext) {
+	It("of all replicas of the hub does not keep an agent from repairing", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("alone", inRegion("eu-west"))))
 		for _, r := range fleet.Hub.Replicas {
 			Expect(r.Kill()).To(Succeed())
@@ -129,7 +129,7 @@ var _ = Describe("Bad luck", func() {
 		Expect(podsOf(ctx, s.UID)).To(HaveLen(1))
 	})
 
-	It("of a hub killed in the middle of 200 creations places each session once", func(ctx SpecContext) {
+	It("of the hub in the middle of 200 creations places each session once", func(ctx SpecContext) {
 		var sessions []*v1alpha1.VDISession
 		group, gctx := errgroup.WithContext(ctx)
 		group.SetLimit(16)

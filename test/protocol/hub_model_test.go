@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// hub is the hub as the link sees it: what it wants is durable, what it knows
+// hub is a model of the hub as the link sees it: its desired state is durable, what it has
 // of the member is not.
 type hub struct {
 	term   int64
@@ -19,11 +19,11 @@ type hub struct {
 	// negotiated.
 	protocol int32
 	conn     *protocol.Conn
-	// picture of the member, by session; told what its agent said, altered of
-	// which of that the picture shows something else; ended up to which epoch a
+	// cache of the member, by session; ledger what its agent reported, altered of
+	// which of that the cache shows something else; ended up to which epoch a
 	// session has stopped.
-	picture map[string]item
-	told    convert.Ledger[string]
+	cache   map[string]item
+	ledger  convert.Ledger[string]
 	altered map[string]bool
 	ended   map[string]int64
 	// serving: the inventory of this stream is in.
@@ -37,7 +37,7 @@ type hub struct {
 	wanted    map[string]item
 	releasing map[string]int64
 	epochs    map[string]int64
-	// resync has the hub put, after an inventory, what the picture lacks.
+	// resync has the hub put, after an inventory, what the cache lacks.
 	resync bool
 }
 
@@ -56,18 +56,18 @@ func newHub() *hub {
 	return h
 }
 
-// forgetAll is what a new process knows.
+// forgetAll clears what a new process does not have.
 func (h *hub) forgetAll() {
-	h.picture, h.altered, h.ended = map[string]item{}, map[string]bool{}, map[string]int64{}
-	h.told.Clear()
+	h.cache, h.altered, h.ended = map[string]item{}, map[string]bool{}, map[string]int64{}
+	h.ledger.Clear()
 	h.agreement, h.resyncs = "", map[string]int{}
 }
 
-// forgets is damage: the hub's picture loses a session.
-func (h *hub) forgets(uid string) {
-	delete(h.picture, uid)
+// loses is damage: the hub's cache loses a session.
+func (h *hub) loses(uid string) {
+	delete(h.cache, uid)
 	delete(h.altered, uid)
-	h.told.Delete(uid)
+	h.ledger.Delete(uid)
 }
 
 // apply does what hub/member does. Of a stream that is not the member's any more
@@ -90,8 +90,8 @@ func (h *hub) apply(conn *protocol.Conn, e protocol.Effect) {
 	case e.Part != nil:
 		h.part(*e.Part)
 	case e.Sequence != 0:
-		h.tell(e.Changes)
-		h.conn.Applied(e, h.told.Digest().Sum())
+		h.applyReports(e.Changes)
+		h.conn.Applied(e, h.ledger.Digest().Sum())
 	}
 	for _, r := range e.Results {
 		h.result(r)
@@ -99,7 +99,7 @@ func (h *hub) apply(conn *protocol.Conn, e protocol.Effect) {
 }
 
 func (h *hub) begin(p protocol.Part) {
-	h.conn.Applied(protocol.Effect{Part: &p}, h.told.Digest().Sum())
+	h.conn.Applied(protocol.Effect{Part: &p}, h.ledger.Digest().Sum())
 	h.serving = true
 	if h.resync {
 		h.putAll()
@@ -107,9 +107,9 @@ func (h *hub) begin(p protocol.Part) {
 }
 
 func (h *hub) differing(theirs *convert.Digest) convert.BucketSet {
-	differ := h.told.Digest().Differing(theirs)
-	for uid := range h.picture {
-		if _, told := h.told.Has(uid); !told {
+	differ := h.ledger.Digest().Differing(theirs)
+	for uid := range h.cache {
+		if _, reported := h.ledger.Has(uid); !reported {
 			differ.Add(convert.BucketOf(uid))
 		}
 	}
@@ -120,10 +120,10 @@ func (h *hub) differing(theirs *convert.Digest) convert.BucketSet {
 }
 
 func (h *hub) part(p protocol.Part) {
-	h.told.DeleteBuckets(p.Buckets)
-	for uid := range h.picture {
+	h.ledger.DeleteBuckets(p.Buckets)
+	for uid := range h.cache {
 		if p.Buckets.Has(convert.BucketOf(uid)) {
-			delete(h.picture, uid)
+			delete(h.cache, uid)
 		}
 	}
 	for uid := range h.altered {
@@ -132,44 +132,44 @@ func (h *hub) part(p protocol.Part) {
 		}
 	}
 	if !h.serving {
-		// What the member holds when a stream begins is no late word.
+		// What the member holds when a stream begins is no late report.
 		for _, r := range p.Items {
 			delete(h.ended, string(r.Spec.Session.UID))
 		}
 	}
-	h.tell(p.Items)
+	h.applyReports(p.Items)
 	h.begin(p)
 }
 
-func (h *hub) tell(reports []protocol.Report) {
+func (h *hub) applyReports(reports []protocol.Report) {
 	for _, r := range reports {
 		uid := string(r.Spec.Session.UID)
 		delete(h.altered, uid)
 		if r.Gone {
-			h.told.Delete(uid)
+			h.ledger.Delete(uid)
 			continue
 		}
-		h.told.Set(uid, convert.BucketOf(uid), r.Hash)
+		h.ledger.Set(uid, convert.BucketOf(uid), r.Hash)
 		if !h.show(r.SessionAssignment) {
 			h.altered[uid] = true
 		}
 	}
 }
 
-// show says whether the picture shows it now: not if a newer epoch is shown, or
+// show reports whether the cache shows it now: not if a newer epoch is shown, or
 // the end of this one is known (promise 2).
 func (h *hub) show(a *v1alpha1.SessionAssignment) bool {
 	uid := string(a.Spec.Session.UID)
-	if a.Spec.Epoch < h.picture[uid].epoch || a.Spec.Epoch <= h.ended[uid] {
+	if a.Spec.Epoch < h.cache[uid].epoch || a.Spec.Epoch <= h.ended[uid] {
 		return false
 	}
-	h.picture[uid] = itemOf(a)
+	h.cache[uid] = itemOf(a)
 	return true
 }
 
 func (h *hub) sums() (sums protocol.Sums) {
-	sums.Reported = h.told.Digest().Sum()
-	for uid, i := range h.picture {
+	sums.Reported = h.ledger.Digest().Sum()
+	for uid, i := range h.cache {
 		sums.Assigned += convert.AssignedHash(uid, i.epoch, i.hash)
 	}
 	return sums
@@ -181,7 +181,7 @@ func (h *hub) putAll() {
 		h.put(withdrawal(uid, h.releasing[uid]))
 	}
 	for _, uid := range sorted(h.wanted) {
-		want, has := h.wanted[uid], h.picture[uid]
+		want, has := h.wanted[uid], h.cache[uid]
 		if has.epoch != want.epoch || has.hash != want.hash {
 			h.put(assignment(uid, want.epoch, want.hash))
 		}
@@ -199,22 +199,22 @@ func (h *hub) put(order protocol.Order) {
 func (h *hub) result(r protocol.Result) {
 	uid := string(r.SessionUID)
 	want, placed := h.wanted[uid]
-	if _, told := h.told.Has(uid); told {
+	if _, reported := h.ledger.Has(uid); reported {
 		h.altered[uid] = true
 	}
 	switch r.Code {
 	case protocol.Stored:
-		if has := h.picture[uid]; r.SpecHash != "" && has.epoch <= r.Epoch && r.Epoch > h.ended[uid] {
+		if has := h.cache[uid]; r.SpecHash != "" && has.epoch <= r.Epoch && r.Epoch > h.ended[uid] {
 			if has.epoch < r.Epoch {
 				has.state = "Active"
 			}
-			h.picture[uid] = item{epoch: r.Epoch, hash: r.SpecHash, state: has.state}
+			h.cache[uid] = item{epoch: r.Epoch, hash: r.SpecHash, state: has.state}
 		}
 		return
 	case protocol.Stopped:
 		h.ended[uid] = max(h.ended[uid], r.Epoch)
-		if h.picture[uid].epoch <= r.Epoch {
-			delete(h.picture, uid)
+		if h.cache[uid].epoch <= r.Epoch {
+			delete(h.cache, uid)
 		}
 		if h.releasing[uid] <= r.Epoch {
 			delete(h.releasing, uid)
@@ -226,14 +226,14 @@ func (h *hub) result(r protocol.Result) {
 	}
 }
 
-// place gives a session the next epoch.
+// place places a session with the next epoch.
 func (h *hub) place(uid, hash string) {
 	h.epochs[uid]++
 	h.wanted[uid] = item{epoch: h.epochs[uid], hash: hash}
 	h.put(assignment(uid, h.epochs[uid], hash))
 }
 
-// release gives a placement up.
+// release releases a placement.
 func (h *hub) release(uid string) {
 	want, ok := h.wanted[uid]
 	if !ok {

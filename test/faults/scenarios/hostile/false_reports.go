@@ -18,11 +18,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// Liars returns the scenarios with agents that report what is not so, with valid certificates.
-func Liars() []runner.Scenario {
+// Forgers returns the scenarios with agents that send false reports, with valid certificates.
+func Forgers() []runner.Scenario {
 	return []runner.Scenario{
-		{Name: "liar", Do: func(ctx context.Context, r *runner.Run) error { return liar(ctx, r, 0) }},
-		{Name: "liar-of-the-future", Do: func(ctx context.Context, r *runner.Run) error { return liar(ctx, r, future) }},
+		{Name: "liar", Do: func(ctx context.Context, r *runner.Run) error { return forgeReports(ctx, r, 0) }},
+		{Name: "liar-of-the-future", Do: func(ctx context.Context, r *runner.Run) error { return forgeReports(ctx, r, future) }},
 		{Name: "impostor", EndsProcesses: true, Do: impostor},
 	}
 }
@@ -33,12 +33,12 @@ const future = 1 << 40
 // forgeFor is how long they report, in production time.
 const forgeFor = time.Minute
 
-// liar is the agent of a member that holds nothing. It reports that it holds the sessions of
+// forgeReports runs the agent of a member that holds nothing. It reports that it holds the sessions of
 // another member, that they run, that they have stopped, and that it refuses them: in their epochs,
 // and in those that are so much later, twice and out of order.
-func liar(ctx context.Context, r *runner.Run, ahead int64) error {
+func forgeReports(ctx context.Context, r *runner.Run, ahead int64) error {
 	m := r.RandomMember()
-	var ours []types.UID
+	var sessions []types.UID
 	for n := range 3 {
 		uid, err := runner.CreateSession(ctx, r, n, m)
 		if err != nil {
@@ -47,7 +47,7 @@ func liar(ctx context.Context, r *runner.Run, ahead int64) error {
 		if err := r.Await(ctx, "the session runs", runner.Running(uid)); err != nil {
 			return err
 		}
-		ours = append(ours, uid)
+		sessions = append(sessions, uid)
 	}
 	uid, err := runner.CreateMember(ctx, r, "liar")
 	if err != nil {
@@ -63,11 +63,11 @@ func liar(ctx context.Context, r *runner.Run, ahead int64) error {
 		return err
 	}
 	r.Record("it was admitted %d times", admitted)
-	for _, uid := range ours {
+	for _, uid := range sessions {
 		var k checker.Session
 		r.Watch.With(func(c *checker.Checker, _ time.Time) { k = *c.Session(uid) })
 		if k.Epoch != 1 || k.Cluster != m.Name || !k.PodReady {
-			return fmt.Errorf("promise 5: a session of %s is in epoch %d, in %s, ready %t, after another member lied about it", m.Name, k.Epoch, k.Cluster, k.PodReady)
+			return fmt.Errorf("promise 5: a session of %s is in epoch %d, in %s, ready %t, after another member's false reports of it", m.Name, k.Epoch, k.Cluster, k.PodReady)
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func replayedReports(r *runner.Run, m *harness.Member) (reports []*fleetv1.Assig
 			}
 		}
 		for uid, k := range c.Sessions() {
-			if k.Deleted { // what was stopped and forgotten long ago
+			if k.Deleted { // what was stopped and removed long ago
 				gone := checker.AssignmentState{Session: uid, Name: k.Name, Epoch: max(k.Epoch, 1)}
 				reports = append(reports, forgedReport(gone, gone.Epoch))
 				results = append(results, forgedResult(gone, gone.Epoch, fleetv1.ResultCode_RESULT_CODE_STORED))

@@ -18,9 +18,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// TestBehaviours: what a simulated kubelet makes of Pods that are up to no good,
+// TestBehaviors: what a simulated kubelet makes of Pods that fail,
 // and of those whose node is lost.
-func TestBehaviours(t *testing.T) {
+func TestBehaviors(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
 	cp := startControlPlane(ctx, t, harness.ControlPlaneOptions{
@@ -31,20 +31,20 @@ func TestBehaviours(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := watchPods(ctx, t, cp)
-	for name, b := range behaviours {
+	for name, b := range behaviors {
 		createPod(ctx, t, cp, pod(name, b.image, b.annotations))
 	}
-	for name, b := range behaviours {
+	for name, b := range behaviors {
 		t.Run(name+" comes to its end", func(t *testing.T) {
 			eventually(ctx, t, podIs(cp, name, b.ends))
 		})
 	}
 	t.Run("what has come to its end is written no more", func(t *testing.T) {
-		standsStill(ctx, t, cp, slices.Collect(maps.Keys(behaviours))...)
+		standsStill(ctx, t, cp, slices.Collect(maps.Keys(behaviors))...)
 	})
-	// By now the watch has told all.
+	// By now the watch has delivered all.
 	t.Run("only some are ready on the way", func(t *testing.T) {
-		for name, b := range behaviours {
+		for name, b := range behaviors {
 			if was := slices.ContainsFunc(seen.of(name), ready); was != b.ready {
 				t.Errorf("%s was ready at some time: %t, want %t", name, was, b.ready)
 			}
@@ -60,9 +60,9 @@ func TestBehaviours(t *testing.T) {
 	t.Run("a lost node", func(t *testing.T) { testLostNode(ctx, t, cp) })
 }
 
-// behaviours by the name of a Pod: what is asked for, whether the Pod is ready at
+// behaviors by the name of a Pod: what is requested, whether the Pod is ready at
 // some time, and how it ends.
-var behaviours = map[string]struct {
+var behaviors = map[string]struct {
 	image       string
 	annotations map[string]string
 	ready       bool
@@ -77,7 +77,7 @@ var behaviours = map[string]struct {
 	"crash":   {image: "crash.invalid/desktop:1", ready: true, ends: keepsEnding("Error", 1)},
 	"oom":     {image: "oom.invalid/desktop:1", ends: keepsEnding("OOMKilled", 137)},
 	"oom-by-annotation": {
-		image: "registry.example/desktop:1", annotations: map[string]string{"harness.vdi.kasm.io/behaviour": "out-of-memory"},
+		image: "registry.example/desktop:1", annotations: map[string]string{"harness.vdi.kasm.io/behavior": "out-of-memory"},
 		ends: keepsEnding("OOMKilled", 137),
 	},
 }
@@ -165,7 +165,7 @@ func testLostNode(ctx context.Context, t *testing.T, cp *harness.ControlPlane) {
 }
 
 // nodeIs checks a node's condition Ready, and whether it is tainted as one that
-// nobody hears of.
+// does not report.
 func nodeIs(cp *harness.ControlPlane, name string, ready corev1.ConditionStatus, unreachable bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		node, err := cp.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
