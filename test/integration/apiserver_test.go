@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// life is what 200 sessions are doing when their member's API server dies.
+// scenario is what some of 200 sessions are doing when their member's API server dies.
 type scenario struct {
 	name     string
 	count    int
@@ -176,7 +177,7 @@ var _ = Describe("A member's API server that crashes under 200 sessions in every
 		}
 		for _, s := range every {
 			runs := 1
-			if s.Name[:5] == "suspended" {
+			if strings.HasPrefix(s.Name, "suspended") {
 				runs = 2 // once before it was suspended, once since
 			}
 			// The test's own watch may be the last to find the API server again.
