@@ -57,7 +57,7 @@ func fakeGuard(flags map[string]string) error {
 	}))
 }
 
-// nodes are a control plane whose Pods the kubelet plays, and the logs of it.
+// machines is a control plane whose Pods the kubelet plays, and the logs of it.
 type machines struct {
 	*harness.ControlPlane
 	dir string

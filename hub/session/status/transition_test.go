@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// logged are the log lines that a write would make.
+// lines returns the log lines that a write would make.
 func lines(before, after *v1alpha1.VDISession, now time.Time) []string {
 	var lines []string
 	for _, t := range Transitions(before, after, now) {
