@@ -120,7 +120,7 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestDashboardsHaveThePanelsThatOperatorsNeed: the rows are what the README promises.
+// TestDashboardsHaveThePanelsThatOperatorsNeed: the rows are what the README lists.
 func TestDashboardsHaveThePanelsThatOperatorsNeed(t *testing.T) {
 	t.Parallel()
 	var rows []string
