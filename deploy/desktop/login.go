@@ -20,21 +20,20 @@ import (
 )
 
 const (
-	// cookieName of who has logged in. Its prefix has browsers accept it from this
-	// host by HTTPS alone: a desktop beside this one, under the same domain, can set
-	// none that is sent here.
+	// cookieName is the cookie of a login. Because of its prefix browsers accept it only from
+	// this host and with HTTPS: another desktop under the same domain cannot set it.
 	cookieName = "__Host-vdi-desktop"
-	// longestLogin is how many bytes a login may have.
+	// longestLogin is the maximum size of a login, in bytes.
 	longestLogin = 8 << 10
 )
 
-// guesses a second, and at once, of all who try: few enough to guess nothing, and
-// enough that a user gets in beside somebody who tries.
+// The rate limit of logins, per second and burst, for all callers together: low enough to
+// prevent guessing, and high enough for a user to log in during an attack.
 const (
-	guessRate  = 5
-	guessBurst = 20
-	// longestWait of a login for its turn. Who would wait longer is refused at once,
-	// so that few wait however many try.
+	loginRate  = 5
+	loginBurst = 20
+	// longestWait is the longest delay of a login by the rate limit. A login that would be
+	// delayed longer is refused at once, so that few are queued.
 	longestWait = 2 * time.Second
 )
 
@@ -43,61 +42,61 @@ var loginText string
 
 var loginPage = template.Must(template.New("login").Parse(loginText))
 
-// door lets in who knows the password.
-type door struct {
+// login authenticates callers by the session's password.
+type login struct {
 	file string
-	// key of the cookies: new with each start.
+	// key signs the cookies; it is new with each start.
 	key     []byte
-	guesses *rate.Limiter
+	limiter *rate.Limiter
 }
 
-func newDoor(file string) *door {
+func newLogin(file string) *login {
 	key := make([]byte, sha256.Size)
-	_, _ = rand.Read(key) // it never fails: see crypto/rand
-	return &door{file: file, key: key, guesses: rate.NewLimiter(guessRate, guessBurst)}
+	_, _ = rand.Read(key) // never fails, see crypto/rand
+	return &login{file: file, key: key, limiter: rate.NewLimiter(loginRate, loginBurst)}
 }
 
-// password as it stands now.
-func (d *door) password() (string, error) {
-	content, err := os.ReadFile(d.file)
+// password returns the current password.
+func (l *login) password() (string, error) {
+	content, err := os.ReadFile(l.file)
 	if err != nil {
 		return "", err
 	}
 	password := strings.TrimSpace(string(content))
 	if password == "" {
-		return "", fmt.Errorf("%s is empty", d.file)
+		return "", fmt.Errorf("%s is empty", l.file)
 	}
 	return password, nil
 }
 
-// token is what the cookie of somebody has who knew this password.
-func (d *door) token(password string) string {
-	mac := hmac.New(sha256.New, d.key)
+// token returns the value of the cookie for a password.
+func (l *login) token(password string) string {
+	mac := hmac.New(sha256.New, l.key)
 	mac.Write([]byte(password))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// knows whether a request is of somebody who has logged in.
-func (d *door) knows(r *http.Request) bool {
+// loggedIn reports whether the request has the cookie of a login.
+func (l *login) loggedIn(r *http.Request) bool {
 	cookies := r.CookiesNamed(cookieName)
 	if len(cookies) == 0 {
 		return false
 	}
-	password, err := d.password()
+	password, err := l.password()
 	if err != nil {
 		return false
 	}
-	token := d.token(password)
-	return slices.ContainsFunc(cookies, func(c *http.Cookie) bool { return same(c.Value, token) })
+	token := l.token(password)
+	return slices.ContainsFunc(cookies, func(c *http.Cookie) bool { return equal(c.Value, token) })
 }
 
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// guard sends a stranger's page to the login, and refuses all else of theirs.
-func (d *door) guard(next http.Handler) http.Handler {
+// require redirects page requests without a login to the login form, and refuses all others.
+func (l *login) require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case d.knows(r):
+		case l.loggedIn(r):
 			next.ServeHTTP(w, r)
 		case r.Method == http.MethodGet && (r.URL.Path == "/" || r.URL.Path == pagePath):
 			http.Redirect(w, r, loginPath, http.StatusSeeOther)
@@ -107,36 +106,36 @@ func (d *door) guard(next http.Handler) http.Handler {
 	})
 }
 
-// ask shows the login.
-func (d *door) ask(w http.ResponseWriter, _ *http.Request) { d.show(w, http.StatusOK, "") }
+// form shows the login form.
+func (l *login) form(w http.ResponseWriter, _ *http.Request) { l.show(w, http.StatusOK, "") }
 
-func (d *door) show(w http.ResponseWriter, status int, problem string) {
+func (l *login) show(w http.ResponseWriter, status int, problem string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = loginPage.Execute(w, problem) // whoever asked may be gone
+	_ = loginPage.Execute(w, problem) // the client may have disconnected
 }
 
-// enter takes a login.
-func (d *door) enter(w http.ResponseWriter, r *http.Request) {
+// submit handles a submitted login form.
+func (l *login) submit(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, longestLogin)
 	ctx, cancel := context.WithTimeout(r.Context(), longestWait)
 	defer cancel()
-	if err := d.guesses.Wait(ctx); err != nil {
-		d.show(w, http.StatusTooManyRequests, "Too many attempts. Wait a moment.")
+	if err := l.limiter.Wait(ctx); err != nil {
+		l.show(w, http.StatusTooManyRequests, "Too many attempts. Wait a moment.")
 		return
 	}
-	password, err := d.password()
+	password, err := l.password()
 	if err != nil {
-		d.show(w, http.StatusInternalServerError, "The desktop has no password at the moment.")
+		l.show(w, http.StatusInternalServerError, "The desktop has no password at the moment.")
 		return
 	}
-	if !same(strings.TrimSpace(r.PostFormValue("password")), password) {
-		d.show(w, http.StatusForbidden, "That is not this session's password.")
+	if !equal(strings.TrimSpace(r.PostFormValue("password")), password) {
+		l.show(w, http.StatusForbidden, "That is not this session's password.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: d.token(password), Path: "/",
+		Name: cookieName, Value: l.token(password), Path: "/",
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: true,
 	})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
