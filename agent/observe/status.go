@@ -19,7 +19,7 @@ var Kinds = []string{api.ConditionHomeReady, api.ConditionPodReady, api.Conditio
 // that the assignment has, which it does not change.
 func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentActive)
-	if !a.GivenUp() {
+	if !a.FailedPermanently() {
 		s.Failure = nil
 		meta.RemoveStatusCondition(&s.Conditions, api.ConditionProgressing)
 	}

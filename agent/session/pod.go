@@ -88,7 +88,7 @@ func (s *podStep) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool,
 // mustNotRun reports whether there must be no desktop. A failure that is not written yet
 // does not count: the reason of the removal would be lost.
 func mustNotRun(p *pass) bool {
-	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.GivenUp() || p.ending != nil
+	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.FailedPermanently() || p.ending != nil
 }
 
 // mayMake reports whether a Pod may be created: all that it needs exists, and no other

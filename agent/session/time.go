@@ -109,7 +109,7 @@ func (k *timekeeper) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	if !t.usage.Running() {
 		return
 	}
-	if t.usage = t.usage.End(p.assignment, at); p.assignment.GivenUp() && p.assignment.Status.RunningSince == nil {
+	if t.usage = t.usage.End(p.assignment, at); p.assignment.FailedPermanently() && p.assignment.Status.RunningSince == nil {
 		// It ended when that was written.
 		t.usage = observe.Recall(p.assignment, at)
 	}

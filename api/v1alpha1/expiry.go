@@ -19,7 +19,7 @@ func WarnBefore(limit time.Duration) time.Duration {
 // Idle reports whether the assignment holds no slot: nothing of it runs, and nothing is
 // to run until the hub changes its spec.
 func (a *SessionAssignment) Idle() bool {
-	return a.Spec.RunState == ModeSuspended || a.GivenUp() || a.TimeExpired()
+	return a.Spec.RunState == ModeSuspended || a.FailedPermanently() || a.TimeExpired()
 }
 
 // TimeExpired reports whether the agent stopped the desktop at its timeout.
@@ -28,7 +28,7 @@ func (a *SessionAssignment) TimeExpired() bool {
 	return pod != nil && pod.Reason == ReasonTimeExpired
 }
 
-// GivenUp reports whether the assignment's current attempt failed permanently.
-func (a *SessionAssignment) GivenUp() bool {
+// FailedPermanently reports whether the assignment's current attempt failed permanently.
+func (a *SessionAssignment) FailedPermanently() bool {
 	return a.Status.Failure != nil && a.Status.Failure.Attempt >= a.Spec.Attempt
 }
