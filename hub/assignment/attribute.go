@@ -7,49 +7,41 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// Own is what of a session and a member's report bears on each other. proven
-// is whether the report bears the proof that its epoch of the session was given
-// to the member.
+// Attribute returns the session and the report that Plan is to compare. proven: the report
+// has the proof that its epoch of the session was assigned to the member.
 //
-// A report that does not count for the session is left aside where the session
-// is placed in the member, or being released from it, but for the member's answer
-// to the hub's own orders. Elsewhere the member is answered as if there were no
-// such session, so that it learns nothing of it.
-func Own(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment, proven bool) (*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {
+// Of a report that is not the session's, only the answer to the hub's orders is returned
+// if the session is placed in the member or being released from it. Otherwise no session
+// is returned, so that the member learns nothing of it.
+func Attribute(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment, proven bool) (*v1alpha1.VDISession, *v1alpha1.SessionAssignment) {
 	if s == nil || reported == nil {
 		return s, reported
 	}
 	w := status.DesiredIn(s, member)
-	given := w.Run || w.Stop
+	ordered := w.Run || w.Stop
 	switch {
-	case believed(s, given, reported, proven):
+	case accepted(s, ordered, reported, proven):
 		return s, reported
-	case given:
+	case ordered:
 		return s, answerOf(s, w, reported)
 	default:
 		return nil, reported
 	}
 }
 
-// believed is whether a report counts for a session. A member that was ever
-// given a session, or has heard of it, knows its name and its UID; which epochs
-// it was given, the hub's status knows of those members alone that the session
-// is placed in or being released from, and only up to its own epoch. For all
-// else the report must bring the proof: a member that comes back with what was
-// taken from it, and what a hub that was restored from an older state has
-// forgotten.
-func believed(s *v1alpha1.VDISession, given bool, reported *v1alpha1.SessionAssignment, proven bool) bool {
-	if reported.Spec.Session.UID != s.UID {
-		return false
-	}
-	return proven || given && reported.Spec.Epoch <= s.Status.Epoch
+// accepted reports whether a report counts for a session. Name and UID prove nothing, since
+// any member may know them. The session's status shows which epochs were assigned only for
+// the members where it is placed or being released, and up to its current epoch. All other
+// reports require the proof: those of a member that returns after a failover, and of epochs
+// that a restored hub has lost.
+func accepted(s *v1alpha1.VDISession, ordered bool, reported *v1alpha1.SessionAssignment, proven bool) bool {
+	return reported.Spec.Session.UID == s.UID && (proven || ordered && reported.Spec.Epoch <= s.Status.Epoch)
 }
 
-// answerOf is what a report that does not count still says of the session's own
-// epoch; nil: nothing. The end of a later one is the end of all before it, and a
-// refusal that is noted on it is of the hub's order. The member could say either
-// in so many words, so nobody is believed in more than before; unheard, the same
-// order would go out for ever.
+// answerOf returns what a report that is not accepted implies for the session's current
+// epoch, or nil: the end of a later epoch is the end of all earlier ones, and a refusal in
+// it answers the hub's order. The member could report both without a proof. If they were
+// ignored, the same order would be sent forever.
 func answerOf(s *v1alpha1.VDISession, w status.Desired, reported *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 	answer := reported.DeepCopy()
 	answer.Spec.Session.UID, answer.Spec.Epoch, answer.Spec.Proof = s.UID, s.Status.Epoch, ""
