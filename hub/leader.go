@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -27,22 +28,22 @@ const (
 	drainTimeout = 10 * time.Second
 )
 
-// leastLease and leastDeadline are the minimum of the two with a time factor, since the latency
-// of a busy API server is not scaled: a leader would lose its lock without a fault.
+// Bounds of the two with a time factor, since the latency of a busy API server is not
+// scaled: a leader would lose its lock without a fault.
 const (
-	leastLease    = 6 * time.Second
-	leastDeadline = 4 * time.Second
+	minLease    = 6 * time.Second
+	minDeadline = 4 * time.Second
 )
 
 // leaseDuration returns whole seconds, as a Lease has: the elector would truncate it, and
 // the others would take over before this replica stops.
 func (o *Options) leaseDuration() time.Duration {
-	seconds := (max(o.scaled(leaseDuration), leastLease) + time.Second - 1) / time.Second
+	seconds := (max(o.scaled(leaseDuration), minLease) + time.Second - 1) / time.Second
 	return seconds * time.Second
 }
 
 func (o *Options) renewDeadline() time.Duration {
-	return max(o.scaled(renewDeadline), leastDeadline)
+	return max(o.scaled(renewDeadline), minDeadline)
 }
 
 // leader holds a replica's leadership: its lock, and the label of its Pod.
@@ -81,13 +82,9 @@ func newLeader(cfg *rest.Config, o Options) (*leader, error) {
 		plain.UserAgent += "/hub-role"
 		core, err := corev1client.NewForConfig(plain)
 		if err != nil {
-			return nil, fmt.Errorf("making the client of Pods: %w", err)
+			return nil, fmt.Errorf("creating the client of Pods: %w", err)
 		}
-		namespace := o.PodNamespace
-		if namespace == "" {
-			namespace = o.Namespace
-		}
-		l.pods = core.Pods(namespace)
+		l.pods = core.Pods(cmp.Or(o.PodNamespace, o.Namespace))
 	}
 	return l, nil
 }

@@ -63,10 +63,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", "vdi-system", "Namespace of the hub's leases and template revisions.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "Elect a leader among the hub's replicas.")
 	fs.StringVar(&o.LeaderElectionID, "leader-election-id", "vdi-hub", "Name of the leader's lock.")
-	fs.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "Name of this replica's own Pod, which is labeled while it leads; by default what POD_NAME says.")
-	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default what POD_NAMESPACE says.")
-	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Where the leader listens for agents.")
-	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial, for which the hub's certificate is made beside vdi-hub.NAMESPACE.svc and localhost; may be repeated.")
+	fs.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "Name of this replica's own Pod, which is labeled while it leads; by default $POD_NAME.")
+	fs.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"), "Namespace of that Pod; by default $POD_NAMESPACE.")
+	fs.StringVar(&o.LinkBindAddress, "link-bind-address", ":8443", "Address on which the leader listens for agents.")
+	fs.StringArrayVar(&o.LinkDNSNames, "link-dns-name", nil, "Name (DNS or IP) that agents dial, in the hub's certificate in addition to vdi-hub.NAMESPACE.svc and localhost; may be repeated.")
 	fs.StringSliceVar(&o.SessionNamespaces, "session-namespaces", nil, "The only namespaces whose sessions are accepted, and beside --namespace the only ones whose Secrets are read. The ClusterRole vdi-hub-sessions must be bound in these and nowhere else. Required, unless --all-namespaces is set.")
 	fs.BoolVar(&o.AllNamespaces, "all-namespaces", false, "Accept sessions of all namespaces, in place of --session-namespaces. The ClusterRole vdi-hub-sessions must be bound in the whole cluster: the hub can then read every Secret of it.")
 	fs.BoolVar(&o.UserRoles, "user-roles", false, "Let users read the passwords of their own sessions: keep a Role and a RoleBinding for each user and session namespace that allow get on the user's access Secrets by name. Needs the ClusterRole vdi-hub-user-roles where vdi-hub-sessions is bound.")
@@ -74,14 +74,14 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")
 	fs.StringVar(&o.TrustDomain, "trust-domain", "vdi-fleet.local", "Trust domain of the agents' identities.")
-	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 for nowhere.")
-	fs.BoolVar(&o.MetricsAuthentication, "metrics-authentication", true, "Serve metrics over HTTPS, to callers whom the hub's API server authenticates by their bearer token and allows to get /metrics (ClusterRole vdi-hub-metrics-reader). With false they are served over HTTP to everybody who reaches the port.")
-	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served.")
+	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8080", "Address on which metrics are served; 0 disables them.")
+	fs.BoolVar(&o.MetricsAuthentication, "metrics-authentication", true, "Serve metrics over HTTPS, to callers whom the hub's API server authenticates by their bearer token and allows to get /metrics (ClusterRole vdi-hub-metrics-reader). If false, they are served over HTTP to all who reach the port.")
+	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "Address on which /healthz and /readyz are served.")
 	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales every timing of the link; 1 in production, the same on hub and agents.")
 	timings := failover.DefaultTimings(1)
-	fs.DurationVar(&o.FailoverAfter, "failover-after", timings.After, "How long a session with failover mode Restart waits, where it says nothing else, beyond its member's being declared Unreachable. Scaled by --time-factor.")
-	fs.DurationVar(&o.Lease, "lease", timings.Lease, "How long sessions with failover mode Fence run on in a member that receives nothing from the hub. Scaled by --time-factor.")
-	fs.DurationVar(&o.Regain, "regain", timings.Regain, "How long after the last renewal that was granted to a member its sessions with failover mode Fence are rescheduled, and how long a hub leads before it reschedules any that lost its member. Scaled by --time-factor.")
+	fs.DurationVar(&o.FailoverAfter, "failover-after", timings.After, "How long a session with failover mode Restart waits after its member became Unreachable, unless it sets a time of its own. Scaled by --time-factor.")
+	fs.DurationVar(&o.Lease, "lease", timings.Lease, "How long sessions with failover mode Fence continue in a member that receives nothing from the hub. Scaled by --time-factor.")
+	fs.DurationVar(&o.Regain, "regain", timings.Regain, "How long after the last lease renewal of a lost member its sessions with failover mode Fence are rescheduled, and how long a hub leads before it reschedules any session of a lost member. Scaled by --time-factor.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 500, "Requests a second to the hub's API server.")
 	o.Tracing.addFlags(fs)
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")
@@ -121,9 +121,9 @@ func (o *Options) Validate() error {
 func (o *SessionOptions) checkNamespaces() error {
 	switch {
 	case o.AllNamespaces && len(o.SessionNamespaces) > 0:
-		return errors.New("--session-namespaces and --all-namespaces exclude each other: leave out one of them")
+		return errors.New("--session-namespaces and --all-namespaces exclude each other: set only one of them")
 	case !o.AllNamespaces && len(o.SessionNamespaces) == 0:
-		return errors.New("it is not set where sessions may live: name the namespaces with --session-namespaces, " +
+		return errors.New("the namespaces of sessions are not set: name them with --session-namespaces, " +
 			"or accept sessions of all namespaces with --all-namespaces, and the hub can read every Secret of its cluster")
 	}
 	return nil

@@ -88,7 +88,7 @@ func newHubTerm(o Options, live client.Reader, c client.Client, recorder events.
 	}
 }
 
-// begin reads the term of a replica that has begun to lead, and takes the Lease, so that
+// begin reads the term of a replica that has begun to lead, and acquires the Lease, so that
 // an earlier leader can't raise terms any more.
 func (t *hubTerm) begin(ctx context.Context) error {
 	transitions := int32(0)
@@ -99,7 +99,7 @@ func (t *hubTerm) begin(ctx context.Context) error {
 		}
 		transitions = ptr.Deref(lock.Spec.LeaseTransitions, 0)
 	}
-	lease, err := t.take(ctx)
+	lease, err := t.acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,8 +115,8 @@ func (t *hubTerm) begin(ctx context.Context) error {
 	return nil
 }
 
-// take makes this process the Lease's holder.
-func (t *hubTerm) take(ctx context.Context) (*coordinationv1.Lease, error) {
+// acquire makes this process the Lease's holder.
+func (t *hubTerm) acquire(ctx context.Context) (*coordinationv1.Lease, error) {
 	t.holder = string(uuid.NewUUID())
 	var lease *coordinationv1.Lease
 	// An earlier leader's last write may still arrive.
@@ -129,7 +129,7 @@ func (t *hubTerm) take(ctx context.Context) (*coordinationv1.Lease, error) {
 		return t.write(ctx, lease)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("taking the Lease of the hub's term: %w", err)
+		return nil, fmt.Errorf("acquiring the Lease of the hub's term: %w", err)
 	}
 	return lease, nil
 }
@@ -167,7 +167,7 @@ func (t *hubTerm) raise(ctx context.Context, seen int64) error {
 	}
 	seen = max(seen, was)
 	t.restored() // nothing is placed from now on, while this is stored
-	lease, err := t.rise(ctx, seen+1-was, func(lease *coordinationv1.Lease) {
+	lease, err := t.addOffset(ctx, seen+1-was, func(lease *coordinationv1.Lease) {
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: t.now()}
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationRestored, strconv.FormatInt(seen+1, 10))
 	})
@@ -184,8 +184,8 @@ func (t *hubTerm) raise(ctx context.Context, seen int64) error {
 	return nil
 }
 
-// rise stores a higher offset of terms. The caller holds the lock.
-func (t *hubTerm) rise(ctx context.Context, by int64, change func(*coordinationv1.Lease)) (*coordinationv1.Lease, error) {
+// addOffset stores a higher offset of terms. The caller holds the lock.
+func (t *hubTerm) addOffset(ctx context.Context, by int64, change func(*coordinationv1.Lease)) (*coordinationv1.Lease, error) {
 	lease, err := t.read(ctx)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (t *hubTerm) holds(lease *coordinationv1.Lease) error {
 	case ptr.Deref(lease.Spec.HolderIdentity, "") != t.holder:
 		return fmt.Errorf("%w: another replica has taken it, or the hub's etcd was restored while this one ran", errTermTaken)
 	case offset < t.offset:
-		return fmt.Errorf("%w: it was put back from %d to %d, as by a restore of the hub's etcd while this one ran", errTermTaken, t.offset, offset)
+		return fmt.Errorf("%w: it went back from %d to %d, as after a restore of the hub's etcd while this one ran", errTermTaken, t.offset, offset)
 	}
 	return nil
 }
@@ -223,14 +223,14 @@ func (t *hubTerm) holds(lease *coordinationv1.Lease) error {
 // read returns the Lease, a new one if there is none.
 func (t *hubTerm) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
-	err := t.live.Get(ctx, t.key(termLease), lease)
+	key := t.key(termLease)
+	err := t.live.Get(ctx, key, lease)
 	if apierrors.IsNotFound(err) {
-		key := t.key(termLease)
-		lease.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+		lease.Namespace, lease.Name = key.Namespace, key.Name
 		return lease, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading by how much terms were raised: %w", err)
+		return nil, fmt.Errorf("reading the Lease of the hub's term: %w", err)
 	}
 	return lease, nil
 }

@@ -56,7 +56,7 @@ func (t *hubTerm) advances(ctx context.Context) error {
 func (t *hubTerm) grow(ctx context.Context) error {
 	t.raising.Lock()
 	defer t.raising.Unlock()
-	if _, err := t.rise(ctx, 1, func(*coordinationv1.Lease) {}); err != nil {
+	if _, err := t.addOffset(ctx, 1, func(*coordinationv1.Lease) {}); err != nil {
 		return err
 	}
 	t.current.Add(1)

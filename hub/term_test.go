@@ -207,7 +207,7 @@ func TestALeaderWhoseTermIsSetBackEnds(t *testing.T) {
 	l.Expect(term.grow(t.Context())).To(Succeed())
 	restore()
 	term.advance()
-	l.Expect(term.advances(t.Context())).To(MatchError(ContainSubstring("put back from 1 to 0")))
+	l.Expect(term.advances(t.Context())).To(MatchError(ContainSubstring("went back from 1 to 0")))
 }
 
 func TestARestoreThatAnEpochShowsIsStoredOnce(t *testing.T) {

@@ -18,9 +18,9 @@ type Tracing struct {
 }
 
 func (t *Tracing) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&t.Endpoint, "tracing-endpoint", "", "Where an OpenTelemetry collector accepts traces of sessions' lifecycles by OTLP over gRPC: host:port, or a URL of http or https; by default OTEL_EXPORTER_OTLP_ENDPOINT, and nothing is traced if that is empty.")
+	fs.StringVar(&t.Endpoint, "tracing-endpoint", "", "OpenTelemetry collector for traces of sessions' lifecycles (OTLP over gRPC): host:port, or a URL of http or https; by default $OTEL_EXPORTER_OTLP_ENDPOINT, and nothing is traced if that is empty.")
 	fs.BoolVar(&t.Insecure, "tracing-insecure", false, "Connect to the collector without TLS.")
-	fs.Float64Var(&t.SamplingRatio, "tracing-sampling-ratio", -1, "Which part of the lifecycles is traced, from 0 to 1, here and in the members; by default OTEL_TRACES_SAMPLER, or else all.")
+	fs.Float64Var(&t.SamplingRatio, "tracing-sampling-ratio", -1, "Share of the lifecycles that are traced, from 0 to 1, here and in the members; by default $OTEL_TRACES_SAMPLER, or else all.")
 }
 
 func (o *Options) tracing() tracing.Options {

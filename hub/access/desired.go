@@ -18,8 +18,7 @@ const (
 	// namePrefix of Roles and RoleBindings. The admission policy
 	// vdi-hub-user-roles requires it.
 	namePrefix = "vdi-access-"
-	// hashLength is 130 bits: a user who chooses a name can't find one whose
-	// hash is another user's.
+	// hashLength is 130 bits, so that no user name can be chosen for its hash.
 	hashLength = 26
 	// readableLength keeps names at 63 characters, valid as label values.
 	readableLength = 63 - len(namePrefix) - hashLength - 1
@@ -52,9 +51,9 @@ func labelSafe(c rune) rune {
 	return c
 }
 
-// secretOf returns the name of the access Secret that a session's user may read;
-// empty where there is none. The status reports that the Secret is stored, and the
-// name is computed: whoever can write a status can't choose what is granted.
+// secretOf returns the name of the access Secret that a session's user may read, or "". The
+// status reports only that the Secret is stored: a client that can write the status can't
+// choose what is granted.
 func secretOf(s *v1alpha1.VDISession) string {
 	name := v1alpha1.AssignmentName(s.Name, s.UID)
 	if !s.DeletionTimestamp.IsZero() || s.Status.AccessSecretName != name {
@@ -64,7 +63,7 @@ func secretOf(s *v1alpha1.VDISession) string {
 }
 
 // Desired returns the Role and RoleBinding of one user in one namespace, given the
-// user's sessions there. It returns nil where the user has no access Secret.
+// user's sessions there, or nil if the user has no access Secret.
 func Desired(sessions []v1alpha1.VDISession) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	var readable []*v1alpha1.VDISession
 	for i := range sessions {

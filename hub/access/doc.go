@@ -12,6 +12,6 @@
 // the Role and the RoleBinding; both are kept for a week without sessions.
 //
 // Desired is the pure decision. The Reconciler compares it with what is stored. It
-// starts from all sessions and all labeled Roles, so that what a hub left behind is
-// removed by the next one. No session waits for it.
+// starts from all sessions and all labeled Roles, so that leftovers of an earlier leader are
+// removed. No session waits for it.
 package access

@@ -30,13 +30,12 @@ const (
 	// DefaultInterval is the least time between two updates of one Role.
 	DefaultInterval = time.Second
 	// DefaultRetention is how long a user without sessions keeps the Role and the
-	// RoleBinding: who comes back within a week costs one update.
+	// RoleBinding: a user who returns within a week costs one update.
 	DefaultRetention = 7 * 24 * time.Hour
-	// conflictWait is how soon an object is compared again that somebody else has
-	// written meanwhile, or that the cache does not show yet.
+	// conflictWait is the delay after a conflict with another writer or a lagging cache.
 	conflictWait = time.Second
-	// collisionWait is how soon a name is tried again that an object without our
-	// label has. No watch reports that it is gone.
+	// collisionWait is the delay after a name was found in use by an object without our
+	// label. No watch reports its deletion.
 	collisionWait = time.Minute
 )
 
@@ -58,10 +57,10 @@ type Reconciler struct {
 	// DefaultRetention.
 	Retention time.Duration
 
-	// pace spaces the writes of one object: sessions of one user that come in a burst are
-	// written together, and the cache gets the time to show a write.
+	// pace limits the writes of one object, so that a burst of sessions of one user is
+	// written together, and the cache shows a write before the next.
 	pace backoff.Pace[written]
-	// unused is since when each Role is unused: its user has no sessions.
+	// unused is since when the user of each Role has no sessions.
 	unused sync.Map
 }
 
@@ -97,7 +96,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		switch {
 		case apierrors.IsAlreadyExists(err):
 			newest := slices.MinFunc(sessions.Items, func(a, b v1alpha1.VDISession) int { return newestFirst(&a, &b) })
-			return r.taken(ctx, want, &newest)
+			return r.collided(ctx, want, &newest)
 		case err != nil || !result.IsZero():
 			return result, err
 		}
@@ -105,8 +104,8 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{}, nil
 }
 
-// keep makes one object what it must be. It returns when to continue, where an
-// earlier write is too recent.
+// keep creates or updates one object. It returns when to retry if an earlier write is too
+// recent.
 func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Object) (ctrl.Result, error) {
 	have, kind := want.DeepCopyObject().(client.Object), kindOf(want)
 	err := r.Client.Get(ctx, req.NamespacedName, have)
@@ -118,7 +117,7 @@ func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Obj
 	case sufficient(have, want):
 		return ctrl.Result{}, nil
 	case otherRole(have, want):
-		// It can't be changed: deleting it brings the user up again.
+		// It is immutable: the watch on its deletion enqueues the user again.
 		return ctrl.Result{}, r.delete(ctx, have)
 	}
 	object := written{kind, req.NamespacedName}
@@ -139,8 +138,8 @@ func (r *Reconciler) keep(ctx context.Context, req ctrl.Request, want client.Obj
 	return ctrl.Result{}, nil
 }
 
-// retire deletes, after the retention, what a user has who has no session in the
-// namespace any more.
+// retire deletes, after the retention, the objects of a user without sessions in the
+// namespace.
 func (r *Reconciler) retire(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	for _, have := range []client.Object{&rbacv1.RoleBinding{}, &rbacv1.Role{}} {
 		err := r.Client.Get(ctx, req.NamespacedName, have)
@@ -162,8 +161,8 @@ func (r *Reconciler) retire(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{}, nil
 }
 
-// delete removes an object as the cache shows it: one that has lost our label since
-// has another version, and stays.
+// delete removes an object in its cached version, so that one that has lost our label since
+// stays.
 func (r *Reconciler) delete(ctx context.Context, have client.Object) error {
 	uid, version := have.GetUID(), have.GetResourceVersion()
 	err := r.Client.Delete(ctx, have, client.Preconditions{UID: &uid, ResourceVersion: &version})
@@ -173,9 +172,9 @@ func (r *Reconciler) delete(ctx context.Context, have client.Object) error {
 	return nil
 }
 
-// taken handles a name that exists and that the cache, which holds our objects only,
-// does not show: the cache is behind, or the object is somebody else's.
-func (r *Reconciler) taken(ctx context.Context, want client.Object, s *v1alpha1.VDISession) (ctrl.Result, error) {
+// collided handles a name that exists and is not in the cache of our objects: the cache
+// lags, or the object is not ours.
+func (r *Reconciler) collided(ctx context.Context, want client.Object, s *v1alpha1.VDISession) (ctrl.Result, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kindOf(want) + "List"))
 	err := r.Live.List(ctx, list, client.InNamespace(want.GetNamespace()), client.MatchingFields{"metadata.name": want.GetName()}, ours)
@@ -185,7 +184,7 @@ func (r *Reconciler) taken(ctx context.Context, want client.Object, s *v1alpha1.
 	if len(list.Items) > 0 {
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
 	}
-	log.FromContext(ctx).Info("A user can't read the passwords of the user's sessions: an object that the hub did not create has the name that is needed",
+	log.FromContext(ctx).Info("A user can't read the passwords of the user's sessions: an object that the hub did not create has the required name",
 		"kind", kindOf(want), "namespace", want.GetNamespace(), "name", want.GetName(), "user", s.Spec.User)
 	r.Recorder.Eventf(s, nil, "Warning", v1alpha1.EventRoleConflict, "Grant",
 		"%s %s was not created by the hub, and user %s can't read the session's password by it: delete or rename it, and the hub creates its own",
@@ -207,10 +206,10 @@ func kindOf(o client.Object) string {
 	return "Role"
 }
 
-// sufficient reports whether a stored object grants what it must. Labels and
-// annotations that others have added, and the names of Secrets of ended sessions,
-// stay until the next update: names are derived from UIDs, so none is used twice,
-// and a session costs one update of its user's Role.
+// sufficient reports whether a stored object grants the desired access. Labels and
+// annotations of other clients, and the names of Secrets of ended sessions, stay until the
+// next update, so that a session costs one update of its user's Role: names are derived from
+// UIDs, so none is used twice.
 func sufficient(have, want client.Object) bool {
 	for key, value := range want.GetLabels() {
 		if have.GetLabels()[key] != value {
@@ -226,8 +225,8 @@ func sufficient(have, want client.Object) bool {
 	return false
 }
 
-// grants reports whether the rules of a Role are those that are wanted, for the
-// Secrets that are named and possibly more.
+// grants reports whether the rules of a Role are the desired ones, for all of the desired
+// Secrets and possibly more.
 func grants(have, want []rbacv1.PolicyRule) bool {
 	if len(have) != 1 || !sets.New(have[0].ResourceNames...).HasAll(want[0].ResourceNames...) {
 		return false
@@ -237,8 +236,7 @@ func grants(have, want []rbacv1.PolicyRule) bool {
 	return equality.Semantic.DeepEqual(rule, want[0])
 }
 
-// otherRole reports whether a stored RoleBinding refers to another Role, which
-// can't be changed.
+// otherRole reports whether a stored RoleBinding refers to another Role, which is immutable.
 func otherRole(have, want client.Object) bool {
 	binding, ok := want.(*rbacv1.RoleBinding)
 	return ok && have.(*rbacv1.RoleBinding).RoleRef != binding.RoleRef

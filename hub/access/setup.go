@@ -47,8 +47,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Complete(r)
 }
 
-// Cached returns what the hub's cache holds of Roles or RoleBindings: those that it
-// created, in the namespaces that it serves; none: in all.
+// Cached selects the Roles or RoleBindings in the hub's cache: those that it created, in the
+// namespaces that it serves; none: in all.
 func Cached(served []string) cache.ByObject {
 	cached := cache.ByObject{Label: labels.SelectorFromSet(labels.Set(ours))}
 	if len(served) > 0 {
@@ -65,8 +65,8 @@ func roleOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: s.Namespace, Name: Name(s.Spec.User)}}}
 }
 
-// granted selects the changes of sessions that change what a user may read. Roles
-// of nobody come from the watch on Roles.
+// granted selects the changes of sessions that change what a user may read. Roles without
+// sessions are enqueued by the watch on Roles.
 var granted = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return secretOf(e.Object.(*v1alpha1.VDISession)) != "" },
 	UpdateFunc: func(e event.UpdateEvent) bool {

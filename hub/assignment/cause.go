@@ -7,9 +7,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// causeless reports whether no durable record says why a member is to stop what it
-// reports of a session: the session is not being deleted, was not given up there, and
-// no later epoch of it was given. It just isn't there by the hub's account.
+// causeless reports whether no durable record gives a cause for a member to stop an
+// assignment of a session: the session is not being deleted, was not released there, and
+// has no later epoch.
 func causeless(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment) bool {
 	if s == nil || reported == nil || !s.DeletionTimestamp.IsZero() {
 		return false

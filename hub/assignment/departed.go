@@ -13,35 +13,34 @@ import (
 )
 
 // maxDepartures bounds the memory for sessions that were deleted without their
-// finalizer, some 3 MB. Beyond it, what they leave in members is an orphan.
+// finalizer, some 3 MB. Assignments of further ones are orphans.
 const maxDepartures = 10_000
 
-// departure is a session that was deleted although a member may still run it:
-// somebody removed its finalizer. The hub withdraws it from its members, since it
-// has seen the deletion in its watch: that is a durable cause. That a session is
-// absent from a list is none: a list after a restore from a backup lacks sessions
-// that nobody deleted. So a new leader, which only sees the absence, leaves what
-// members report of such a session as an orphan, and so does a hub whose watch
-// began again with a list.
+// departure is a session that was deleted although a member may still run it: its
+// finalizer was removed by hand. The hub withdraws it from its members, since the
+// deletion in its watch is a durable cause. An absence from a list is none: after a
+// restore from a backup a list lacks sessions that were not deleted. So a new leader, or
+// a watch that began again with a list, treats the assignments of such a session as
+// orphans.
 type departure struct {
 	session types.UID
-	// members are what each has yet to confirm, by its UID.
+	// members are the unconfirmed releases, by member.
 	members map[types.UID]v1alpha1.Release
 }
 
-// Departures remembers the departed sessions, by their assignments, until every
-// member has confirmed that nothing of them runs.
+// Departures has the departed sessions, by assignment, until every member has confirmed
+// that nothing of them runs.
 type Departures struct {
-	mu   sync.Mutex
-	most int // zero: maxDepartures
-	by   map[types.NamespacedName]*departure
+	mu    sync.Mutex
+	limit int // zero: maxDepartures
+	by    map[types.NamespacedName]*departure
 	// released are the sessions whose finalizer this process removes.
 	released map[types.UID]bool
 	notify   func([]mcreconcile.Request)
 }
 
-// Release notes that this process removes a session's finalizer: its deletion is
-// no departure.
+// Release records that this process removes a session's finalizer: its deletion is no
+// departure.
 func (d *Departures) Release(session types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,15 +50,15 @@ func (d *Departures) Release(session types.UID) {
 	d.released[session] = true
 }
 
-// Keep takes that back: the finalizer could not be removed, or the session is gone.
+// Keep reverts Release: the finalizer could not be removed, or the session is gone.
 func (d *Departures) Keep(session types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.released, session)
 }
 
-// Observe notes a session whose deletion the hub's watch reports. gone reports
-// whether a member was removed for good, so that nobody will confirm for it.
+// Observe records a session whose deletion the hub's watch reports. gone reports whether a
+// member was removed permanently, and so will confirm nothing.
 func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,8 +76,8 @@ func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 		return
 	}
 	logger := log.Log.WithName("session").WithValues("session", s.Namespace+"/"+s.Name, "sessionUID", s.UID)
-	if len(d.by) >= cmp.Or(d.most, maxDepartures) && !d.prune(gone) {
-		logger.Info("Too many sessions were deleted without their finalizer: what members run of this one is left alone", "remembered", len(d.by))
+	if len(d.by) >= cmp.Or(d.limit, maxDepartures) && !d.prune(gone) {
+		logger.Info("Too many sessions were deleted without their finalizer: this one is not withdrawn from its members", "remembered", len(d.by))
 		return
 	}
 	if d.by == nil {
@@ -91,7 +90,7 @@ func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 	}
 }
 
-// prune drops what nobody will ever confirm. It reports whether there is space.
+// prune drops what will never be confirmed. It reports whether there is space.
 func (d *Departures) prune(gone func(types.UID) bool) bool {
 	for key, left := range d.by {
 		for member := range left.members {
@@ -103,11 +102,11 @@ func (d *Departures) prune(gone func(types.UID) bool) bool {
 			delete(d.by, key)
 		}
 	}
-	return len(d.by) < cmp.Or(d.most, maxDepartures)
+	return len(d.by) < cmp.Or(d.limit, maxDepartures)
 }
 
-// of returns the session of an assignment that a member has yet to confirm, and up
-// to which epoch; false where there is none.
+// of returns the session of an assignment whose stop a member has not confirmed, and up to
+// which epoch; false if there is none.
 func (d *Departures) of(assignment types.NamespacedName, member types.UID) (session types.UID, upTo int64, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +125,7 @@ func (d *Departures) Departed(assignment types.NamespacedName, member types.UID)
 	return departed
 }
 
-// stopped notes that a member has confirmed that nothing of a session runs there.
+// stopped records that a member has confirmed that nothing of a session runs there.
 func (d *Departures) stopped(assignment types.NamespacedName, member types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +138,7 @@ func (d *Departures) stopped(assignment types.NamespacedName, member types.UID) 
 	}
 }
 
-// in returns the assignments that a member has yet to confirm.
+// in returns the assignments whose stop a member has not confirmed.
 func (d *Departures) in(member types.UID) []types.NamespacedName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,16 +151,15 @@ func (d *Departures) in(member types.UID) []types.NamespacedName {
 	return out
 }
 
-// listen has the withdrawals of departed sessions requested.
+// listen has notify called with the withdrawals of departed sessions.
 func (d *Departures) listen(notify func([]mcreconcile.Request)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.notify = notify
 }
 
-// planDeparted returns what to do about an assignment of a departed session that a
-// member has to stop up to an epoch. What the member has of a later epoch the hub
-// never gave it.
+// planDeparted returns the step for an assignment of a departed session that a member has
+// to stop up to an epoch. One of a later epoch is an orphan: the hub did not assign it.
 func planDeparted(upTo int64, reported *v1alpha1.SessionAssignment) (Step, int64) {
 	if reported != nil && reported.Spec.Epoch > upTo && !status.Ended(reported) {
 		return Orphan, reported.Spec.Epoch

@@ -56,7 +56,7 @@ func TestReleasedAndUnplacedSessionsAreNoDepartures(t *testing.T) {
 
 func TestTheMemoryForDepartedSessionsIsBounded(t *testing.T) {
 	g := NewWithT(t)
-	d := Departures{most: 3}
+	d := Departures{limit: 3}
 	named := func(i int, member types.UID) *v1alpha1.VDISession {
 		return sessiontest.With(sessiontest.PlacedAt(member, 5), func(s *v1alpha1.VDISession) { s.UID = types.UID(fmt.Sprint("u", i)) })
 	}

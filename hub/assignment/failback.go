@@ -11,9 +11,9 @@ import (
 )
 
 // FailsBack reports whether a Restart session returns to the copy that it left behind in
-// a member: it still runs, its healing is KeepOriginal, and the replacement was neither suspended,
-// restarted nor deleted. That is once for each failover. Otherwise, and by
-// default, the copy is stopped. spec is the template revision that the session runs.
+// a member: it still runs, its healing is KeepOriginal, and the replacement was neither
+// suspended, restarted nor deleted. That is at most once for each failover; by default the
+// copy is stopped. spec is the template revision that the session runs.
 func FailsBack(s *v1alpha1.VDISession, spec *v1alpha1.TemplateSpec, policies []v1alpha1.PlacementPolicy, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) bool {
 	if s == nil || spec == nil || !status.MayFailBack(s, ref, reported) || state == health.Unreachable {
 		return false
@@ -23,7 +23,7 @@ func FailsBack(s *v1alpha1.VDISession, spec *v1alpha1.TemplateSpec, policies []v
 	return healing == v1alpha1.HealKeepOriginal && status.FailoverMode(s, spec) == v1alpha1.FailoverRestart
 }
 
-// failsBack reads what FailsBack needs.
+// failsBack gathers the parameters of FailsBack.
 func (r *Reconciler) failsBack(ctx context.Context, v *visit) (bool, error) {
 	if v.session == nil || !status.MayFailBack(v.session, v.ref, v.reported) {
 		return false, nil

@@ -96,6 +96,5 @@ func (o *outbox) Delete(context.Context, client.Object, ...client.DeleteOption) 
 
 // requestOf is the request for a session's assignment in a member.
 func requestOf(member string, s *v1alpha1.VDISession) mcreconcile.Request {
-	key := KeyOf(s)
-	return memberRequest(member, key.Namespace, key.Name)
+	return memberRequest(member, KeyOf(s))
 }

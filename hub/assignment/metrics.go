@@ -9,10 +9,10 @@ import (
 var (
 	orphans = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "vdi_hub_orphaned_assignments_total",
-		Help: "Assignments seen in members whose session the hub does not know, or does not know to have been given to them. They are left alone.",
+		Help: "Assignments in members that are orphans: the hub has no session for them, or no proof that it placed it there. They continue.",
 	})
 	foreignReports = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "vdi_hub_foreign_reports_total",
-		Help: "Times that a member's report bore the name of a session's assignment, but not its UID or no proof that its epoch was given to the member, and did not count for the session.",
+		Help: "Reports with the name of a session's assignment that were ignored, since they have another UID or lack the proof that their epoch was assigned to the member.",
 	})
 )

@@ -16,13 +16,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Ingress is what an order needs of the fleet.
+// Ingress provides the URLs of members.
 type Ingress interface {
-	// IngressOf is the scheme and domain of a member's URLs.
+	// IngressOf returns the scheme and domain of a member's URLs.
 	IngressOf(member types.UID) (scheme, domain string, ok bool)
 }
 
-// Orders renders what members are to have of sessions.
+// Orders renders assignments.
 type Orders struct {
 	Fleet     Ingress
 	Revisions *template.Revisions
@@ -34,7 +34,7 @@ type Orders struct {
 	Trace *tracing.Tracer
 }
 
-// Order is what a member is to have of a session.
+// Order is the desired state of a session in a member.
 type Order struct {
 	// Assignment without the content of Secrets, and its hash.
 	Assignment *v1alpha1.SessionAssignment
@@ -54,7 +54,7 @@ func (o *Orders) Check(s *v1alpha1.VDISession) error {
 	return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: o.NotServed(s.Namespace)}
 }
 
-// For makes the order for a session that is placed in a member.
+// For returns the order for a session that is placed in a member.
 func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha1.ClusterRef) (*Order, error) {
 	spec, err := o.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 	if err != nil {
@@ -73,8 +73,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	}
 	a := Render(s, spec, domain, secrets)
 	a.Spec.Proof = o.Proofs.of(member.UID, s.UID, a.Spec.Epoch)
-	// The run distinguishes two assignments with the same content: what the member
-	// reports of one says nothing about the other.
+	// The run distinguishes assignments with the same content, and so their reports.
 	hash := fmt.Sprintf("%s-%d", convert.SpecHash(&a.Spec), s.Status.Placement.Run)
 	a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: hash}
 	if root := LifecycleTrace(o.Trace, s); root.Traced() {
@@ -88,7 +87,7 @@ func (o *Orders) Serves(namespace string) bool {
 	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
 
-// NotServed states that, and the remedy.
+// NotServed returns the message for a namespace that is not served.
 func (o *Orders) NotServed(namespace string) string {
 	return fmt.Sprintf("the hub serves no sessions of namespace %q, only those of %s: delete the session and create it there, or add the namespace to the hub's --session-namespaces (sessionNamespaces of its chart)",
 		namespace, strings.Join(o.Namespaces, ", "))

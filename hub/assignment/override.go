@@ -7,13 +7,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// A session's env and files are its user's, and the template's are its author's:
-// what a template sets is locked unless it lists the name as overridable. A file
-// beside locked ones may undo them, as any file of a directory of browser policies
-// does, so that a template with files takes no others.
+// A template's variables and files are locked against its sessions' unless it lists the
+// names as overridable. An additional file may undo locked ones, for example in a directory
+// of browser policies, so a template with files accepts no others.
 
-// Reserved variables change what a container runtime gives to a desktop, which code
-// runs in it before its own, or what the fleet tells it.
+// Reserved variables change the devices of a container, the code that runs before a
+// program's own, or what the fleet sets.
 var (
 	reservedPrefixes = []string{"LD_", "NVIDIA_", "KUBERNETES_", "VDI_"}
 	reservedSuffix   = "_VISIBLE_DEVICES"
@@ -29,8 +28,8 @@ func reserved(name string) bool {
 		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// EnvRefused reports why a template does not take a variable from its sessions;
-// empty: it does. Case is ignored: programs read http_proxy and HTTP_PROXY alike.
+// EnvRefused returns why a template does not accept a variable of its sessions, or "". Case
+// is ignored: programs read both http_proxy and HTTP_PROXY.
 func EnvRefused(t *v1alpha1.TemplateSpec, name string) string {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	fromSecret := t.Access.PasswordEnv != "" && same(t.Access.PasswordEnv) || slices.ContainsFunc(t.Secrets, func(use v1alpha1.SecretUse) bool {
@@ -38,7 +37,7 @@ func EnvRefused(t *v1alpha1.TemplateSpec, name string) string {
 	})
 	switch {
 	case fromSecret:
-		return "the template takes it from a Secret"
+		return "the template sets it from a Secret"
 	case slices.ContainsFunc(t.OverridableEnv, same):
 		return ""
 	case slices.ContainsFunc(t.Env, func(e v1alpha1.EnvVar) bool { return same(e.Name) }):
@@ -49,17 +48,17 @@ func EnvRefused(t *v1alpha1.TemplateSpec, name string) string {
 	return ""
 }
 
-// FileRefused reports whether a template does not take a file from its sessions.
+// FileRefused reports whether a template does not accept a file of its sessions.
 func FileRefused(t *v1alpha1.TemplateSpec, name string) bool {
 	return len(t.Files) > 0 && !slices.Contains(t.OverridableFiles, name)
 }
 
-// ownEnv are the variables of a session that its template takes.
-func ownEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) []v1alpha1.EnvVar {
+// sessionEnv returns the variables of a session that its template accepts.
+func sessionEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) []v1alpha1.EnvVar {
 	return slices.DeleteFunc(slices.Clone(s.Spec.Env), func(e v1alpha1.EnvVar) bool { return EnvRefused(t, e.Name) != "" })
 }
 
-// ownFiles are the files of a session that its template takes.
-func ownFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) []v1alpha1.ConfigFile {
+// sessionFiles returns the files of a session that its template accepts.
+func sessionFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) []v1alpha1.ConfigFile {
 	return slices.DeleteFunc(slices.Clone(s.Spec.Files), func(f v1alpha1.ConfigFile) bool { return FileRefused(t, f.Name) })
 }

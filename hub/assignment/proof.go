@@ -19,22 +19,18 @@ import (
 )
 
 const (
-	// proofDomain sets these proofs apart from anything else that may ever be
-	// made with the key.
-	proofDomain = "vdi.kasm.io/placement"
-	// termDomain does the same for the proofs of terms.
-	termDomain = "vdi.kasm.io/hub-term"
-	// proofKeyBytes is the length of the key: that of the hash.
+	// proofDomain and termDomain separate the kinds of proofs that are made with the key.
+	proofDomain   = "vdi.kasm.io/placement"
+	termDomain    = "vdi.kasm.io/hub-term"
 	proofKeyBytes = sha256.Size
 )
 
-// Proofs makes and checks the proofs that travel with assignments: that this
-// hub, or one that had its state before it, gave an epoch of a session to a
-// member. Only what bears one is believed of an epoch that the hub's state does
-// not tell of. It also makes those of the terms that members are told.
+// Proofs makes and checks the proofs in assignments, that a hub with this key assigned an
+// epoch of a session to a member. Reports of epochs that the hub's state does not have are
+// accepted only with a proof. It also makes the proofs of the terms that members are sent.
 type Proofs struct {
 	Client client.Client
-	// Live reads from the API server: the cache has no such Secret.
+	// Live reads from the API server: the hub's cache does not have the Secret.
 	Live client.Reader
 	// Namespace of the hub.
 	Namespace string
@@ -42,8 +38,8 @@ type Proofs struct {
 	key atomic.Pointer[[]byte]
 }
 
-// Prepare reads the key, or makes it where there is none. It must have returned
-// before a proof is made or checked; later calls do nothing.
+// Prepare reads the key, or creates it. It must return before a proof is made or checked;
+// later calls do nothing.
 func (p *Proofs) Prepare(ctx context.Context) error {
 	if p.key.Load() != nil {
 		return nil
@@ -51,35 +47,33 @@ func (p *Proofs) Prepare(ctx context.Context) error {
 	name := types.NamespacedName{Namespace: p.Namespace, Name: v1alpha1.PlacementKeySecret}
 	stored, made, err := secret.Once(ctx, p.Live, p.Client, name, "the key of the proofs of placement", func() (map[string][]byte, error) {
 		key := make([]byte, proofKeyBytes)
-		_, _ = rand.Read(key) // It never fails.
+		_, _ = rand.Read(key) // it never fails: see crypto/rand
 		return map[string][]byte{v1alpha1.PlacementKey: key}, nil
 	})
 	if err != nil {
 		return err
 	}
 	if made {
-		log.FromContext(ctx).Info("Made the key of the proofs of placement", "secret", name)
+		log.FromContext(ctx).Info("Created the key of the proofs of placement", "secret", name)
 	}
 	key := stored.Data[v1alpha1.PlacementKey]
 	if len(key) != proofKeyBytes {
 		return fmt.Errorf(
-			"secret %s/%s of the proofs of placement can't be used and is not touched: %q has %d bytes, not %d; "+
-				"restore it from a backup, or delete it and restart the hub: another is made, and what members hold "+
-				"of sessions that are not placed there any more is then left to run until somebody deletes it",
+			"secret %s/%s of the proofs of placement can't be used and is not replaced: %q has %d bytes, not %d; "+
+				"restore it from a backup, or delete it and restart the hub: it creates another, and assignments in members "+
+				"of sessions that are not placed there any more then run until they are deleted there",
 			name.Namespace, name.Name, v1alpha1.PlacementKey, len(key), proofKeyBytes)
 	}
 	p.key.Store(&key)
 	return nil
 }
 
-// of is the proof that an epoch of a session was given to a member. It is the
-// same each time.
+// of returns the proof that an epoch of a session was assigned to a member.
 func (p *Proofs) of(member, session types.UID, epoch int64) string {
 	return p.sign(epoch, proofDomain, string(member), string(session))
 }
 
-// Term is the proof that a member was told a term of the hub. It is the same each
-// time.
+// Term returns the proof that a member was sent a term of the hub.
 func (p *Proofs) Term(member types.UID, term int64) string {
 	return p.sign(term, termDomain, string(member))
 }
@@ -94,17 +88,14 @@ func (p *Proofs) sign(number int64, parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Proven reports whether a proof shows that an epoch of a session was given to a
-// member. It takes as long for each wrong one.
+// Proven reports, in constant time, whether a proof shows that an epoch of a session was
+// assigned to a member.
 func (p *Proofs) Proven(member, session types.UID, epoch int64, proof string) bool {
 	return hmac.Equal([]byte(proof), []byte(p.of(member, session, epoch)))
 }
 
-// Proves is whether a report bears the proof that its epoch of the session was
-// given to the member.
+// Proves reports whether a report has the proof that its epoch of the session was assigned
+// to the member.
 func (p *Proofs) Proves(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment) bool {
-	if s == nil || reported == nil {
-		return false
-	}
-	return p.Proven(member, s.UID, reported.Spec.Epoch, reported.Spec.Proof)
+	return s != nil && reported != nil && p.Proven(member, s.UID, reported.Spec.Epoch, reported.Spec.Proof)
 }

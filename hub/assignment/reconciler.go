@@ -24,58 +24,53 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// Members is what the assignment controller needs of the fleet.
+// Members is the part of the fleet that the assignment controller uses.
 type Members interface {
-	// RefOf names the member for good that has a name now.
+	// RefOf returns the permanent reference of the member that has a name now.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
-	// HealthOf is how alive a member is.
+	// HealthOf returns the health of a member.
 	HealthOf(member types.UID) health.State
-	// Listen tells of every change of a member.
+	// Listen calls the listener on every change of a member.
 	Listen(func(member.Change))
-	// Recovering is whether the hub was restored from a backup, and waits for its
+	// Recovering reports whether the hub was restored from a backup and waits for its
 	// members' reports.
 	Recovering() bool
-	// MayWithdraw reports whether a member may be told to stop what it holds of a
-	// session although no durable record says why, and Withdrawn notes that there is
-	// nothing of the kind any more.
+	// MayWithdraw reports whether a member may be ordered to stop an assignment although
+	// no durable record gives a cause. Withdrawn records that none is left.
 	MayWithdraw(member, session types.UID) bool
 	Withdrawn(member, session types.UID)
 }
 
 // Reservations of capacity.
 type Reservations interface {
-	// Ordered sets which assignment a member is to have of an epoch, by its hash.
+	// Ordered sets the hash of the assignment of an epoch in a member.
 	Ordered(session types.UID, epoch int64, member types.UID, hash string)
 }
 
-// Sessions is what the assignment controller needs of the session controller.
+// Sessions is the part of the session controller that the assignment controller uses.
 type Sessions interface {
-	// Enqueue has a session looked at: a member reports something else of it.
+	// Enqueue enqueues a session of which a member reports a change.
 	Enqueue(session types.NamespacedName)
-	// Claimed has a member's proof looked at that it holds a session although the
-	// session's status does not say so.
+	// Claimed enqueues a session that a member proves to have, against the session's status.
 	Claimed(s *v1alpha1.VDISession, member string)
-	// LastEpoch is the last epoch that this process has given to a session and knows to be
-	// stored; 0: none.
+	// LastEpoch returns the last epoch of a session that this process has stored; 0: none.
 	LastEpoch(session types.UID) int64
-	// LastAssigned is the highest epoch that a hub of before the last restore may have given
-	// to a session; 0: none. RestoreDetected reports whether it is known that there was one.
+	// LastAssigned returns the highest epoch that a hub of before the last restore may have
+	// assigned to a session; 0: none. RestoreDetected reports whether there was a restore.
 	LastAssigned(s *v1alpha1.VDISession) int64
 	RestoreDetected(s *v1alpha1.VDISession) bool
 }
 
-// Reconciler makes members' assignments match the sessions' status: it compares,
-// for one assignment of one member, what the session's status wants with what the member
-// reports, and assigns or withdraws. It writes nothing on the hub: what members report is
-// shown by the session controller.
+// Reconciler makes members' assignments match the sessions' status: for one assignment of
+// one member it compares the desired with the reported state, and assigns or withdraws. It
+// writes nothing on the hub: the session controller mirrors reports.
 type Reconciler struct {
 	// Client of the hub, which reads from its cache, and Live, which reads from
 	// its API server.
 	Client, Live client.Reader
 	// Clusters are the members by name.
-	Clusters multicluster.Provider
-	Fleet    Members
-	// Reservations are the scheduler's.
+	Clusters     multicluster.Provider
+	Fleet        Members
 	Reservations Reservations
 	Sessions     Sessions
 	Orders       *Orders
@@ -83,36 +78,35 @@ type Reconciler struct {
 	Departures *Departures
 	Clock      clock.PassiveClock
 
-	// resends spaces the orders that are sent again, by session, for the sake of Secrets.
+	// resends limits how often orders are sent again for missing Secrets, by session.
 	resends backoff.Pace[types.UID]
 }
 
 // workers of the controller. They wait for locks only.
 const workers = 16
 
-// unfitRetry is how often an assignment is tried again that can't be rendered: what has to
-// change may be none of what the hub watches.
+// unfitRetry is how often rendering is retried after it failed: the remedy may be nothing
+// that the hub watches.
 const unfitRetry = 30 * time.Second
 
 // visit is one reconcile of one assignment.
 type visit struct {
 	member client.Client
 	ref    v1alpha1.ClusterRef
-	// session as the hub has it; nil: it has none.
+	// session of the hub, or nil.
 	session *v1alpha1.VDISession
-	// departed is the UID of a session that was deleted without its finalizer; empty:
-	// it was not.
+	// departed is the UID of a session that was deleted without its finalizer, or "".
 	departed types.UID
-	// reported by the member; nil: nothing. proven: it bears the proof that its epoch
-	// was given to the member.
+	// reported by the member, or nil. proven: it has the proof that its epoch was assigned
+	// to the member.
 	reported *v1alpha1.SessionAssignment
 	proven   bool
-	// order of the session, where it is placed in this member; nil: it has none.
+	// order of the session if it is placed in this member, or nil.
 	order *Order
 }
 
-// wants is what the session's status requires of the member.
-func (v *visit) wants() status.Desired {
+// desired returns what the session's status requires of the member.
+func (v *visit) desired() status.Desired {
 	if v.session == nil {
 		return status.Desired{}
 	}
@@ -132,16 +126,16 @@ func (r *Reconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if v.wants().Run {
+	if v.desired().Run {
 		v.order, err = r.Orders.For(ctx, v.session, v.ref)
 	}
 	var unfit *secret.NotAssignableError
 	switch {
 	case err == nil, v.reported != nil && status.Ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch:
-		// The member has ended the very placement that the session stands at: there is
-		// nothing to assign, but an end to record.
+		// The member has ended the current placement: there is nothing to assign, but an end
+		// to record.
 	case errors.Is(err, secret.ErrNotKept):
-		return ctrl.Result{RequeueAfter: time.Second}, nil // the session controller makes it
+		return ctrl.Result{RequeueAfter: time.Second}, nil // the session controller creates it
 	case errors.As(err, &unfit):
 		// The session controller shows it.
 		return ctrl.Result{RequeueAfter: unfitRetry}, nil
@@ -151,7 +145,7 @@ func (r *Reconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.
 	return r.act(ctx, req, v)
 }
 
-// visit gathers what the hub and a member have of an assignment.
+// visit gathers the desired and the reported state of an assignment.
 func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit, error) {
 	cl, err := r.Clusters.Get(ctx, req.ClusterName)
 	if err != nil {
@@ -171,14 +165,14 @@ func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit
 		return nil, err
 	}
 	v.proven = r.Orders.Proofs.Proves(s, v.ref.UID, reported)
-	v.session, v.reported = Own(s, v.ref.UID, reported, v.proven)
+	v.session, v.reported = Attribute(s, v.ref.UID, reported, v.proven)
 	if v.session != s || v.reported != reported {
 		foreignReports.Inc()
 	}
 	return v, nil
 }
 
-// act carries out what Plan says.
+// act decides on a step and executes it.
 func (r *Reconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
 	step, epoch := r.decide(req, v)
 	if step == Withdraw && v.contested() {
@@ -190,14 +184,14 @@ func (r *Reconciler) act(ctx context.Context, req mcreconcile.Request, v *visit)
 		r.Reservations.Ordered(v.session.UID, v.order.Assignment.Spec.Epoch, v.ref.UID, v.order.Hash)
 		r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
 	}
-	result, err := r.carryOut(ctx, req, v, step, epoch)
+	result, err := r.execute(ctx, req, v, step, epoch)
 	if waits {
 		result.RequeueAfter = backoff.Sooner(result.RequeueAfter, RecoveryPoll)
 	}
 	return result, err
 }
 
-func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *visit, step Step, epoch int64) (ctrl.Result, error) {
+func (r *Reconciler) execute(ctx context.Context, req mcreconcile.Request, v *visit, step Step, epoch int64) (ctrl.Result, error) {
 	switch step {
 	case None, RecordStopped, RecordRefused:
 		return ctrl.Result{}, nil
@@ -207,7 +201,7 @@ func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *v
 	case Orphan:
 		orphans.Inc()
 		r.Fleet.Withdrawn(v.ref.UID, v.reported.Spec.Session.UID)
-		log.FromContext(ctx).Info("A member runs what the hub does not know to have given it; it is left alone",
+		log.FromContext(ctx).Info("Orphan in a member: the hub did not place it there and does not stop it",
 			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
 		return ctrl.Result{}, nil
 	case Adopt:
@@ -217,14 +211,14 @@ func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *v
 		if v.session != nil {
 			r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
 		}
-		// An end that came since is not yet recorded.
+		// A later end is not yet recorded.
 		seen := client.Preconditions{ResourceVersion: &v.reported.ResourceVersion}
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch), seen)
 	case Withdraw:
 		return r.withdraw(ctx, req, v, epoch)
 	case Assign:
 		if UsedUp(v.reported, r.Sessions.LastAssigned(v.session), epoch) {
-			return ctrl.Result{}, nil // the session controller gives it another
+			return ctrl.Result{}, nil // the session controller assigns another epoch
 		}
 		return r.assign(ctx, v)
 	case Resend:
@@ -233,11 +227,10 @@ func (r *Reconciler) carryOut(ctx context.Context, req mcreconcile.Request, v *v
 	return ctrl.Result{}, fmt.Errorf("step %q is not known", step)
 }
 
-// decide returns what Plan says, or planDeparted of a session whose object is gone
-// although its members have not confirmed that it stopped.
+// decide returns the step of Plan, or that of planDeparted for a departed session.
 func (r *Reconciler) decide(req mcreconcile.Request, v *visit) (Step, int64) {
 	if v.session != nil {
-		hash := "" // Nothing is wanted.
+		hash := "" // nothing is desired
 		if v.order != nil {
 			hash = v.order.Hash
 		}
@@ -255,8 +248,8 @@ func (r *Reconciler) decide(req mcreconcile.Request, v *visit) (Step, int64) {
 	return step, epoch
 }
 
-// withdraw has the member stop the session, unless the session controller makes what the
-// member holds the session's placement. Without a durable cause the fleet bounds that.
+// withdraw orders the member to stop the session, unless the session controller is to adopt
+// the member's assignment. The fleet bounds withdrawals without a durable cause.
 func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *visit, epoch int64) (ctrl.Result, error) {
 	if returns, err := r.returns(ctx, v); returns || err != nil {
 		return ctrl.Result{RequeueAfter: RecoveryPoll}, err
@@ -271,11 +264,11 @@ func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *v
 // in another.
 func (v *visit) contested() bool {
 	rep := Report{Ref: v.ref, Assignment: v.reported, Proven: v.proven}
-	return v.session != nil && !v.wants().Stop && rep.AssignedTwice(v.session)
+	return v.session != nil && !v.desired().Stop && rep.AssignedTwice(v.session)
 }
 
 // returns reports whether the session controller is to decide first whether the session
-// returns to what the member holds of it.
+// returns to the member's copy.
 func (r *Reconciler) returns(ctx context.Context, v *visit) (bool, error) {
 	if v.contested() && (!r.Sessions.RestoreDetected(v.session) || r.Sessions.LastEpoch(v.session.UID) == v.reported.Spec.Epoch) {
 		return true, nil
@@ -283,10 +276,9 @@ func (r *Reconciler) returns(ctx context.Context, v *visit) (bool, error) {
 	return r.failsBack(ctx, v)
 }
 
-// assign orders what the session's status says. Of an epoch that an earlier
-// leader gave, and that the member does not hold, the API server is asked
-// first: the cache may not show yet that it has ended. So it is of a session
-// that is to run with a home that it may have given back since.
+// assign orders the session's desired state. The API server is checked first, since the
+// cache may lag: for an epoch of an earlier leader that the member does not have, which may
+// have ended, and for a session that is to run with a home, which it may have released.
 func (r *Reconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) {
 	wanted := v.order.Assignment
 	epoch := wanted.Spec.Epoch
@@ -304,8 +296,8 @@ func (r *Reconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) 
 	return ctrl.Result{}, v.member.Create(ctx, wanted)
 }
 
-// withdrawal names what must stop. The session's UID is the one that the
-// assignment's name was made from.
+// withdrawal returns the assignment to delete. The session's UID is the one in the
+// assignment's name.
 func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = key.Namespace, key.Name

@@ -7,12 +7,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// RecoveryPoll is how often what waits for the end of a recovery is looked at.
+// RecoveryPoll is how often it is checked whether a recovery has ended.
 const RecoveryPoll = time.Second
 
-// InRecovery returns what remains of a step while the hub waits for its members'
-// reports after a restore, and whether to look again: nothing is sent that starts a
-// desktop, and nothing that stops one which the hub has not given up.
+// InRecovery returns the permitted part of a step while the hub waits for its members'
+// reports after a restore, and whether to check again: no desktop is started, and none is
+// stopped that the hub has not released.
 func InRecovery(recovering bool, s *v1alpha1.VDISession, member v1alpha1.ClusterRef, reported *v1alpha1.SessionAssignment, next Step) (Step, bool) {
 	if !recovering || s == nil || next != Assign && next != Resend && next != Withdraw {
 		return next, false
@@ -27,8 +27,8 @@ func InRecovery(recovering bool, s *v1alpha1.VDISession, member v1alpha1.Cluster
 	return None, true
 }
 
-// UsedUp reports whether a placement from the backup is in a member that holds nothing of
-// it: it may have ended there, and its epoch been used up. lastAssigned is that of LastAssigned.
+// UsedUp reports whether a member does not have a placement from the backup, so that its
+// epoch may have ended there. lastAssigned is that of LastAssigned.
 func UsedUp(reported *v1alpha1.SessionAssignment, lastAssigned, epoch int64) bool {
 	return (reported == nil || status.Ended(reported)) && lastAssigned >= epoch
 }

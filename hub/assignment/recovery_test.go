@@ -13,7 +13,7 @@ import (
 // visitOf is the visit of a session in the member "eu".
 func (h *inMemory) visitOf(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) *visit {
 	v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: reported}
-	if v.wants().Run {
+	if v.desired().Run {
 		v.order = &Order{Hash: "hash", Assignment: Render(s, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})}
 	}
 	return v

@@ -2,19 +2,19 @@ package assignment
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// defaultMountPath of a home whose template does not say.
+// defaultMountPath of a home.
 const defaultMountPath = "/home/user"
 
-// Render returns the desired state of a session in a member, made of the
-// session, the template revision that it runs, the member's ingress domain and
-// the Secrets that travel with it alone. What is in the Secrets is not in it:
-// see Secrets.Payload.
+// Render returns the desired state of a session in a member, from the session, its template
+// revision, the member's ingress domain and the Secrets that are sent with it, without their
+// contents: see secret.Set.Payload.
 func Render(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets secret.Set) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
@@ -50,8 +50,8 @@ func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets secret.Se
 		Protocol:          t.Protocol,
 		Path:              t.Path,
 		Resources:         s.Status.Resources,
-		Env:               merged(t.Env, ownEnv(s, t), func(e v1alpha1.EnvVar) string { return e.Name }),
-		Files:             merged(t.Files, ownFiles(s, t), func(f v1alpha1.ConfigFile) string { return f.Name }),
+		Env:               merged(t.Env, sessionEnv(s, t), func(e v1alpha1.EnvVar) string { return e.Name }),
+		Files:             merged(t.Files, sessionFiles(s, t), func(f v1alpha1.ConfigFile) string { return f.Name }),
 		ConfigMountPath:   t.ConfigMountPath,
 		Secrets:           secrets.Uses(t),
 		Access:            secrets.AssignedAccess(t),
@@ -69,33 +69,25 @@ func desktop(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secrets secret.Se
 	}
 }
 
-// merged are the template's entries in its order, with the session's in the
-// stead of those of the same name, and then what the session has besides.
+// merged returns the template's entries, replaced by the session's of the same name, and
+// then the session's others.
 func merged[T any](template, session []T, name func(T) string) []T {
 	if len(session) == 0 {
 		return template
 	}
-	own := make(map[string]T, len(session))
+	out := slices.Clone(template)
 	for _, e := range session {
-		own[name(e)] = e
-	}
-	out := make([]T, 0, len(template)+len(session))
-	for _, e := range template {
-		if mine, ok := own[name(e)]; ok {
-			e = mine
-			delete(own, name(e))
-		}
-		out = append(out, e)
-	}
-	for _, e := range session {
-		if _, left := own[name(e)]; left {
+		same := func(other T) bool { return name(other) == name(e) }
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			out[i] = e
+		} else {
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// assignedHome of the desktop, with the claim that the session was given.
+// assignedHome returns the home of the desktop, with the session's claim.
 func assignedHome(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.AssignedHome {
 	h := v1alpha1.AssignedHome{
 		Mode: t.Home.Mode, Size: t.Home.Size, StorageClassName: t.Home.StorageClassName, AccessMode: t.Home.AccessMode,
@@ -118,8 +110,8 @@ func assignedHome(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Ass
 	return h
 }
 
-// runState is what the member should do: a session that is idle keeps its home
-// and its place, but not its Pod.
+// runState returns the desired run state: an idle session keeps its home and its placement,
+// and has no Pod.
 func runState(s *v1alpha1.VDISession) v1alpha1.OperatingMode {
 	if p := s.Status.Placement; p != nil && p.Idle {
 		return v1alpha1.ModeSuspended

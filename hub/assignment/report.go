@@ -11,23 +11,22 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Report is what a connected member reports of a session.
+// Report is a connected member's report of a session.
 type Report struct {
 	Ref v1alpha1.ClusterRef
-	// Assignment as reported; nil: the member reports nothing of the session.
+	// Assignment as reported, or nil.
 	Assignment *v1alpha1.SessionAssignment
-	// Proven: it has the proof that its epoch was given to the member.
+	// Proven: it has the proof that its epoch was assigned to the member.
 	Proven bool
 }
 
-// Unknown reports whether the member holds an epoch that the session's status does not
-// know yet.
+// Unknown reports whether the member has a later epoch than the session's status.
 func (rep *Report) Unknown(s *v1alpha1.VDISession) bool {
 	return rep.Assignment != nil && rep.Assignment.Spec.Epoch > s.Status.Epoch
 }
 
-// AssignedTwice reports whether the member proves the very epoch under which the session is
-// placed in another: a hub of before a restore has given it there.
+// AssignedTwice reports whether the member proves the epoch under which the session is
+// placed in another: a hub of before a restore assigned it there.
 func (rep *Report) AssignedTwice(s *v1alpha1.VDISession) bool {
 	if rep.Assignment == nil || !rep.Proven || rep.Assignment.Status.State != v1alpha1.AssignmentActive {
 		return false
@@ -43,12 +42,12 @@ func Reported(ctx context.Context, c client.Reader, key types.NamespacedName) (*
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("reading what the member reports: %w", err)
+		return nil, fmt.Errorf("reading the member's report: %w", err)
 	}
 	return a, nil
 }
 
-// KeyOf is the namespace and name of a session's assignment in members.
+// KeyOf returns the namespace and name of a session's assignment in members.
 func KeyOf(s *v1alpha1.VDISession) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
 }

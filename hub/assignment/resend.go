@@ -7,12 +7,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// resendEvery is how often an assignment is sent again to a member that keeps
-// saying that it lacks Secrets of it.
+// resendEvery is how often an assignment is sent again while its member reports missing
+// Secrets.
 const resendEvery = 10 * time.Second
 
-// resend sends the assignment again to a member that has it and lacks Secrets of it: at
-// once, and then now and then.
+// resend sends an assignment with its Secrets again: at once, and then every resendEvery.
 func (r *Reconciler) resend(ctx context.Context, v *visit) (ctrl.Result, error) {
 	now := r.Clock.Now()
 	if wait := r.resends.Wait(v.session.UID, now); wait > 0 {

@@ -49,8 +49,7 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		Complete(r)
 }
 
-// reported enqueues an assignment of which a member reports something else, and its
-// session.
+// reported enqueues an assignment whose report changed, and its session.
 func (r *Reconciler) reported(name multicluster.ClusterName, cl cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
 	return mchandler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		key := client.ObjectKeyFromObject(o)
@@ -62,7 +61,7 @@ func (r *Reconciler) reported(name multicluster.ClusterName, cl cluster.Cluster)
 	})(name, cl)
 }
 
-// ofSecret are the assignments with which a Secret travels.
+// ofSecret returns the assignments with which a Secret is sent.
 func (r *Reconciler) ofSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
 	if secret.Labels[v1alpha1.LabelSecret] != v1alpha1.SecretDistribute {
 		return r.ofAccessSecret(ctx, secret)
@@ -97,25 +96,24 @@ func (r *Reconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) 
 	return requestsOf(s)
 }
 
-// requestsOf are the assignments that a session concerns: one in each member
-// that holds it or may still do so.
+// requestsOf returns the assignments of a session, one in each member that has it or may
+// have it.
 func requestsOf(s *v1alpha1.VDISession) []mcreconcile.Request {
 	var out []mcreconcile.Request
 	for _, o := range status.Outstanding(s) {
-		out = append(out, memberRequest(o.ClusterName, s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)))
+		out = append(out, memberRequest(o.ClusterName, KeyOf(s)))
 	}
 	return out
 }
 
-func memberRequest(cluster, namespace, name string) mcreconcile.Request {
+func memberRequest(cluster string, assignment types.NamespacedName) mcreconcile.Request {
 	return mcreconcile.Request{
-		Request:     reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}},
-		ClusterName: multicluster.ClusterName(cluster),
+		Request: reconcile.Request{NamespacedName: assignment}, ClusterName: multicluster.ClusterName(cluster),
 	}
 }
 
-// connected enqueues, on every connect of a member, what is placed there and
-// what it reports: requests for a member that was away were dropped.
+// connected enqueues, whenever a member connects, what is placed there and what it reports:
+// requests for an unavailable member were dropped.
 func (r *Reconciler) connected(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 	r.Fleet.Listen(func(c member.Change) {
 		if c.Kind != member.MemberConnected {
@@ -127,7 +125,7 @@ func (r *Reconciler) connected(ctx context.Context, q workqueue.TypedRateLimitin
 }
 
 // departures enqueues sessions that were deleted without their finalizer. The watch on
-// sessions may enqueue them before they are noted as such.
+// sessions may enqueue them before they are recorded as such.
 func (r *Reconciler) departures(_ context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 	r.Departures.listen(func(requests []mcreconcile.Request) {
 		for _, request := range requests {
@@ -143,12 +141,12 @@ func (r *Reconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLim
 		for i := range placed.Items {
 			s := &placed.Items[i]
 			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
-			q.Add(memberRequest(member, s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)))
+			q.Add(memberRequest(member, KeyOf(s)))
 		}
 	}
 	if ref, known := r.Fleet.RefOf(member); known {
 		for _, left := range r.Departures.in(ref.UID) {
-			q.Add(memberRequest(member, left.Namespace, left.Name))
+			q.Add(memberRequest(member, left))
 		}
 	}
 	cl, err := r.Clusters.Get(ctx, multicluster.ClusterName(member))
@@ -160,6 +158,6 @@ func (r *Reconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLim
 		return
 	}
 	for i := range reported.Items {
-		q.Add(memberRequest(member, reported.Items[i].Namespace, reported.Items[i].Name))
+		q.Add(memberRequest(member, client.ObjectKeyFromObject(&reported.Items[i])))
 	}
 }

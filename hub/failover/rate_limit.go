@@ -119,16 +119,16 @@ func (g *bucket) wait(session types.UID, rate float64, now time.Time) time.Durat
 }
 
 func (g *bucket) fill(rate float64, now time.Time) {
-	most := max(1, rate)
+	capacity := max(1, rate)
 	switch {
 	case g.at.IsZero():
-		g.tokens = most
+		g.tokens = capacity
 	case now.After(g.at):
 		g.tokens += now.Sub(g.at).Seconds() * rate
 	default:
 		now = g.at // a clock that is set back adds no tokens
 	}
-	g.tokens, g.at = min(g.tokens, most), now
+	g.tokens, g.at = min(g.tokens, capacity), now
 }
 
 func (g *bucket) take(session types.UID) {

@@ -43,18 +43,18 @@ func (t Timings) Scaled(factor float64) Timings {
 func (t Timings) Validate() error {
 	switch {
 	case t.After < 0:
-		return fmt.Errorf("the timings of failover: after is %s, and must not be less than nothing", t.After)
+		return fmt.Errorf("the timings of failover: after is %s, and must not be negative", t.After)
 	case t.Lease <= 0, t.Slack <= 0:
-		return fmt.Errorf("the timings of failover: lease is %s and slack %s, and both must be more than nothing", t.Lease, t.Slack)
-	case t.Regain < t.least():
+		return fmt.Errorf("the timings of failover: lease is %s and slack %s, and both must be more than 0", t.Lease, t.Slack)
+	case t.Regain < t.minRegain():
 		return fmt.Errorf("the timings of failover: a Fence session might run twice: regain is %s, and with a lease of %s it must be at least %s; "+
-			"raise it, or make the lease shorter", t.Regain, t.Lease, t.least().Round(time.Millisecond))
+			"raise it, or make the lease shorter", t.Regain, t.Lease, t.minRegain().Round(time.Millisecond))
 	}
 	return nil
 }
 
-// least returns the shortest Regain after which nothing that the lease permitted runs any
-// more: (1+ρ)(L/(1-ρ)+S) by the hub's clock.
-func (t Timings) least() time.Duration {
+// minRegain returns the shortest Regain after which nothing that the lease permitted runs
+// any more: (1+ρ)(L/(1-ρ)+S) by the hub's clock.
+func (t Timings) minRegain() time.Duration {
 	return time.Duration((1 + drift) * (float64(t.Lease)/(1-drift) + float64(t.Slack)))
 }

@@ -114,8 +114,8 @@ func TestALifeOnARealAPIServer(t *testing.T) {
 	secret := x.caSecret()
 	secret.Annotations = map[string]string{v1alpha1.AnnotationRotateCA: ""}
 	x.Expect(x.api.Update(x.ctx, secret)).To(Succeed())
-	x.Expect(x.look(x.ctx)).To(Succeed())
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(x.ca.current.Load().state.Stage).To(Equal(pki.StageDistributing))
 	x.Expect(x.RotationDue(a.caller, v1alpha1.TrustBundleHash(a.bundle))).To(BeTrue())
 
@@ -125,7 +125,7 @@ func TestALifeOnARealAPIServer(t *testing.T) {
 	x.Expect(revoked.Status.Certificate).NotTo(BeNil(), "an API server keeps what is empty and not nil")
 	x.Expect(revoked.Status.Certificate.Serials()).To(BeEmpty())
 	x.Expect(x.api.Get(x.ctx, client.ObjectKey{Namespace: namespace, Name: "join-" + tokenID}, &corev1.Secret{})).NotTo(Succeed())
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(x.ca.current.Load().state.Stage).To(Equal(pki.StageReissuing), "members without a certificate are not waited for")
 }
 

@@ -19,9 +19,9 @@ import (
 
 // Options of an Authority. All are needed.
 type Options struct {
-	// Client writes; of what it reads only the list of members may be old.
+	// Client writes, and lists members from the hub's cache.
 	Client client.Client
-	// Live reads what stands in the API server.
+	// Live reads from the API server.
 	Live client.Reader
 	// Recorder of events.
 	Recorder events.EventRecorder
@@ -29,16 +29,16 @@ type Options struct {
 	Namespace string
 	// TrustDomain of all identities.
 	TrustDomain string
-	// Names (DNS or IP) that agents dial the hub by.
+	// Names (DNS or IP) by which agents dial the hub.
 	Names []string
 	// Lifetime of agents' certificates.
 	Lifetime time.Duration
-	// Interval at which the Secret is looked at.
+	// Interval at which the Secret is checked.
 	Interval time.Duration
 	// Now is the hub's clock; see SteadyClock.
 	Now func() time.Time
-	// Changed is told of a MemberCluster as soon as it was written, lest an agent
-	// dial with a certificate that the hub's cache does not know yet.
+	// Changed is called after a MemberCluster was written, since an agent may dial with
+	// its certificate before the hub's cache has it.
 	Changed func(*v1alpha1.MemberCluster)
 }
 
@@ -56,19 +56,17 @@ var (
 	_ manager.LeaderElectionRunnable = &Authority{}
 )
 
-// New makes an authority; Prepare must return before it is used.
+// New returns an authority; Prepare must return before it is used.
 func New(o Options) *Authority {
 	a := &Authority{options: o}
 	a.ca, a.members.options, a.tokens.options = &ca{options: &a.options}, &a.options, &a.options
 	return a
 }
 
-// Prepare reads the CA, or makes the first one where there is none. It must
-// return before an agent is let in; later calls do nothing.
+// Prepare reads the CA, or creates the first one. Later calls do nothing.
 func (a *Authority) Prepare(ctx context.Context) error { return a.ca.prepare(ctx) }
 
-// Certificates returns what the hub serves with and the CAs that it trusts
-// (link.Authority).
+// Certificates returns the hub's certificate and the CAs that it trusts (link.Authority).
 func (a *Authority) Certificates() (*tls.Certificate, *x509.CertPool, error) {
 	s := a.ca.current.Load()
 	if s == nil {
@@ -77,9 +75,8 @@ func (a *Authority) Certificates() (*tls.Certificate, *x509.CertPool, error) {
 	return s.serving, s.pool, nil
 }
 
-// RotationDue reports whether an agent must rotate at once (link.Authority): it does
-// not trust the CAs that it should, or its certificate is not of the CA that issues.
-// An agent that does not report what it trusts rotates in its time.
+// RotationDue reports whether an agent must rotate at once (link.Authority): it reports
+// another trust bundle, or its certificate is of another CA than the one that issues.
 func (a *Authority) RotationDue(caller link.Caller, trustBundleHash string) bool {
 	s := a.ca.current.Load()
 	return s != nil &&
@@ -89,22 +86,22 @@ func (a *Authority) RotationDue(caller link.Caller, trustBundleHash string) bool
 // NeedLeaderElection is true: the leader alone issues.
 func (a *Authority) NeedLeaderElection() bool { return true }
 
-// Start looks after CA, serving certificate and tokens until the context ends.
+// Start maintains the CA, the serving certificate and the tokens until the context ends.
 func (a *Authority) Start(ctx context.Context) error {
 	var last error
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		err := a.look(ctx)
+		err := a.maintain(ctx)
 		// The same error is logged once.
 		if err != nil && ctx.Err() == nil && (last == nil || last.Error() != err.Error()) {
-			log.FromContext(ctx).Error(err, "Looking after the hub's CA failed")
+			log.FromContext(ctx).Error(err, "Maintaining the hub's CA failed")
 		}
 		last = err
 	}, a.options.Interval)
 	return nil
 }
 
-// look does all that is due: it is one pass of Start.
-func (a *Authority) look(ctx context.Context) error {
+// maintain does all that is due.
+func (a *Authority) maintain(ctx context.Context) error {
 	if err := a.ca.prepare(ctx); err != nil {
 		return err
 	}

@@ -19,16 +19,16 @@ import (
 
 // Reasons of the events on the CA's Secret.
 const (
-	// EventRotationBegan: a rotation of the CA began; agents are given both CAs.
+	// EventRotationBegan: a rotation of the CA began; agents are sent both CAs.
 	EventRotationBegan = "CARotationBegan"
-	// EventRotationSigning: the new CA issues; agents are given its certificates.
+	// EventRotationSigning: the new CA issues certificates.
 	EventRotationSigning = "CARotationSigning"
 	// EventRotationFinished: the old CA is not trusted any more.
 	EventRotationFinished = "CARotationFinished"
 )
 
-// ca is the hub's CA, as it is in use: it is read from its Secret, issues, and is
-// rotated.
+// ca is the hub's CA: it reads the CA from its Secret, issues certificates, and rotates
+// the CA.
 type ca struct {
 	options *Options
 	// current is nil until prepare has returned.
@@ -36,25 +36,23 @@ type ca struct {
 
 	// mu is held while the CA or the serving certificate changes.
 	mu sync.Mutex
-	// secret is the version of the Secret that was read last.
+	// secret is the last resource version of the Secret.
 	secret string
-	// waiting is what was last logged of the members that a rotation waits for.
+	// waiting is the last log message about the members that a rotation waits for.
 	waiting string
 }
 
-// snapshot is all that a handshake or a call needs of the CA; it is replaced,
-// never changed.
+// snapshot is the state of the CA for handshakes and calls; it is replaced, never changed.
 type snapshot struct {
 	state   pki.State
 	pool    *x509.CertPool
 	serving *tls.Certificate
 }
 
-// errNotReady: nothing is issued before the CA was read.
 var errNotReady = errors.New("the hub's CA has not been read yet")
 
-// adopt makes a state the one in use. The serving certificate is kept as long as
-// it is of the issuer and young enough.
+// adopt makes a state current. The serving certificate is kept until its renewal is due
+// or another CA issues.
 func (c *ca) adopt(state pki.State) error {
 	now, before := c.options.Now(), c.current.Load()
 	next := &snapshot{state: state, pool: x509.NewCertPool()}
@@ -75,17 +73,16 @@ func (c *ca) adopt(state pki.State) error {
 	return nil
 }
 
-// named in a log line, at most: a fleet has many members.
-const named = 10
+// maxNamed is how many members a log message names.
+const maxNamed = 10
 
-// maintain reads the Secret again, renews the hub's certificate, and takes the step
+// maintain reads the Secret again, renews the hub's certificate, and executes the step
 // of a rotation that is due.
 func (c *ca) maintain(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	secret, _, err := c.secretOnce(ctx, func() (pki.State, error) {
-		// The CA is only lost once the process ends that still has it.
-		log.FromContext(ctx).Info("The Secret of the hub's CA was deleted: putting it back")
+		log.FromContext(ctx).Info("The Secret of the hub's CA was deleted: recreating it")
 		return c.current.Load().state, nil
 	})
 	if err != nil {
@@ -122,10 +119,10 @@ func (c *ca) rotate(ctx context.Context, secret *corev1.Secret) error {
 	case pki.StepBegin:
 		next, err := newCA(now)
 		if err != nil {
-			return fmt.Errorf("making the next CA: %w", err)
+			return fmt.Errorf("creating the next CA: %w", err)
 		}
 		state = state.Begin(next, now)
-		reason, note = EventRotationBegan, "agents are given both CAs; the next one is "+next.Hash()
+		reason, note = EventRotationBegan, "agents are sent both CAs; the next one is "+next.Hash()
 	case pki.StepSign:
 		state = state.Sign(now)
 		reason, note = EventRotationSigning, "the new CA issues from now on; agents rotate their certificates"
@@ -141,7 +138,6 @@ func (c *ca) rotate(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// allMembers lists the members; a rotation waits for no other.
 func (c *ca) allMembers(ctx context.Context) ([]pki.Member, error) {
 	list := &v1alpha1.MemberClusterList{}
 	if err := c.options.Live.List(ctx, list); err != nil {
@@ -156,7 +152,7 @@ func (c *ca) allMembers(ctx context.Context) ([]pki.Member, error) {
 
 // logWaiting logs the members that a rotation waits for, whenever they change.
 func (c *ca) logWaiting(ctx context.Context, stage pki.Stage, waiting []string) {
-	members := strings.Join(waiting[:min(len(waiting), named)], ",")
+	members := strings.Join(waiting[:min(len(waiting), maxNamed)], ",")
 	if text := fmt.Sprint(stage, len(waiting), members); text != c.waiting && len(waiting) > 0 {
 		log.FromContext(ctx).V(1).Info("The rotation of the hub's CA waits for members",
 			"stage", stage, "count", len(waiting), "members", members)

@@ -43,7 +43,7 @@ func TestTheFirstLeaderMakesTheCAAndTheNextUsesIt(t *testing.T) {
 
 	next := New(x.options)
 	x.Expect(next.Prepare(x.ctx)).To(Succeed())
-	x.Expect(next.look(x.ctx)).To(Succeed())
+	x.Expect(next.maintain(x.ctx)).To(Succeed())
 	x.Expect(x.caSecret()).To(Equal(made))
 	x.Authority = next
 	x.Expect(x.trusts(a.bundle)).To(Succeed())
@@ -81,7 +81,7 @@ func TestACAThatCannotBeReadIsNotReplaced(t *testing.T) {
 	x := unprepared(t, interceptor.Funcs{}, broken)
 	before := x.caSecret()
 	x.Expect(x.Prepare(x.ctx)).To(MatchError(And(ContainSubstring("vdi-system/vdi-hub-ca"), ContainSubstring("restore it from a backup"))))
-	x.Expect(x.look(x.ctx)).NotTo(Succeed())
+	x.Expect(x.maintain(x.ctx)).NotTo(Succeed())
 	x.Expect(x.caSecret()).To(Equal(before))
 }
 
@@ -105,12 +105,12 @@ func TestACAThatWasDamagedMeanwhileIsUsedOn(t *testing.T) {
 	good := damaged.DeepCopy()
 	delete(damaged.Data, v1alpha1.AuthorityKey)
 	x.Expect(x.api.Update(x.ctx, damaged)).To(Succeed())
-	x.Expect(x.look(x.ctx)).To(MatchError(ContainSubstring("ca.key")))
+	x.Expect(x.maintain(x.ctx)).To(MatchError(ContainSubstring("ca.key")))
 	x.Expect(x.caSecret().Data).NotTo(HaveKey(v1alpha1.AuthorityKey))
 	x.Expect(x.Used(x.ctx, x.rotated(t, "eu", a).caller)).To(Succeed())
 
 	x.Expect(x.api.Delete(x.ctx, damaged)).To(Succeed())
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(x.caSecret().Data).To(Equal(good.Data), "a CA that was deleted is restored as it was")
 }
 
@@ -138,10 +138,10 @@ func TestTheHubsCertificateIsRenewedAtTwoThirdsOfItsLife(t *testing.T) {
 	}
 	first, ca := serial(), x.caSecret()
 	x.step(pki.ServingLifetime / 2)
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(serial()).To(Equal(first))
 	x.step(pki.ServingLifetime / 5)
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(serial()).NotTo(Equal(first))
 	x.Expect(x.trusts(ca.Data[v1alpha1.AuthorityBundle])).To(Succeed())
 	x.Expect(x.caSecret()).To(Equal(ca))
@@ -153,7 +153,7 @@ func TestAnAgentWhoseClockIsWrongByWeeksTrustsTheHub(t *testing.T) {
 	const weeks = 4 * 7 * 24 * time.Hour
 	for _, age := range []time.Duration{0, pki.ServingLifetime * 2 / 3} {
 		x.step(age)
-		x.Expect(x.look(x.ctx)).To(Succeed())
+		x.Expect(x.maintain(x.ctx)).To(Succeed())
 		x.Expect(x.trustsAt(bundle, x.time().Add(-weeks))).To(Succeed(), "behind, %s after the issue", age)
 		x.Expect(x.trustsAt(bundle, x.time().Add(weeks))).To(Succeed(), "ahead, %s after the issue", age)
 	}
@@ -165,14 +165,14 @@ func TestARotationOfTheCAFromBeginningToEnd(t *testing.T) {
 	for _, name := range []string{"eu", "us", "asia"} {
 		w.agents[name] = x.enrolled(t, name)
 	}
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	oldCA := x.caSecret().Data[v1alpha1.AuthorityCertificate]
 	w.expect(pki.StageStable)
 
 	secret := x.caSecret()
 	secret.Annotations = map[string]string{v1alpha1.AnnotationRotateCA: "now"}
 	x.Expect(x.api.Update(x.ctx, secret)).To(Succeed())
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	w.expect(pki.StageDistributing)
 	x.Expect(x.caSecret().Annotations).NotTo(HaveKey(v1alpha1.AnnotationRotateCA))
 	x.Expect(x.caSecret().Data[v1alpha1.AuthorityCertificate]).To(Equal(oldCA), "the old one still issues")
@@ -246,7 +246,7 @@ func (w *rotation) roundOf(names ...string) (rotated int) {
 		w.Expect(w.Used(w.ctx, next.caller)).To(Succeed())
 		w.agents[name] = next
 	}
-	w.Expect(w.look(w.ctx)).To(Succeed())
+	w.Expect(w.maintain(w.ctx)).To(Succeed())
 	return rotated
 }
 
@@ -269,9 +269,9 @@ func TestAnOverwrittenStepIsRepeated(t *testing.T) {
 	secret.Annotations = map[string]string{v1alpha1.AnnotationRotateCA: ""}
 	x.Expect(x.api.Update(x.ctx, secret)).To(Succeed())
 	broken = true
-	x.Expect(x.look(x.ctx)).To(MatchError(errLost))
+	x.Expect(x.maintain(x.ctx)).To(MatchError(errLost))
 	x.Expect(x.ca.current.Load().state.Stage).To(Equal(pki.StageStable), "what is not kept is not done")
 	broken = false
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(x.ca.current.Load().state.Stage).To(Equal(pki.StageDistributing))
 }

@@ -15,10 +15,10 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// longestFingerprint is a bit more than a UID.
-const longestFingerprint = 64
+// maxFingerprint bytes hold a UID.
+const maxFingerprint = 64
 
-// applicant is an agent that asks for its first certificate.
+// applicant is an agent that requests its first certificate.
 type applicant struct {
 	token, tokenID string
 	key            crypto.PublicKey
@@ -26,9 +26,8 @@ type applicant struct {
 	fingerprint    string
 }
 
-// Enroll gives an agent its first certificate for a token (link.Authority). The
-// link logs why not, and the agent learns no more than that its token is not
-// valid.
+// Enroll issues an agent's first certificate for a token (link.Authority). The link logs
+// the reason of a refusal, and sends the agent only that its token is not valid.
 func (a *Authority) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*fleetv1.IssuedCertificate, error) {
 	who, err := readApplicant(request)
 	if err != nil {
@@ -44,14 +43,14 @@ func (a *Authority) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) 
 	return certificate.wire(), nil
 }
 
-// readApplicant looks at what was sent before anything is looked up for it.
+// readApplicant checks a request before anything is looked up for it.
 func readApplicant(request *fleetv1.EnrollRequest) (applicant, error) {
 	who := applicant{token: request.GetToken(), fingerprint: request.GetFingerprint()}
 	var ok bool
 	if who.tokenID, ok = v1alpha1.JoinTokenID(who.token); !ok {
-		return who, refuse(refusedTokenMalformed, link.ErrToken, "what was sent is no token")
+		return who, refuse(refusedTokenMalformed, link.ErrToken, "the token is malformed")
 	}
-	if who.fingerprint == "" || len(who.fingerprint) > longestFingerprint {
+	if who.fingerprint == "" || len(who.fingerprint) > maxFingerprint {
 		return who, refuse(refusedRequest, link.ErrRequest, "the cluster's fingerprint is missing or too long")
 	}
 	var err error
@@ -59,7 +58,7 @@ func readApplicant(request *fleetv1.EnrollRequest) (applicant, error) {
 	return who, err
 }
 
-// readKey of a certificate request, and its hash.
+// readKey returns the public key of a certificate request, and its hash.
 func readKey(request []byte) (crypto.PublicKey, string, error) {
 	key, err := pki.ReadRequest(request)
 	if err != nil {
@@ -72,8 +71,8 @@ func readKey(request []byte) (crypto.PublicKey, string, error) {
 	return key, hash, nil
 }
 
-// enroll looks at everything before it spends the token, spends it before it
-// issues, and stores what it issued before it is sent.
+// enroll binds the token to the key after all checks, and stores the certificate's serial
+// number before it is sent.
 func (a *Authority) enroll(ctx context.Context, who applicant) (certificate issued, member string, err error) {
 	var g grant
 	for range attempts {
@@ -98,7 +97,7 @@ func (a *Authority) enroll(ctx context.Context, who applicant) (certificate issu
 			return issued{}, g.member, err
 		}
 	}
-	return issued{}, g.member, fmt.Errorf("the Secret %s of a token is written all the time", g.secret.Name)
+	return issued{}, g.member, fmt.Errorf("the Secret %s of a token keeps changing: try again", g.secret.Name)
 }
 
 func (a *Authority) enrollWith(ctx context.Context, g grant, who applicant) (certificate issued, err error) {

@@ -29,7 +29,7 @@ type issued struct {
 
 func (i issued) serial() string { return pki.SerialText(i.certificate.SerialNumber) }
 
-// wire returns what the agent is sent.
+// wire returns the certificate as the agent is sent it.
 func (i issued) wire() *fleetv1.IssuedCertificate {
 	return &fleetv1.IssuedCertificate{
 		Chain:       pki.CertificatesPEM(i.certificate),
@@ -38,7 +38,7 @@ func (i issued) wire() *fleetv1.IssuedCertificate {
 	}
 }
 
-// issueAgent makes a certificate of a member's agent for its public key.
+// issueAgent issues a certificate of a member's agent for its public key.
 func (c *ca) issueAgent(member types.UID, key crypto.PublicKey) (issued, error) {
 	s := c.current.Load()
 	if s == nil {
@@ -57,8 +57,8 @@ func (c *ca) issueAgent(member types.UID, key crypto.PublicKey) (issued, error) 
 	return issued{certificate: certificate, bundle: s.state.BundlePEM(), now: now}, nil
 }
 
-// issueServing makes the hub's own certificate with a new key, which never
-// leaves the process. The CA comes along, for agents that know only its hash.
+// issueServing issues the hub's certificate with a new key, which never leaves the
+// process. Its chain includes the CA, for agents that have only its hash.
 func (c *ca) issueServing(issuer pki.Issuer, now time.Time) (*tls.Certificate, error) {
 	uri, err := url.Parse("spiffe://" + c.options.TrustDomain + "/hub")
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *ca) issueServing(issuer pki.Issuer, now time.Time) (*tls.Certificate, e
 	}, nil
 }
 
-// newCA makes a CA that signs itself.
+// newCA returns a self-signed CA.
 func newCA(now time.Time) (pki.Issuer, error) {
 	key, err := newKey()
 	if err != nil {
@@ -102,7 +102,7 @@ func sign(template *x509.Certificate, issuer pki.Issuer, key crypto.PublicKey) (
 	}
 	certificate, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("reading what was signed: %w", err)
+		return nil, fmt.Errorf("reading a signed certificate: %w", err)
 	}
 	return certificate, nil
 }
@@ -110,14 +110,14 @@ func sign(template *x509.Certificate, issuer pki.Issuer, key crypto.PublicKey) (
 func newKey() (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
+		return nil, fmt.Errorf("generating a key: %w", err)
 	}
 	return key, nil
 }
 
-// newSerial is of chance alone; crypto/rand does not fail.
+// newSerial returns a random serial number.
 func newSerial() *big.Int {
 	var random [pki.SerialBytes]byte
-	_, _ = rand.Read(random[:])
+	_, _ = rand.Read(random[:]) // it never fails: see crypto/rand
 	return pki.Serial(random)
 }

@@ -16,20 +16,18 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// attempts at a write that others get in the way of. The status of a member has
-// another writer, which writes at most every 2 s.
+// attempts is how often a write is retried on conflict. Another writer of a member's
+// status writes at most every 2 s.
 const attempts = 8
 
-// members reads and changes what the status of MemberClusters has of their
-// certificates.
+// members reads and writes the certificates in the status of MemberClusters.
 type members struct{ options *Options }
 
-// nameOf returns the name of the member of that UID, by the hub's cache: neither
-// ever changes.
+// nameOf returns the name of the member of a UID.
 func (m members) nameOf(ctx context.Context, uid types.UID) (string, error) {
 	list := &v1alpha1.MemberClusterList{}
 	if err := m.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("looking for the member: %w", err)
+		return "", fmt.Errorf("listing the members: %w", err)
 	}
 	for i := range list.Items {
 		if list.Items[i].UID == uid {
@@ -39,8 +37,7 @@ func (m members) nameOf(ctx context.Context, uid types.UID) (string, error) {
 	return "", link.ErrUnknownMember
 }
 
-// get reads a member from the API server: link.ErrUnknownMember if it is gone, or is
-// another of the same name.
+// get reads a member from the API server, or returns link.ErrUnknownMember.
 func (m members) get(ctx context.Context, name string, uid types.UID) (*v1alpha1.MemberCluster, error) {
 	mc := &v1alpha1.MemberCluster{}
 	err := m.options.Live.Get(ctx, client.ObjectKey{Name: name}, mc)
@@ -55,8 +52,8 @@ func (m members) get(ctx context.Context, name string, uid types.UID) (*v1alpha1
 	return mc, nil
 }
 
-// change makes a change of a member's status durable. decide changes the member as
-// read, or returns why not; it is called again after each conflict.
+// change writes a change of a member's status. decide changes the member, or returns an
+// error; it is called again after each conflict.
 func (m members) change(ctx context.Context, name string, uid types.UID, decide func(*v1alpha1.MemberCluster) error) error {
 	return retry.RetryOnConflict(wait.Backoff{Steps: attempts}, func() error {
 		mc, err := m.get(ctx, name, uid)
@@ -79,9 +76,8 @@ func (m members) change(ctx context.Context, name string, uid types.UID, decide 
 	})
 }
 
-// changeOf changes the member of a caller whose certificate is one that it may
-// use. A member that is being removed keeps its agent until its sessions have
-// stopped.
+// changeOf changes the member of a caller with a valid certificate. A member that is being
+// removed keeps its agent until its sessions have stopped.
 func (m members) changeOf(ctx context.Context, caller link.Caller, change func(*v1alpha1.MemberCluster) error) error {
 	name, err := m.nameOf(ctx, caller.Member)
 	if err != nil {
@@ -94,7 +90,7 @@ func (m members) changeOf(ctx context.Context, caller link.Caller, change func(*
 		case !m.options.Now().Before(caller.NotAfter):
 			return refuse(refusedCertificate, link.ErrCertificate, "it has expired")
 		case c == nil || !slices.Contains(c.Serials(), caller.Serial):
-			return refuse(refusedCertificate, link.ErrCertificate, "it is none that %s may use (serial %s)", mc.Name, caller.Serial)
+			return refuse(refusedCertificate, link.ErrCertificate, "%s may not use it (serial %s)", mc.Name, caller.Serial)
 		}
 		return change(mc)
 	})

@@ -15,10 +15,10 @@ var (
 	}, []string{"kind"})
 	metricRefused = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_identity_refused_total",
-		Help: "Certificates that were asked for and refused, by reason.",
+		Help: "Requests for certificates that were refused, by reason.",
 	}, []string{"reason"})
 	metricCAExpiry = registered.NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_hub_identity_ca_expiry_timestamp_seconds",
-		Help: "When the CA that issues expires; 0 where this hub issues nothing.",
+		Help: "When the issuing CA expires, in seconds since 1970; 0 if this hub issues no certificates.",
 	})
 )

@@ -6,8 +6,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// recordIssued records a certificate that is about to be sent. One that was issued
-// before it and not used is not valid any more.
+// recordIssued records a certificate that is about to be sent. It replaces one that was
+// issued and not used.
 func recordIssued(status *v1alpha1.MemberClusterStatus, certificate issued) {
 	if status.Certificate == nil {
 		status.Certificate = &v1alpha1.MemberCertificate{}
@@ -17,12 +17,12 @@ func recordIssued(status *v1alpha1.MemberClusterStatus, certificate issued) {
 	c.TrustBundleHash = v1alpha1.TrustBundleHash(certificate.bundle)
 }
 
-// recordUsed notes that a certificate that the member may use was used: those
-// before it are not valid any more.
+// recordUsed records that a valid certificate of the member was used, which makes earlier
+// ones invalid.
 func recordUsed(status *v1alpha1.MemberClusterStatus, serial, issuerHash string) {
 	c := status.Certificate
 	if serial != c.NextSerial {
-		return // the one before it, which stays valid until the next was used
+		return // the previous one stays valid until the next is used
 	}
 	c.Serial, c.NotAfter = c.NextSerial, c.NextNotAfter
 	c.NextSerial, c.NextNotAfter = "", nil

@@ -7,7 +7,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// Reasons for which nothing is issued, as the metric has them.
+// Reasons of refusals in the metric.
 const (
 	refusedRequest        = "Request"
 	refusedTokenMalformed = "TokenMalformed"
@@ -23,8 +23,8 @@ const (
 	refusedTrouble        = "Trouble"
 )
 
-// refusal is why nothing is issued. Its text is for the hub's log; what an agent
-// is told is the link's to say, by the error that it wraps.
+// refusal is the error for a request that is refused. Its text is for the hub's log; the
+// link sends the agent the text of the error that it wraps.
 type refusal struct {
 	reason string
 	err    error
@@ -33,12 +33,12 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// refuse for a reason, with one of the link's errors and why.
-func refuse(reason string, told error, why string, args ...any) error {
-	return &refusal{reason: reason, err: fmt.Errorf("%w: %s", told, fmt.Sprintf(why, args...))}
+// refuse returns a refusal that wraps one of the link's errors.
+func refuse(reason string, linkError error, why string, args ...any) error {
+	return &refusal{reason: reason, err: fmt.Errorf("%w: %s", linkError, fmt.Sprintf(why, args...))}
 }
 
-// counted counts why a call failed.
+// counted counts the error of a call by its reason.
 func counted(err error) error {
 	var r *refusal
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// SetupWithManager registers the controller that makes revocations last.
+// SetupWithManager registers the controller of revocations.
 func (a *Authority) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("memberaccess").
@@ -25,21 +25,21 @@ func (a *Authority) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(reconcile.AsReconciler(a.options.Client, reconcile.TypedFunc[*v1alpha1.MemberCluster](a.reconcileAccess)))
 }
 
-// reconcileAccess takes away what a member whose access is revoked could come back with:
-// its certificates and its tokens. That its agent is let in no more does not wait for it.
+// reconcileAccess removes the certificates and tokens of a member whose access is revoked.
+// Its agent is refused already.
 func (a *Authority) reconcileAccess(ctx context.Context, mc *v1alpha1.MemberCluster) (reconcile.Result, error) {
 	if mc.Spec.Access != v1alpha1.AccessRevoked {
 		return reconcile.Result{}, nil
 	}
 	err := a.revoke(ctx, mc)
 	if errors.Is(err, link.ErrUnknownMember) {
-		err = nil // A member that is gone has nothing to be taken away.
+		err = nil // the member was removed
 	}
 	return reconcile.Result{}, err
 }
 
-// revoke deletes the tokens, also where the certificates were taken away before:
-// with one of them the same key could come back once access is allowed again.
+// revoke deletes the tokens, also if the certificates were removed before: with a token
+// the same key could enroll again once access is allowed.
 func (a *Authority) revoke(ctx context.Context, cached *v1alpha1.MemberCluster) error {
 	mc, err := a.members.get(ctx, cached.Name, cached.UID)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Rotate gives the member's agent its next certificate (link.Authority), for a
-// new key: a key that was stolen is worth no more than its certificate.
+// Rotate issues the next certificate of the member's agent (link.Authority). It requires a
+// new key, so that a stolen key is useless once its certificate is invalid.
 func (a *Authority) Rotate(ctx context.Context, caller link.Caller, certificateRequest []byte) (*fleetv1.IssuedCertificate, error) {
 	certificate, err := a.rotate(ctx, caller, certificateRequest)
 	if err != nil {
@@ -32,8 +32,7 @@ func (a *Authority) rotate(ctx context.Context, caller link.Caller, request []by
 		return issued{}, refuse(refusedKeyReused, link.ErrRequest, "the key is that of the certificate that the call was made with")
 	}
 	err = a.members.changeOf(ctx, caller, func(mc *v1alpha1.MemberCluster) error {
-		// The one that the call is made with stays valid, also if it was not used
-		// to connect yet.
+		// The caller's certificate stays valid, also if it was not used to connect yet.
 		recordUsed(&mc.Status, caller.Serial, caller.IssuerHash)
 		if certificate, err = a.ca.issueAgent(mc.UID, key); err != nil {
 			return err
@@ -44,8 +43,8 @@ func (a *Authority) rotate(ctx context.Context, caller link.Caller, request []by
 	return certificate, err
 }
 
-// Used records that a certificate was used to connect (link.Authority). Nothing is
-// written for one that was used before.
+// Used records that a certificate was used to connect (link.Authority). It writes nothing
+// if it was used before.
 func (a *Authority) Used(ctx context.Context, caller link.Caller) error {
 	err := a.members.changeOf(ctx, caller, func(mc *v1alpha1.MemberCluster) error {
 		recordUsed(&mc.Status, caller.Serial, caller.IssuerHash)

@@ -127,7 +127,7 @@ func TestCertificatesThatMayNotBeUsed(t *testing.T) {
 	}
 }
 
-func TestTheAgentOfAMemberThatIsBeingRemovedGoesOn(t *testing.T) {
+func TestTheAgentOfAMemberThatIsBeingRemovedIsServed(t *testing.T) {
 	x := newFixture(t, interceptor.Funcs{}, newMember("eu", func(mc *v1alpha1.MemberCluster) { mc.Finalizers = []string{v1alpha1.MemberFinalizer} }))
 	a := x.enrolled(t, "eu")
 	x.Expect(x.api.Delete(x.ctx, x.member("eu"))).To(Succeed())
@@ -200,11 +200,11 @@ func TestTokensThatExpiredLongAgoAreDeleted(t *testing.T) {
 		}
 		return names
 	}
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(names()).To(ConsistOf(v1alpha1.AuthoritySecret, "join-new000", "join-other0"))
 	x.step(59 * time.Minute)
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.step(62 * time.Minute)
-	x.Expect(x.look(x.ctx)).To(Succeed())
+	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(names()).To(ConsistOf(v1alpha1.AuthoritySecret, "join-other0"))
 }

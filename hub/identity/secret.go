@@ -17,8 +17,7 @@ import (
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
 
-// prepare reads the CA, or makes the first one where there is none. Later calls do
-// nothing.
+// prepare reads the CA, or creates the first one. Later calls do nothing.
 func (c *ca) prepare(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +29,7 @@ func (c *ca) prepare(ctx context.Context) error {
 		now := c.options.Now()
 		var err error
 		if first, err = newCA(now); err != nil {
-			return pki.State{}, fmt.Errorf("making the hub's CA: %w", err)
+			return pki.State{}, fmt.Errorf("creating the hub's CA: %w", err)
 		}
 		return pki.NewState(first, now), nil
 	})
@@ -38,13 +37,13 @@ func (c *ca) prepare(ctx context.Context) error {
 		return err
 	}
 	if made {
-		log.FromContext(ctx).Info("Made the hub's CA: members that were enrolled with another CA must join again",
+		log.FromContext(ctx).Info("Created the hub's CA: members that were enrolled with another CA must join again",
 			"secret", client.ObjectKeyFromObject(stored), "caHash", first.Hash())
 	}
 	return c.adoptSecret(stored)
 }
 
-// secretOnce reads the Secret, or stores a state where there is none.
+// secretOnce reads the Secret, or stores a state if there is none.
 func (c *ca) secretOnce(ctx context.Context, state func() (pki.State, error)) (stored *corev1.Secret, made bool, err error) {
 	key := client.ObjectKey{Namespace: c.options.Namespace, Name: v1alpha1.AuthoritySecret}
 	return secret.Once(ctx, c.options.Live, c.options.Client, key, "the hub's CA", func() (map[string][]byte, error) {
@@ -60,7 +59,7 @@ func (c *ca) adoptSecret(secret *corev1.Secret) error {
 	state, err := pki.ReadState(secret.Data)
 	if err != nil {
 		return fmt.Errorf(
-			"secret %s/%s of the hub's CA can't be used and is not touched: %w; "+
+			"secret %s/%s of the hub's CA can't be read and is not replaced: %w; "+
 				"restore it from a backup, or delete it, restart the hub and have every member join again",
 			secret.Namespace, secret.Name, err)
 	}
@@ -71,8 +70,7 @@ func (c *ca) adoptSecret(secret *corev1.Secret) error {
 	return nil
 }
 
-// saveState writes the state unless the Secret was written since it was read, and
-// adopts it.
+// saveState writes the state under optimistic lock, and adopts it.
 func (c *ca) saveState(ctx context.Context, secret *corev1.Secret, state pki.State) error {
 	data, err := state.Data()
 	if err != nil {

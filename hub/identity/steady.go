@@ -2,19 +2,18 @@ package identity
 
 import "time"
 
-// SteadyClock returns a clock that is never set: the wall clock as it is now, plus the
-// time that has passed since. A wall clock that jumps by a day makes no certificate
-// expire and lets none live on.
+// SteadyClock returns a clock of the present wall time plus the time since, so that
+// setting the wall clock affects no certificate.
 //
-// It stands still while the machine is suspended. A leader that was suspended for
-// long enough to matter has lost its leadership, and with it its process.
+// It does not run while the machine is suspended, after which the leader has lost its
+// leadership and ends.
 func SteadyClock() func() time.Time {
 	start := time.Now()
 	return steadyFrom(start, func() time.Duration { return time.Since(start) })
 }
 
-// steadyFrom drops what the start knows of the monotonic clock: two times of a
-// steady clock are compared by its own readings alone.
+// steadyFrom removes the monotonic reading of the start, so that two times of a steady
+// clock are compared by its own readings.
 func steadyFrom(start time.Time, since func() time.Duration) func() time.Time {
 	wall := start.Round(0)
 	return func() time.Time { return wall.Add(since()) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestASteadyClockGoesOnFromTheStartAlone(t *testing.T) {
+func TestASteadyClockIgnoresTheWallClock(t *testing.T) {
 	var passed time.Duration
 	wall := time.Now()
 	clock := steadyFrom(wall, func() time.Duration { return passed })
@@ -24,7 +24,7 @@ func TestASteadyClockGoesOnFromTheStartAlone(t *testing.T) {
 	}
 }
 
-func TestASteadyClockGoes(t *testing.T) {
+func TestASteadyClockAdvances(t *testing.T) {
 	clock := SteadyClock()
 	before := clock()
 	for deadline := time.Now().Add(10 * time.Second); !clock().After(before); {

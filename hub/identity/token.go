@@ -24,22 +24,20 @@ type tokens struct {
 	swept time.Time
 }
 
-// grant is what a token is good for.
+// grant is the member that a token is for.
 type grant struct {
-	secret *corev1.Secret
-	// Member that it is bound to.
+	secret    *corev1.Secret
 	member    string
 	memberUID types.UID
 }
 
-// invalid is why a token is not valid. Only the hub's log has more than
-// that, by the name of its Secret.
+// invalid returns the refusal of a token, which names its Secret in the hub's log.
 func (g grant) invalid(reason, why string, args ...any) error {
 	return refuse(reason, link.ErrToken, "secret %s: %s", g.secret.Name, fmt.Sprintf(why, args...))
 }
 
-// checkToken reads what a token is good for from its Secret, for the holder of
-// the key with that hash, or returns why it is not valid.
+// checkToken returns the grant of a token from its Secret, for a key with a hash, or a
+// refusal.
 func checkToken(secret *corev1.Secret, token, keyHash string, now time.Time) (grant, error) {
 	g := grant{
 		secret:    secret,
@@ -71,7 +69,7 @@ func checkToken(secret *corev1.Secret, token, keyHash string, now time.Time) (gr
 	return g, nil
 }
 
-// redeem finds what a token is good for, as it stands.
+// redeem reads the Secret of a token, and checks the token.
 func (t *tokens) redeem(ctx context.Context, who applicant) (grant, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: t.options.Namespace, Name: v1alpha1.JoinTokenPrefix + who.tokenID}
@@ -85,8 +83,8 @@ func (t *tokens) redeem(ctx context.Context, who applicant) (grant, error) {
 	return checkToken(secret, who.token, who.keyHash, t.options.Now())
 }
 
-// bind makes it durable that the token serves that key alone. It is a conflict if
-// another agent was faster.
+// bind durably binds the token to a key. It returns a conflict if another writer was
+// first.
 func (t *tokens) bind(ctx context.Context, g grant, keyHash string) error {
 	if string(g.secret.Data[v1alpha1.JoinTokenUsedBy]) == keyHash {
 		return nil
@@ -104,10 +102,10 @@ func (t *tokens) bind(ctx context.Context, g grant, keyHash string) error {
 }
 
 const (
-	// tokensKept is how long a token's Secret is kept after its expiry, for those
-	// who wonder why it does not work.
+	// tokensKept is how long a token's Secret is kept after its expiry, so that logs of
+	// its use name the reason.
 	tokensKept = 24 * time.Hour
-	// sweepEvery so often tokens are looked through.
+	// sweepEvery is how often expired tokens are deleted.
 	sweepEvery = time.Hour
 )
 
@@ -117,7 +115,7 @@ func (t *tokens) sweep(ctx context.Context) error {
 	if !t.swept.IsZero() && now.Sub(t.swept) < sweepEvery {
 		return nil
 	}
-	// No token is valid for longer than its lifetime, whatever its Secret has.
+	// No token is valid for longer than JoinTokenLifetime.
 	err := t.delete(ctx, func(secret *corev1.Secret) bool {
 		return now.Sub(secret.CreationTimestamp.Time) > v1alpha1.JoinTokenLifetime+tokensKept
 	})

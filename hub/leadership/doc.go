@@ -1,7 +1,6 @@
-// Package leadership tells the agents' Service which replica of the hub leads.
+// Package leadership labels the Pod of the hub's replica that leads.
 //
-// Role puts the label LabelRole on the Pod of the replica that
-// leads, and takes it off the others. The Service for agents selects it, so that
-// all replicas can be Ready and agents still find the one that listens.
+// The agents' Service selects the label LabelRole, so that all replicas can be Ready and
+// agents still connect to the one that listens. Role removes it from the other Pods.
 // Which replica leads is decided by package election.
 package leadership

@@ -27,21 +27,20 @@ const (
 	RoleLeader = "leader"
 )
 
-// appLabel tells the hub's Pods from others of its namespace.
+// appLabel distinguishes the hub's Pods from others of its namespace.
 const appLabel = "app.kubernetes.io/name"
 
-// Pods is what Role needs of a client of the hub's namespace. It does not depend on the lead:
-// a replica that does not lead takes the label off itself.
+// Pods is a client of the hub's namespace that works without leadership, since a replica
+// that does not lead removes its own label.
 type Pods interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Pod, error)
 	List(ctx context.Context, opts metav1.ListOptions) (*corev1.PodList, error)
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Pod, error)
 }
 
-// Role keeps the label of the leader's Pod right. It runs on every replica: one
-// that starts takes the label off itself, since its Pod may have led before; one
-// that is elected takes it off the others, and puts it on its own once it
-// listens, so that no agent is sent to a closed door.
+// Role maintains the label of the leader's Pod. It runs on every replica: one that starts
+// removes its own label, since its Pod may have led before; one that is elected removes the
+// others', and sets its own once it listens.
 type Role struct {
 	Pods Pods
 	// Pod is the name of this replica's own.
@@ -49,24 +48,23 @@ type Role struct {
 	Leadership *election.Leadership
 	// Elected is closed when this replica leads, Serving when it listens.
 	Elected, Serving <-chan struct{}
-	// Retry is how soon what failed is tried again, Resync how often all is looked
-	// at in case somebody else has changed it.
+	// Retry is the delay after a failure, Resync how often all labels are checked.
 	Retry, Resync time.Duration
 }
 
 var _ manager.LeaderElectionRunnable = &Role{}
 
-// NeedLeaderElection is false: the others' labels are theirs to take off too.
+// NeedLeaderElection is false: replicas that do not lead remove their own labels.
 func (r *Role) NeedLeaderElection() bool { return false }
 
-// Start keeps the label right until the context ends.
+// Start maintains the label until the context ends.
 func (r *Role) Start(ctx context.Context) error {
 	elected, serving := r.Elected, r.Serving
 	for {
 		again := r.Resync
 		if err := r.align(ctx, elected == nil, serving == nil); err != nil {
 			if ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "The leader's label is not right yet", "pod", r.Pod)
+				log.FromContext(ctx).Error(err, "Labeling the leader's Pod failed: retrying", "pod", r.Pod)
 			}
 			again = r.Retry
 		}
@@ -82,7 +80,7 @@ func (r *Role) Start(ctx context.Context) error {
 	}
 }
 
-// align writes only what is not right already.
+// align corrects the labels.
 func (r *Role) align(ctx context.Context, elected, serving bool) error {
 	own, err := r.Pods.Get(ctx, r.Pod, metav1.GetOptions{})
 	if err != nil {
@@ -134,8 +132,8 @@ func (r *Role) set(ctx context.Context, pod string, value *string) error {
 		return err
 	}
 	if _, err := r.Pods.Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("labelling Pod %s: %w", pod, err)
+		return fmt.Errorf("labeling Pod %s: %w", pod, err)
 	}
-	log.FromContext(ctx).Info("Labelled a Pod of the hub", "pod", pod, "leader", value != nil)
+	log.FromContext(ctx).Info("Labeled a Pod of the hub", "pod", pod, "leader", value != nil)
 	return nil
 }

@@ -60,14 +60,14 @@ func run(t *testing.T, client *fake.Clientset, leadership *election.Leadership) 
 	return func() { close(elected) }, func() { close(serving) }
 }
 
-func TestAReplicaThatStartsTakesTheLabelOffItsOwnPodAlone(t *testing.T) {
+func TestAReplicaThatStartsRemovesOnlyItsOwnLabel(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", true, nil), hubPod("b", true, nil))
 	run(t, client, election.New())
 	g.Eventually(func(g Gomega) { g.Expect(marked(g, client)).To(Equal([]string{"b"})) }).Should(Succeed())
 }
 
-func TestTheLeaderTakesTheLabelFromTheOthersAndPutsItOnItsOwnOnceItListens(t *testing.T) {
+func TestTheLeaderMovesTheLabelToItsPodOnceItListens(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(hubPod("a", false, nil), hubPod("b", true, nil), hubPod("c", true, nil),
 		hubPod("other-app", true, map[string]string{appLabel: "another"}))

@@ -10,23 +10,22 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// acceptor shakes hands with whoever connects, and hands each connection to the
-// gRPC server for its kind of caller: gRPC has one set of limits a server, and
-// knows who calls only after the handshake.
+// acceptor does the TLS handshakes, and passes each connection to the gRPC server for
+// its kind of caller: a gRPC server has one set of limits, and identifies its callers
+// only after the handshake.
 type acceptor struct {
 	listener    net.Listener
 	credentials credentials.TransportCredentials
 	meters      *meters
 	trustDomain string
-	// clientHello and handshake are how long the first message, and then the
-	// rest of it, may take.
+	// clientHello and handshake are the timeouts of the ClientHello and of the rest.
 	clientHello, handshake time.Duration
 
-	agents, unauthenticated *queue
+	agents, unauthenticated *connQueue
 }
 
-// run accepts until the listener is closed, and then waits for the handshakes
-// that it ends.
+// run accepts connections until the listener is closed, then aborts the handshakes in
+// progress and waits for them.
 func (a *acceptor) run() error {
 	var handshakes sync.WaitGroup
 	defer handshakes.Wait()
@@ -36,51 +35,51 @@ func (a *acceptor) run() error {
 		if err != nil {
 			return err
 		}
-		handshakes.Go(func() { a.receive(conn) })
+		handshakes.Go(func() { a.handleRawConn(conn) })
 	}
 }
 
-// Waits after an error that goes by, of too many open files say.
-const leastAcceptWait, mostAcceptWait = 5 * time.Millisecond, time.Second
+// Backoff after a temporary error, such as too many open files.
+const minAcceptBackoff, maxAcceptBackoff = 5 * time.Millisecond, time.Second
 
 func (a *acceptor) accept() (net.Conn, error) {
-	wait := leastAcceptWait
+	wait := minAcceptBackoff
 	for {
 		conn, err := a.listener.Accept()
-		var passing interface{ Temporary() bool }
-		if err == nil || !errors.As(err, &passing) || !passing.Temporary() {
+		var temporary interface{ Temporary() bool }
+		if err == nil || !errors.As(err, &temporary) || !temporary.Temporary() {
 			return conn, err
 		}
 		time.Sleep(wait)
-		wait = min(2*wait, mostAcceptWait)
+		wait = min(2*wait, maxAcceptBackoff)
 	}
 }
 
-// receive shakes hands with one client, and hands its connection on.
-func (a *acceptor) receive(raw net.Conn) {
-	if err := a.shake(raw); err != nil {
+// handleRawConn does the handshake of one connection, and closes it if that fails.
+func (a *acceptor) handleRawConn(raw net.Conn) {
+	if err := a.serverHandshake(raw); err != nil {
 		_ = raw.Close()
-		// Those that were refused before are counted by limit.
+		// limited has counted the others.
 		if !errors.Is(err, errLimited) {
 			metricHandshakes.WithLabelValues(handshakeFailure(err)).Inc()
 		}
 	}
 }
 
-func (a *acceptor) shake(raw net.Conn) error {
+func (a *acceptor) serverHandshake(raw net.Conn) error {
 	address := raw.RemoteAddr().String()
 	handshake, err := a.meters.handshake(address, func() { _ = raw.Close() })
 	if err != nil {
 		return err
 	}
 	defer handshake.end()
-	guarded := &guardedConn{Conn: raw, handshake: handshake, timeout: a.handshake}
+	metered := &meteredConn{Conn: raw, handshake: handshake, timeout: a.handshake}
 	_ = raw.SetDeadline(time.Now().Add(a.clientHello))
-	conn, info, err := a.credentials.ServerHandshake(guarded)
+	conn, info, err := a.credentials.ServerHandshake(metered)
 	if err != nil {
 		return err
 	}
-	caller, err := a.count(guarded, info, address)
+	caller, err := a.count(metered, info, address)
 	if err != nil {
 		return err
 	}
@@ -88,21 +87,20 @@ func (a *acceptor) shake(raw net.Conn) error {
 	if caller != nil {
 		to = a.agents
 	}
-	if !to.put(&shaken{Conn: conn, info: info}) {
+	if !to.put(&securedConn{Conn: conn, info: info}) {
 		_ = conn.Close()
 	}
 	return nil
 }
 
-// count keeps count of a connection, by the member that it is of, until it is
-// closed.
-func (a *acceptor) count(guarded *guardedConn, info credentials.AuthInfo, address string) (*Caller, error) {
+// count counts a connection for its caller until it is closed.
+func (a *acceptor) count(metered *meteredConn, info credentials.AuthInfo, address string) (*Caller, error) {
 	secured, ok := info.(credentials.TLSInfo)
 	if !ok {
 		return nil, fmt.Errorf("a connection of %T is not of TLS", info)
 	}
-	// A certificate that names no member makes an unauthenticated caller like any
-	// other: its calls are refused with a reason, and not by a closed connection.
+	// The calls of a certificate that names no member are refused with a reason, not
+	// by a closed connection.
 	caller, err := callerOfState(&secured.State, a.trustDomain)
 	if err != nil {
 		caller = nil
@@ -111,7 +109,7 @@ func (a *acceptor) count(guarded *guardedConn, info credentials.AuthInfo, addres
 	if err != nil {
 		return nil, err
 	}
-	guarded.hold(end)
+	metered.onClose(end)
 	outcome := "Unauthenticated"
 	if caller != nil {
 		outcome = "Member"
@@ -120,22 +118,22 @@ func (a *acceptor) count(guarded *guardedConn, info credentials.AuthInfo, addres
 	return caller, nil
 }
 
-// queue is the listener of a gRPC server whose connections others accept.
-type queue struct {
+// connQueue is the listener of a gRPC server whose connections the acceptor accepts.
+type connQueue struct {
 	address     net.Addr
 	connections chan net.Conn
 	closed      chan struct{}
 	close       func()
 }
 
-func newQueue(address net.Addr) *queue {
-	q := &queue{address: address, connections: make(chan net.Conn), closed: make(chan struct{})}
+func newConnQueue(address net.Addr) *connQueue {
+	q := &connQueue{address: address, connections: make(chan net.Conn), closed: make(chan struct{})}
 	q.close = sync.OnceFunc(func() { close(q.closed) })
 	return q
 }
 
-// put hands a connection over, unless the queue is closed.
-func (q *queue) put(conn net.Conn) bool {
+// put passes a connection to the gRPC server, unless the queue is closed.
+func (q *connQueue) put(conn net.Conn) bool {
 	select {
 	case q.connections <- conn:
 		return true
@@ -144,7 +142,7 @@ func (q *queue) put(conn net.Conn) bool {
 	}
 }
 
-func (q *queue) Accept() (net.Conn, error) {
+func (q *connQueue) Accept() (net.Conn, error) {
 	select {
 	case conn := <-q.connections:
 		return conn, nil
@@ -153,9 +151,9 @@ func (q *queue) Accept() (net.Conn, error) {
 	}
 }
 
-func (q *queue) Close() error {
+func (q *connQueue) Close() error {
 	q.close()
 	return nil
 }
 
-func (q *queue) Addr() net.Addr { return q.address }
+func (q *connQueue) Addr() net.Addr { return q.address }

@@ -22,7 +22,7 @@ func (f *failingListener) Accept() (net.Conn, error) {
 	return &fakeConn{}, nil
 }
 
-func TestAFloodThatTakesAllFilesDoesNotEndTheListener(t *testing.T) {
+func TestTooManyOpenFilesDoNotCloseTheListener(t *testing.T) {
 	full := &net.OpError{Op: "accept", Err: syscall.EMFILE}
 	for name, tc := range map[string]struct {
 		failures []error
@@ -42,8 +42,8 @@ func TestAFloodThatTakesAllFilesDoesNotEndTheListener(t *testing.T) {
 	}
 }
 
-func TestAQueueTakesNothingOnceItIsClosed(t *testing.T) {
-	q := newQueue(&net.TCPAddr{})
+func TestAClosedQueueAcceptsNoConnections(t *testing.T) {
+	q := newConnQueue(&net.TCPAddr{})
 	put := make(chan bool)
 	go func() { put <- q.put(&fakeConn{}) }()
 	if conn, err := q.Accept(); err != nil || conn == nil || !<-put {

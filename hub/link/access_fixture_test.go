@@ -70,7 +70,7 @@ func serve(t *testing.T, change func(*link.Options)) *world {
 	options := link.Options{
 		CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: certificates.CAFile(),
 		TrustDomain: harness.TrustDomain, Term: link.Term{Current: func() int64 { return 1 }}, Timeouts: link.Timeouts{Drain: time.Second},
-		ReviewInterval: 20 * time.Millisecond, Now: w.now, Leading: w.leading,
+		ReauthorizeInterval: 20 * time.Millisecond, Now: w.now, Leading: w.leading,
 	}
 	options.Authority = &authority{world: w, files: files}
 	if change != nil {

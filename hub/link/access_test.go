@@ -183,7 +183,7 @@ func TestAStreamEndsWithTheRightToIt(t *testing.T) {
 			g := patient(t)
 			w := serve(t, func(o *link.Options) {
 				if tc.renews {
-					o.ReviewInterval = time.Hour
+					o.ReauthorizeInterval = time.Hour
 				}
 			})
 			client := w.client(w.agent("own"))
@@ -370,7 +370,7 @@ func TestCallsOfAMemberAreLimited(t *testing.T) {
 			}
 			defer conn.Close()
 			_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-			// In TLS 1.3 a client has shaken hands before the server has: what it
+			// In TLS 1.3 a client has secured hands before the server has: what it
 			// reads first are the server's settings, or the end.
 			if _, err := conn.Read(make([]byte, 1)); err != nil {
 				refused++

@@ -82,9 +82,9 @@ type firstFlight struct{ net.Conn }
 
 func (*firstFlight) Read([]byte) (int, error) { return 0, errStalled }
 
-// Connections that never shake hands leave capacity for an agent, wherever they come
-// from: for one address there is a bound, and the oldest yields.
-func TestConnectionsThatNeverShakeHandsKeepNoAgentOut(t *testing.T) {
+// Connections that never finish a handshake leave capacity for an agent, wherever they come
+// from: for one address there is a bound, and the oldest is aborted.
+func TestUnfinishedHandshakesKeepNoAgentOut(t *testing.T) {
 	each := func(i int) *net.Dialer { return from("127.0.3." + string(rune('1'+i%8))) }
 	for name, attack := range map[string]struct {
 		from     func(int) *net.Dialer
@@ -108,7 +108,7 @@ func TestConnectionsThatNeverShakeHandsKeepNoAgentOut(t *testing.T) {
 }
 
 // A connection that does not send a ClientHello is closed long before one that
-// shakes hands slowly would be.
+// handshakes slowly would be.
 func TestASilentConnectionIsClosedSoon(t *testing.T) {
 	w := serve(t, func(o *link.Options) { o.Timeouts.Hello, o.Timeouts.ClientHello = time.Hour, 50*time.Millisecond })
 	for name, conn := range map[string]func() (net.Conn, error){

@@ -10,47 +10,42 @@ import (
 )
 
 var (
-	// errNoCertificate: the caller has shown none.
 	errNoCertificate = errors.New("a client certificate is required")
-	// errMethod: not one of the methods that anybody may call.
-	errMethod = errors.New("this method is not open to agents")
-	// errCompressed: the call has a grpc-encoding other than identity.
+	errMethod        = errors.New("this method is not open to agents")
+	// errCompressed is returned for a grpc-encoding other than identity.
 	errCompressed = errors.New("compressed messages are not supported: send them uncompressed")
 )
 
-// rule is who may call a method.
+// rule of a method.
 type rule struct {
-	// anybody may: the method proves by other means who calls.
-	anybody bool
+	// public methods need no client certificate: they authenticate by other means.
+	public bool
 	// name in metrics and logs.
 	name string
 }
 
-// rules of all methods that may be called at all: one that is not here is
-// refused to everybody.
+// rules of the methods that may be called; all others are refused.
 var rules = map[string]rule{
 	fleetv1.FleetService_Connect_FullMethodName:           {name: "Connect"},
 	fleetv1.FleetService_RenewLease_FullMethodName:        {name: "RenewLease"},
 	fleetv1.FleetService_RotateCertificate_FullMethodName: {name: "RotateCertificate"},
-	// Enroll proves it by a token.
-	fleetv1.FleetService_Enroll_FullMethodName: {name: "Enroll", anybody: true},
+	// Enroll authenticates by a token.
+	fleetv1.FleetService_Enroll_FullMethodName: {name: "Enroll", public: true},
 }
 
-// authorize decides whether a call is admitted: by the method, the identity in
-// the caller's certificate (nil: it has none), what the hub knows of that
-// member, and the time. No message has a part in it.
+// authorize decides whether a call is admitted, by the method, the caller's certificate
+// (nil if there is none), the member's access and the time, and never by a message.
 //
-// The order is such that each answer tells a caller only what its certificate
-// entitles it to: one that has expired learns nothing of the member, and one
-// of a member that is gone learns the same as one of a member that never was.
-// Whether another session or member exists is in none of them. A member that
-// is being removed goes on until its sessions have stopped.
+// The order of the checks limits what an error discloses: an expired certificate gets
+// nothing about the member, a removed member's gets the same as an unknown one's, and
+// none gets whether another session or member exists. A member that is being removed
+// is admitted until its sessions have stopped.
 func authorize(method string, caller *Caller, access Access, known bool, now time.Time) error {
 	r, open := rules[method]
 	switch {
 	case !open:
 		return fmt.Errorf("%w: %s", errMethod, method)
-	case r.anybody:
+	case r.public:
 		return nil
 	case caller == nil || caller.Member == "":
 		return errNoCertificate

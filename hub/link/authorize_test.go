@@ -90,8 +90,8 @@ func TestEveryMethodThatIsServedHasARule(t *testing.T) {
 		if !served[method] {
 			t.Errorf("the rule of %s is of nothing", method)
 		}
-		if r.anybody && method != fleetv1.FleetService_Enroll_FullMethodName {
-			t.Errorf("%s is open to anybody", method)
+		if r.public && method != fleetv1.FleetService_Enroll_FullMethodName {
+			t.Errorf("%s is public", method)
 		}
 	}
 }

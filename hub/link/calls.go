@@ -21,7 +21,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// authorizer lets calls in: by method, certificate, member and limits.
+// authorizer admits calls by method, certificate, member and limits.
 type authorizer struct {
 	options     *Options
 	directory   Directory
@@ -32,7 +32,8 @@ type authorizer struct {
 	log      logr.Logger
 }
 
-// service is FleetService, with methods that authorize the caller before they read.
+// service returns FleetService with methods that authorize the caller before they
+// read its message.
 func (a *authorizer) service() *grpc.ServiceDesc {
 	service := fleetv1.FleetService_ServiceDesc
 	service.Methods = slices.Clone(service.Methods)
@@ -43,10 +44,10 @@ func (a *authorizer) service() *grpc.ServiceDesc {
 	return &service
 }
 
-// timed bounds the time of a call that is no stream, from its first byte on. It
-// refuses none: gRPC (1.85) forgets to cancel the context of a call that its tap
-// refuses, which with a long timeout of the caller's stays as long in memory.
-func (a *authorizer) timed(ctx context.Context, call *tap.Info) (context.Context, error) {
+// bounded sets the deadline of a unary call, from its first byte on. It refuses none:
+// gRPC (1.85) does not cancel the context of a call that its tap refuses, which then
+// stays in memory for as long as the caller's timeout.
+func (a *authorizer) bounded(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName == fleetv1.FleetService_Connect_FullMethodName {
 		return ctx, nil
 	}
@@ -55,8 +56,8 @@ func (a *authorizer) timed(ctx context.Context, call *tap.Info) (context.Context
 	return ctx, nil
 }
 
-// unary lets a call in or refuses it, before any of its message is read. No
-// handler is reached but through here and streaming.
+// unary admits or refuses a call before its message is read. Handlers are reached
+// only through it and streaming.
 func (a *authorizer) unary(method string, handler grpc.MethodHandler) grpc.MethodHandler {
 	name := rules[method].name
 	return func(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (response any, err error) {
@@ -75,7 +76,7 @@ func (a *authorizer) unary(method string, handler grpc.MethodHandler) grpc.Metho
 		}
 		response, err = handler(service, ctx, func(into any) error { return a.read(ctx, method, decode, into) }, nil)
 		if err == nil && !a.leading() {
-			// What was granted meanwhile is not sent.
+			// Leadership was lost meanwhile: what was granted is not sent.
 			err = ErrNotLeading
 		}
 		if err != nil {
@@ -85,7 +86,7 @@ func (a *authorizer) unary(method string, handler grpc.MethodHandler) grpc.Metho
 	}
 }
 
-// begin judges a call by who makes it and how many there are.
+// begin checks a unary call's caller and its limits. The caller calls end.
 func (a *authorizer) begin(ctx context.Context, method string) (caller *Caller, address string, end func(), err error) {
 	caller, address, err = a.admit(ctx, method)
 	switch {
@@ -98,8 +99,8 @@ func (a *authorizer) begin(ctx context.Context, method string) (caller *Caller, 
 	return caller, address, end, err
 }
 
-// read reads the message of a call, and judges the call again: the message may
-// have taken its time.
+// read reads the message of a call, and then authorizes the call again, since that may
+// have taken long.
 func (a *authorizer) read(ctx context.Context, method string, decode func(any) error, into any) error {
 	switch err := decode(into); {
 	case err == nil:
@@ -119,7 +120,7 @@ func (a *authorizer) read(ctx context.Context, method string, decode func(any) e
 	return err
 }
 
-// streaming is the same of streams.
+// streaming admits or refuses a stream.
 func (a *authorizer) streaming(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	name := rules[info.FullMethod].name
 	defer func() {
@@ -144,7 +145,7 @@ func (a *authorizer) streaming(service any, stream grpc.ServerStream, info *grpc
 	})
 }
 
-// admit asks who calls, and whether that one may.
+// admit identifies and authorizes the caller.
 func (a *authorizer) admit(ctx context.Context, method string) (caller *Caller, address string, err error) {
 	caller, address, identityErr := peerOf(ctx, a.options.TrustDomain)
 	var access Access
@@ -161,15 +162,15 @@ func (a *authorizer) admit(ctx context.Context, method string) (caller *Caller, 
 		return caller, address, err
 	case !a.leading():
 		return caller, address, ErrNotLeading
-	case rules[method].anybody:
+	case rules[method].public:
 		caller = nil
 	}
 	return caller, address, uncompressed(ctx)
 }
 
-// uncompressed refuses a call that may have compressed messages, before one is
-// decompressed: agents never compress, and 4 KiB may be 4 MiB. It asks gRPC's
-// stream, since gRPC keeps that header from whoever handles the call.
+// uncompressed refuses a call that may have compressed messages, before 4 KiB are
+// decompressed to 4 MiB: agents never compress. gRPC does not pass that header to
+// handlers, so it is read from the transport's stream.
 func uncompressed(ctx context.Context) error {
 	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ RecvCompress() string })
 	if !ok {
@@ -185,7 +186,7 @@ func uncompressed(ctx context.Context) error {
 
 func (a *authorizer) leading() bool { return a.options.Leading == nil || a.options.Leading() }
 
-// used has the Authority record that a certificate is in use, before it is admitted.
+// used records with the Authority that a certificate is in use, before it is admitted.
 func (a *authorizer) used(ctx context.Context, caller Caller) error {
 	if a.options.Authority == nil {
 		return nil
@@ -193,14 +194,14 @@ func (a *authorizer) used(ctx context.Context, caller Caller) error {
 	ctx, cancel := context.WithTimeout(ctx, a.options.Timeouts.Hello)
 	defer cancel()
 	if err := a.options.Authority.Used(ctx, caller); err != nil {
-		return ofAuthority(fmt.Errorf("noting that a certificate is in use: %w", err))
+		return ofAuthority(fmt.Errorf("recording that a certificate is in use: %w", err))
 	}
 	return nil
 }
 
 // denied counts and logs a refusal, ends the streams of a certificate that is no longer
-// valid, and returns what is sent to the caller. Of a flood of refusals few are logged
-// at the default level.
+// valid, and returns the status for the caller. The rate of refusals that are logged at
+// the default level is limited.
 func (a *authorizer) denied(method string, caller *Caller, address string, err error) error {
 	name := rules[method].name
 	if name == "" {
@@ -211,7 +212,7 @@ func (a *authorizer) denied(method string, caller *Caller, address string, err e
 	if caller != nil {
 		logger = logger.WithValues("clusterUID", caller.Member, "serial", caller.Serial)
 		if errors.Is(err, ErrCertificate) || errors.Is(err, ErrRevoked) || errors.Is(err, ErrUnknownMember) {
-			a.endOf(*caller, err)
+			a.endStreams(*caller, err)
 		}
 	}
 	if !a.refusals.AllowN(a.options.Now(), 1) {
@@ -221,15 +222,15 @@ func (a *authorizer) denied(method string, caller *Caller, address string, err e
 	return statusOf(err)
 }
 
-// panicked ends one call that met a bug, and no other.
+// panicked returns the status of a call whose handler panicked.
 func (a *authorizer) panicked(call string, p any) error {
 	metricPanics.WithLabelValues(call).Inc()
 	a.log.Error(fmt.Errorf("panic: %v", p), "call failed", "call", call, "stack", string(debug.Stack()))
 	return statusOf(errPanic)
 }
 
-// endOf ends the streams that a certificate opened.
-func (a *authorizer) endOf(caller Caller, reason error) {
+// endStreams ends the streams that a certificate opened.
+func (a *authorizer) endStreams(caller Caller, reason error) {
 	for _, c := range a.connections.all() {
 		if c.caller.Member == caller.Member && c.caller.Serial == caller.Serial {
 			c.end(reason)
@@ -237,9 +238,9 @@ func (a *authorizer) endOf(caller Caller, reason error) {
 	}
 }
 
-// review authorizes every open stream again: a certificate expires, and a member is
-// revoked, while its agent sends nothing.
-func (a *authorizer) review() {
+// reauthorize authorizes every open stream again: a certificate may expire, and a
+// member be revoked, while its agent sends nothing.
+func (a *authorizer) reauthorize() {
 	for _, c := range a.connections.all() {
 		access, known := a.directory.Access(c.caller.Member)
 		if err := authorize(fleetv1.FleetService_Connect_FullMethodName, &c.caller, access, known, a.options.Now()); err != nil {
@@ -249,9 +250,8 @@ func (a *authorizer) review() {
 	}
 }
 
-// meteredStream is a stream with its caller, whose messages are
-// counted. What is too much is read later: the agent's sends wait meanwhile,
-// and nothing is lost.
+// meteredStream is a stream with its caller, whose messages beyond the limits are read
+// later: the agent's sends block meanwhile, and nothing is lost.
 type meteredStream struct {
 	grpc.ServerStream
 	ctx    context.Context

@@ -16,7 +16,7 @@ type connections struct {
 	mu sync.Mutex
 	// open is nil once the server drains.
 	open map[*connection]bool
-	// admitted are those of open that the Directory let in, by member.
+	// admitted are the open ones that the Directory has admitted, by member.
 	admitted map[types.UID]*connection
 	// tasks are the goroutines of all streams.
 	tasks sync.WaitGroup
@@ -26,7 +26,7 @@ func newConnections() *connections {
 	return &connections{open: map[*connection]bool{}, admitted: map[types.UID]*connection{}}
 }
 
-// add counts the three goroutines of a connection, unless the server drains.
+// add adds a connection and its three goroutines, unless the server drains.
 func (s *connections) add(c *connection) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *connections) add(c *connection) bool {
 	return true
 }
 
-// remove keeps a later connection of the member.
+// remove removes a connection, and no later one of its member.
 func (s *connections) remove(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *connections) remove(c *connection) {
 	}
 }
 
-// admit makes a connection that of its member, unless it has ended.
+// admit makes a connection its member's, unless it has ended.
 func (s *connections) admit(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *connections) admit(c *connection) {
 	}
 }
 
-// of returns the connection of a member's agent, if that process of it is connected.
+// of returns the connection of a process of a member's agent, or nil.
 func (s *connections) of(member types.UID, instance string) *connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,16 +73,16 @@ func (s *connections) all() []*connection {
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// A leader that is asked to end closes its streams one by one, so that the agents of
-// a whole fleet do not connect to the next one at once: one every drainGap, all
-// within a drainShare of Timeouts.Drain. Agents add a wait of their own.
+// At shutdown a leader closes its streams one by one, so that not all agents of the
+// fleet connect to the next one at once: one every drainGap, all within 1/drainShare
+// of Timeouts.Drain. Agents add their own delay.
 const (
 	drainGap   = 2 * time.Millisecond
 	drainShare = 5
 )
 
-// endAll ends every stream, in random order, spread over no longer than that. New
-// ones are refused.
+// endAll ends every stream in random order, spread over at most a time. New ones are
+// refused.
 func (s *connections) endAll(reason error, over time.Duration) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Keys(s.open))
@@ -98,8 +98,7 @@ func (s *connections) endAll(reason error, over time.Duration) {
 	}
 }
 
-// wait lets calls of Members that have begun come to their end, for no longer than
-// that: a leader that ends must not hang on one.
+// wait waits for calls of Members that are in progress, at most for a timeout.
 func (s *connections) wait(timeout time.Duration) error {
 	done := make(chan struct{})
 	go func() {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,8 +12,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Enroll gives an agent its first certificate. It is the one call that needs
-// none, so the request is bounded before anything is looked up.
+// Enroll issues an agent's first certificate. Callers need none, so the request is
+// bounded before anything is looked up.
 func (s *Server) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*fleetv1.EnrollResponse, error) {
 	if s.options.Authority == nil {
 		return nil, ErrNoAuthority
@@ -32,7 +33,7 @@ func (s *Server) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) (*f
 	return &fleetv1.EnrollResponse{Certificate: issued}, nil
 }
 
-// RotateCertificate gives an agent its next certificate.
+// RotateCertificate issues an agent's next certificate.
 func (s *Server) RotateCertificate(ctx context.Context, request *fleetv1.RotateCertificateRequest) (*fleetv1.RotateCertificateResponse, error) {
 	caller, err := callerFrom(ctx)
 	if err != nil {
@@ -71,12 +72,12 @@ func (s *Server) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequ
 	}
 	term := s.terms.Current()
 	return &fleetv1.RenewLeaseResponse{
-		HubTerm: term, HubTermProof: s.terms.send(caller.Member, term), Lease: durationpb.New(lease),
+		HubTerm: term, HubTermProof: s.terms.recordSent(caller.Member, term), Lease: durationpb.New(lease),
 		RotateCertificate: s.options.Authority != nil && s.options.Authority.RotationDue(caller, request.GetTrustBundleHash()),
 	}, nil
 }
 
-// Bounds of what an agent sends outside of its stream.
+// Bounds of unary requests.
 const (
 	maxToken        = 256
 	maxRequestBytes = 16 << 10
@@ -97,10 +98,7 @@ func boundEnroll(r *fleetv1.EnrollRequest) error {
 	c := &convert.Checks{}
 	c.Token("fingerprint", r.GetFingerprint(), convert.MaxToken)
 	c.Token("agent_version", r.GetAgentVersion(), convert.MaxToken)
-	if c.Err != nil {
-		return violation(c.Err)
-	}
-	return boundRequest(r.GetCertificateRequest())
+	return cmp.Or(violation(c.Err), boundRequest(r.GetCertificateRequest()))
 }
 
 func boundRequest(der []byte) error {
@@ -110,7 +108,7 @@ func boundRequest(der []byte) error {
 	return nil
 }
 
-// violation makes an error the agent's fault.
+// violation wraps an error, if there is one, as protocol.ErrViolation.
 func violation(err error) error {
 	if err == nil {
 		return nil

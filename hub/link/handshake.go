@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// guardedConn is a connection with what it holds of the meters.
-type guardedConn struct {
+// meteredConn is a connection that is counted until it is closed.
+type meteredConn struct {
 	net.Conn
 	handshake *handshake
-	// timeout of the whole handshake, once it has begun.
+	// timeout of the handshake after the ClientHello.
 	timeout time.Duration
 
 	mu     sync.Mutex
@@ -23,8 +23,8 @@ type guardedConn struct {
 	end    func()
 }
 
-// hold keeps something until the connection is closed.
-func (c *guardedConn) hold(end func()) {
+// onClose has end called when the connection is closed.
+func (c *meteredConn) onClose(end func()) {
 	c.mu.Lock()
 	closed := c.closed
 	if !closed {
@@ -36,7 +36,7 @@ func (c *guardedConn) hold(end func()) {
 	}
 }
 
-func (c *guardedConn) Close() error {
+func (c *meteredConn) Close() error {
 	c.mu.Lock()
 	end := c.end
 	c.closed, c.end = true, nil
@@ -47,18 +47,18 @@ func (c *guardedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// greet notes that the client has sent its ClientHello.
-func (c *guardedConn) greet() error {
+// receivedHello extends the deadline once the client has sent its ClientHello.
+func (c *meteredConn) receivedHello() error {
 	_ = c.SetDeadline(time.Now().Add(c.timeout))
-	return c.handshake.greet()
+	return c.handshake.receivedHello()
 }
 
-// greeting is a configuration that tells connections when the ClientHello is in.
-func greeting(config *tls.Config) *tls.Config {
+// withHelloHook returns a configuration that calls receivedHello of each connection.
+func withHelloHook(config *tls.Config) *tls.Config {
 	config, next := config.Clone(), config.GetConfigForClient
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if conn, ok := hello.Conn.(*guardedConn); ok {
-			if err := conn.greet(); err != nil {
+		if conn, ok := hello.Conn.(*meteredConn); ok {
+			if err := conn.receivedHello(); err != nil {
 				return nil, err
 			}
 		}
@@ -67,29 +67,29 @@ func greeting(config *tls.Config) *tls.Config {
 	return config
 }
 
-// shaken is a connection that has shaken hands, with what its client proved.
-type shaken struct {
+// secured is a connection after its TLS handshake.
+type securedConn struct {
 	net.Conn
 	info credentials.AuthInfo
 }
 
-// shakenCredentials are of connections that have shaken hands before gRPC gets
-// them.
-type shakenCredentials struct {
+// securedCredentials are those of connections whose handshake is done before gRPC
+// gets them.
+type securedCredentials struct {
 	credentials.TransportCredentials
 }
 
-func (s shakenCredentials) Clone() credentials.TransportCredentials { return s }
+func (s securedCredentials) Clone() credentials.TransportCredentials { return s }
 
-func (shakenCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, ok := conn.(*shaken)
+func (securedCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, ok := conn.(*securedConn)
 	if !ok {
-		return nil, nil, fmt.Errorf("a connection of %T has not shaken hands", conn)
+		return nil, nil, fmt.Errorf("a connection of %T has no TLS handshake", conn)
 	}
 	return c.Conn, c.info, nil
 }
 
-// handshakeFailure returns the label of why a handshake failed.
+// handshakeFailure returns the metric label for a failed handshake.
 func handshakeFailure(err error) string {
 	var certificate *tls.CertificateVerificationError
 	var timeout net.Error

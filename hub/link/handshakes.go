@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// handshake is one of TLS in progress; meters.mu guards it.
+// handshake is a TLS handshake in progress. meters.mu protects it.
 type handshake struct {
 	meters  *meters
 	address *addressMeter
 	begun   time.Time
-	// greeted says that its ClientHello is in.
-	greeted bool
+	// hasHello: its ClientHello was received.
+	hasHello bool
 	// abort closes its connection.
 	abort func()
 }
 
-// handshake begins one, in place of the oldest that waits for its client where
-// there are too many; abort ends it early. The caller calls end.
+// handshake begins a handshake; if there are too many, it aborts the oldest that waits
+// for its client. The caller calls end.
 func (m *meters) handshake(address string, abort func()) (*handshake, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	meter := m.address(prefixOf(address))
-	ofAddress := func(h *handshake) bool { return h.address == meter }
-	ofAny := func(*handshake) bool { return true }
-	if meter.shaking >= m.limits.HandshakesPerAddress && !m.yield("HandshakesPerAddress", ofAddress) {
+	sameAddress := func(h *handshake) bool { return h.address == meter }
+	anyAddress := func(*handshake) bool { return true }
+	if meter.shaking >= m.limits.HandshakesPerAddress && !m.yield("HandshakesPerAddress", sameAddress) {
 		return nil, limited("HandshakesPerAddress")
 	}
-	if len(m.handshakes) >= m.limits.Handshakes && !m.yield("Handshakes", ofAny) {
+	if len(m.handshakes) >= m.limits.Handshakes && !m.yield("Handshakes", anyAddress) {
 		return nil, limited("Handshakes")
 	}
 	h := &handshake{meters: m, address: meter, begun: m.now(), abort: abort}
@@ -36,13 +36,13 @@ func (m *meters) handshake(address string, abort func()) (*handshake, error) {
 	return h, nil
 }
 
-// yield ends the oldest of some handshakes that waits for its client: one without
-// a ClientHello, or one that has had time to finish. Others go on, so that a fleet
-// that comes back at once makes progress.
+// yield aborts the oldest of some handshakes that waits for its client: one without a
+// ClientHello, or one that had time to finish. Others continue, so that a whole fleet
+// that reconnects at once makes progress.
 func (m *meters) yield(limit string, among func(*handshake) bool) bool {
 	overdue := m.now().Add(-m.patience)
 	for _, h := range m.handshakes {
-		if among(h) && (!h.greeted || h.begun.Before(overdue)) {
+		if among(h) && (!h.hasHello || h.begun.Before(overdue)) {
 			metricLimited.WithLabelValues(limit).Inc()
 			m.drop(h)
 			h.abort()
@@ -68,19 +68,19 @@ func (m *meters) abortHandshakes() {
 	}
 }
 
-// greet notes that the ClientHello is in. What comes next costs the hub its
-// private key, so here is where the rate of the address is limited.
-func (h *handshake) greet() error {
+// receivedHello limits the rate of the address: the next step of the handshake, the
+// signature, is the expensive one.
+func (h *handshake) receivedHello() error {
 	h.meters.mu.Lock()
 	defer h.meters.mu.Unlock()
-	h.greeted = true
+	h.hasHello = true
 	if !h.address.handshakes.AllowN(h.meters.now(), 1) {
 		return limited("HandshakesPerSecond")
 	}
 	return nil
 }
 
-// end is called once the handshake is over, whether it succeeded or not.
+// end is called when the handshake has succeeded or failed.
 func (h *handshake) end() {
 	h.meters.mu.Lock()
 	defer h.meters.mu.Unlock()

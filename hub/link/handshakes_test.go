@@ -7,47 +7,47 @@ import (
 	"time"
 )
 
-// shakes begins handshakes and records which were ended for others.
-type shakes struct {
+// handshakeRecorder begins handshakes and records which were ended for others.
+type handshakeRecorder struct {
 	*meters
 	now   *time.Time
 	ended []string
 }
 
-func (s *shakes) begin(t *testing.T, name, address string, greets bool) error {
+func (s *handshakeRecorder) begin(t *testing.T, name, address string, sendsHello bool) error {
 	t.Helper()
 	h, err := s.handshake(address, func() { s.ended = append(s.ended, name) })
-	if err == nil && greets {
-		err = h.greet()
+	if err == nil && sendsHello {
+		err = h.receivedHello()
 	}
 	*s.now = s.now.Add(time.Millisecond)
 	return err
 }
 
-// TestTheOldestHandshakeThatWaitsForItsClientYields fills an address's three places of
+// TestTheOldestHandshakeThatWaitsForItsClientIsAborted fills an address's three places of
 // five, and opens another.
-func TestTheOldestHandshakeThatWaitsForItsClientYields(t *testing.T) {
+func TestTheOldestHandshakeThatWaitsForItsClientIsAborted(t *testing.T) {
 	const one, other, third = "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1"
 	for name, tc := range map[string]struct {
-		greeted [3]bool
-		pass    time.Duration
-		more    string
-		ended   string
-		refused bool
+		hasHello [3]bool
+		pass     time.Duration
+		more     string
+		ended    string
+		refused  bool
 	}{
-		"all are silent":                      {[3]bool{}, 0, one, "[0]", false},
-		"the oldest has greeted":              {[3]bool{true, false, false}, 0, one, "[1]", false},
-		"all have greeted":                    {[3]bool{true, true, true}, 0, one, "[]", true},
-		"all have greeted, and had time":      {[3]bool{true, true, true}, 4 * time.Second, one, "[0]", false},
-		"another address has a place":         {[3]bool{true, true, true}, 0, other, "[]", false},
-		"another address, all are silent":     {[3]bool{}, 0, other, "[]", false},
-		"an address of IPv6, all are greeted": {[3]bool{true, true, true}, 0, third, "[]", false},
+		"all are silent":                  {[3]bool{}, 0, one, "[0]", false},
+		"the oldest has sent a hello":     {[3]bool{true, false, false}, 0, one, "[1]", false},
+		"all have sent a hello":           {[3]bool{true, true, true}, 0, one, "[]", true},
+		"all have, and had time":          {[3]bool{true, true, true}, 4 * time.Second, one, "[0]", false},
+		"another address has a place":     {[3]bool{true, true, true}, 0, other, "[]", false},
+		"another address, all are silent": {[3]bool{}, 0, other, "[]", false},
+		"an address of IPv6, all have":    {[3]bool{true, true, true}, 0, third, "[]", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, now := metered(func(l *Limits) { l.HandshakesPerAddress, l.Handshakes = 3, 5 })
-			s := &shakes{meters: m, now: now}
-			for i, greeted := range tc.greeted {
-				if err := s.begin(t, fmt.Sprint(i), one, greeted); err != nil {
+			s := &handshakeRecorder{meters: m, now: now}
+			for i, hello := range tc.hasHello {
+				if err := s.begin(t, fmt.Sprint(i), one, hello); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -63,11 +63,11 @@ func TestTheOldestHandshakeThatWaitsForItsClientYields(t *testing.T) {
 	}
 }
 
-// TestAFullHubTakesTheNextAndEndsTheOldest has every place taken by addresses that
+// TestAtTheLimitTheOldestHandshakeIsAborted has every place taken by addresses that
 // are not beyond their own limit.
-func TestAFullHubTakesTheNextAndEndsTheOldest(t *testing.T) {
+func TestAtTheLimitTheOldestHandshakeIsAborted(t *testing.T) {
 	m, now := metered(func(l *Limits) { l.HandshakesPerAddress, l.Handshakes = 3, 5 })
-	s := &shakes{meters: m, now: now}
+	s := &handshakeRecorder{meters: m, now: now}
 	for i := range 5 {
 		if err := s.begin(t, fmt.Sprint(i), fmt.Sprintf("192.0.2.%d:1", i), i == 0); err != nil {
 			t.Fatal(err)
@@ -85,7 +85,7 @@ func TestAFullHubTakesTheNextAndEndsTheOldest(t *testing.T) {
 // keep theirs.
 func TestSilentConnectionsCostNoRate(t *testing.T) {
 	m, now := metered(func(l *Limits) { l.HandshakesPerSecond = 1 })
-	s := &shakes{meters: m, now: now}
+	s := &handshakeRecorder{meters: m, now: now}
 	for i := range 1000 {
 		if err := s.begin(t, fmt.Sprint(i), "192.0.2.1:1", false); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestAFloodOfAddressesSharesNoMeterWithAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kept()
-	s := &shakes{meters: m, now: now}
+	s := &handshakeRecorder{meters: m, now: now}
 	for i := range maxAddresses + 100 {
 		address := fmt.Sprintf("[2001:db8:0:%x::1]:1", i)
 		for range 11 {
@@ -113,7 +113,7 @@ func TestAFloodOfAddressesSharesNoMeterWithAgents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = h.greet()
+			_ = h.receivedHello()
 			h.end()
 		}
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// errIdentity is wrapped by all reasons for which a certificate names no
-// member.
+// errIdentity is wrapped by the errors of certificates that name no member.
 var errIdentity = errors.New("the certificate names no member")
 
 var agentPath = regexp.MustCompile(`^/cluster/([0-9a-z][-0-9a-z]{0,62})/agent$`)
@@ -30,7 +29,7 @@ func AgentURI(trustDomain string, member types.UID) string {
 	return "spiffe://" + trustDomain + "/cluster/" + string(member) + "/agent"
 }
 
-// memberOf reads the member that a verified certificate speaks for.
+// memberOf returns the member that a verified certificate names.
 func memberOf(cert *x509.Certificate, trustDomain string) (types.UID, error) {
 	if len(cert.URIs) != 1 {
 		return "", fmt.Errorf("%w: it has %d URI SANs instead of one", errIdentity, len(cert.URIs))
@@ -40,16 +39,16 @@ func memberOf(cert *x509.Certificate, trustDomain string) (types.UID, error) {
 	if match == nil {
 		return "", fmt.Errorf("%w: %q is not the URI of an agent", errIdentity, uri)
 	}
-	// The whole text is compared, so that nothing hides in user, port, query,
-	// fragment or an escaped path.
+	// The whole text is compared, so that user, port, query, fragment and escapes are
+	// refused.
 	if uri.String() != AgentURI(trustDomain, types.UID(match[1])) {
 		return "", fmt.Errorf("%w: %q is not of trust domain %s", errIdentity, uri, trustDomain)
 	}
 	return types.UID(match[1]), nil
 }
 
-// callerOfState is who is at the other end of a TLS connection: an error that
-// wraps errNoCertificate or errIdentity if that is no member's agent.
+// callerOfState returns the caller of a TLS connection, or an error that wraps
+// errNoCertificate or errIdentity if it is no member's agent.
 func callerOfState(state *tls.ConnectionState, trustDomain string) (*Caller, error) {
 	if len(state.PeerCertificates) == 0 {
 		return nil, errNoCertificate
@@ -74,8 +73,7 @@ func callerOfState(state *tls.ConnectionState, trustDomain string) (*Caller, err
 	return caller, nil
 }
 
-// peerOf is the member whose agent makes a call, and the address that it
-// comes from.
+// peerOf returns the caller of a call, and its address.
 func peerOf(ctx context.Context, trustDomain string) (caller *Caller, address string, err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -94,13 +92,13 @@ func peerOf(ctx context.Context, trustDomain string) (caller *Caller, address st
 
 type callerKey struct{}
 
-// withCaller notes who was let in; handlers have no other way to know.
+// withCaller returns a context from which handlers get the admitted caller.
 func withCaller(ctx context.Context, caller *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, *caller)
 }
 
-// callerFrom is who makes a call that was let in. The error is of a handler
-// that was reached without the interceptors.
+// callerFrom returns the admitted caller of a call; an error means that the handler
+// was reached without the interceptors.
 func callerFrom(ctx context.Context) (Caller, error) {
 	caller, ok := ctx.Value(callerKey{}).(Caller)
 	if !ok {

@@ -2,10 +2,9 @@ package link
 
 import "time"
 
-// Limits of what agents and unauthenticated callers may ask of the hub. A zero is the
-// default. They are so wide that an honest fleet never meets them, behind one
-// address too, and so narrow that one agent or one address can't take the
-// whole hub.
+// Limits of agents and unauthenticated callers. A zero is the default. An honest fleet
+// never reaches them, even behind one address; one agent or one address cannot use up
+// the whole hub.
 type Limits struct {
 	// MessageBytes is the largest message of a stream, 4 MiB by default: batches
 	// are of 1 MiB, and one item may be larger than a batch.
@@ -13,12 +12,12 @@ type Limits struct {
 	// CallBytes is the largest message of any other call, 64 KiB by default.
 	CallBytes int
 	// MessagesPerSecond and BytesPerSecond of one member's agent, 4,000 and
-	// 16 MiB by default, with the double (and 64 MiB) at once. 1,000 status
-	// changes a second are at most 1,000 messages of some 1 KiB. An agent that
-	// says more is read more slowly, and never cut off for it.
+	// 16 MiB by default, with bursts of twice that (and 64 MiB). 1,000 status
+	// changes a second are at most 1,000 messages of about 1 KiB. The messages of
+	// an agent that sends more are read more slowly.
 	MessagesPerSecond, BytesPerSecond int
-	// RenewalsPerSecond of one member's agent; by default 5, or ten times as
-	// many as it is asked for if that is more.
+	// RenewalsPerSecond of one member's agent; by default 5, or ten times the rate
+	// of RenewInterval if that is more.
 	RenewalsPerSecond int
 	// RotationsPerMinute of one member's agent, 20 by default.
 	RotationsPerMinute int
@@ -30,12 +29,11 @@ type Limits struct {
 	// default; StreamsPerMember, 8 by default.
 	ConnectionsPerMember, StreamsPerMember int
 	// HandshakesPerSecond of one address (one /64 of IPv6), 100 by default, with
-	// ten times that at once: a whole fleet may come back from behind one. A
+	// bursts of ten times that: a whole fleet may reconnect from one address. A
 	// connection counts once it has sent its ClientHello.
 	HandshakesPerSecond int
 	// Handshakes that may be in progress, 512 by default, and HandshakesPerAddress,
-	// 256. Beyond them, the oldest that waits for its client is ended for the new
-	// one, so that connections which never finish keep no agent out.
+	// 256. Beyond them, the oldest that waits for its client is aborted.
 	Handshakes, HandshakesPerAddress int
 	// Unauthenticated are connections without an agent's certificate that may be
 	// open, 256 by default, and UnauthenticatedPerAddress, 32.
@@ -45,12 +43,12 @@ type Limits struct {
 	EnrollmentsPerMinute, Enrollments int
 }
 
-// HTTP/2's bounds, which nobody needs to change.
+// Bounds of HTTP/2.
 const (
 	maxHeaderBytes = 16 << 10
-	// maxCallsPerConnection: a stream, and calls that overlap.
+	// maxCallsPerConnection permits a stream and overlapping calls.
 	maxCallsPerConnection = 16
-	// maxUnauthenticatedCalls: an agent that enrolls makes one at a time.
+	// maxUnauthenticatedCalls is enough for an agent that enrolls: it makes one at a time.
 	maxUnauthenticatedCalls = 2
 	// messageBurstBytes is at least as large as the largest message.
 	messageBurstBytes = 64 << 20

@@ -119,13 +119,13 @@ func TestWhatIsTooMuchAtOnceIsRefused(t *testing.T) {
 		},
 		"handshakes": {
 			func(l *Limits) { l.Handshakes = 3 },
-			func(m *meters) (func(), error) { return greeted(m, address) },
+			func(m *meters) (func(), error) { return withHello(m, address) },
 			nil,
 		},
 		"handshakes of an address": {
 			func(l *Limits) { l.HandshakesPerAddress = 3 },
-			func(m *meters) (func(), error) { return greeted(m, address) },
-			func(m *meters) (func(), error) { return greeted(m, "192.0.2.2:1000") },
+			func(m *meters) (func(), error) { return withHello(m, address) },
+			func(m *meters) (func(), error) { return withHello(m, "192.0.2.2:1000") },
 		},
 		"enrollments": {
 			func(l *Limits) { l.Enrollments = 3 },
@@ -169,11 +169,11 @@ func TestWhatIsTooMuchAtOnceIsRefused(t *testing.T) {
 	}
 }
 
-// greeted is a handshake whose ClientHello is in.
-func greeted(m *meters, address string) (func(), error) {
+// withHello is a handshake whose ClientHello is in.
+func withHello(m *meters, address string) (func(), error) {
 	h, err := m.handshake(address, func() {})
 	if err == nil {
-		err = h.greet()
+		err = h.receivedHello()
 	}
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func TestRatesRecover(t *testing.T) {
 		"renewals":  {nil, 20, time.Second, func(m *meters) error { return ended(m.call("m", false)) }},
 		"rotations": {nil, 20, 3 * time.Second, func(m *meters) error { return ended(m.call("m", true)) }},
 		"handshakes": {func(l *Limits) { l.HandshakesPerSecond = 5 }, 50, time.Second, func(m *meters) error {
-			return ended(greeted(m, address))
+			return ended(withHello(m, address))
 		}},
 		"enrollments": {func(l *Limits) { l.EnrollmentsPerMinute = 6 }, 6, 10 * time.Second, func(m *meters) error {
 			return m.enroll(address)
@@ -236,7 +236,7 @@ func TestRenewalsMayBeAsFrequentAsTheHubRequests(t *testing.T) {
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	m, now := metered(nil)
 	for i := range 3 * maxAddresses {
-		_ = ended(greeted(m, fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)))
+		_ = ended(withHello(m, fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)))
 		_ = ended(m.call(types.UID(fmt.Sprint(i)), false))
 	}
 	if len(m.addresses) > maxAddresses || m.byUse.Len() != len(m.addresses) {
@@ -264,15 +264,15 @@ func (f *fakeConn) Close() error { f.closed = true; return nil }
 func TestAConnectionReleasesItsResources(t *testing.T) {
 	released := 0
 	release := func() { released++ }
-	conn := &guardedConn{Conn: &fakeConn{}}
-	conn.hold(release)
+	conn := &meteredConn{Conn: &fakeConn{}}
+	conn.onClose(release)
 	_ = conn.Close()
 	_ = conn.Close()
 	if released != 1 {
 		t.Errorf("it released %d times", released)
 	}
 	// It was closed while it shook hands.
-	conn.hold(release)
+	conn.onClose(release)
 	if released != 2 {
 		t.Error("what it held after it was closed is never released")
 	}

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// memberCalls calls the Member of a connection, once it is admitted: one call at a
-// time, and none after Closed.
+// memberCalls serializes the calls of the Member of an admitted connection, and makes
+// none after Closed.
 type memberCalls struct {
 	member atomic.Pointer[Member]
 	mu     sync.Mutex
@@ -21,7 +21,7 @@ func (m *memberCalls) get() Member {
 	return nil
 }
 
-// call calls f unless the Member is not there yet, or closed.
+// call calls f unless the agent is not admitted or the Member is closed.
 func (m *memberCalls) call(f func(Member)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,7 +30,7 @@ func (m *memberCalls) call(f func(Member)) {
 	}
 }
 
-// close is the last call.
+// close makes the last call.
 func (m *memberCalls) close(reason error) {
 	m.call(func(member Member) {
 		m.closed = true

@@ -11,27 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What is remembered of members and addresses: it is dropped once it is idle
-// for idleMeters, which is longer than any of the rates takes to recover.
 const (
+	// idleMeters is how long an idle meter is kept, longer than any of the rates
+	// takes to recover.
 	idleMeters = 2 * time.Minute
-	// maxAddresses are remembered. Beyond them, the one that is idle longest is
-	// forgotten: a flood from new addresses costs others their debts, and never
-	// makes them share one meter with it.
+	// maxAddresses is how many meters of addresses are kept; the one that was idle
+	// longest is evicted for a new one.
 	maxAddresses = 8192
 )
 
-// meters count what members and addresses have and do.
+// meters limit what members and addresses use.
 type meters struct {
 	limits Limits
 	now    func() time.Time
-	// patience is how long a handshake whose ClientHello is in yields to no other.
+	// patience is how long a handshake with a ClientHello is not aborted for others.
 	patience time.Duration
 
 	mu        sync.Mutex
 	members   map[types.UID]*memberMeter
 	addresses map[netip.Prefix]*addressMeter
-	// byUse are the addresses, the one that was used last first.
+	// byUse has the addresses, the most recently used first.
 	byUse list.List
 	// handshakes in progress, the oldest first.
 	handshakes      []*handshake
@@ -40,8 +39,7 @@ type meters struct {
 	swept           time.Time
 }
 
-// memberMeter is what one member's agent has and does; meters.mu guards the
-// plain fields.
+// memberMeter limits one member's agent. meters.mu protects the plain fields.
 type memberMeter struct {
 	messages, bytes, renewals, rotations *rate.Limiter
 
@@ -49,7 +47,7 @@ type memberMeter struct {
 	used                        time.Time
 }
 
-// addressMeter is the same of one address.
+// addressMeter limits one address.
 type addressMeter struct {
 	handshakes, enrollments *rate.Limiter
 
@@ -70,8 +68,7 @@ func perSecond(n, burst int) *rate.Limiter { return rate.NewLimiter(rate.Limit(n
 
 func perMinute(n int) *rate.Limiter { return rate.NewLimiter(rate.Limit(float64(n)/60), n) }
 
-// member returns the meter of a member. Only those for which a trusted
-// authority has issued a certificate come so far.
+// member returns the meter of a member, which has a verified certificate.
 func (m *meters) member(uid types.UID) *memberMeter {
 	now := m.now()
 	m.sweep(now)
@@ -95,7 +92,7 @@ func (m *meters) address(from netip.Prefix) *addressMeter {
 	meter := m.addresses[from]
 	if meter == nil {
 		if len(m.addresses) >= maxAddresses {
-			m.forgetIdlest()
+			m.evictIdle()
 		}
 		l := m.limits
 		meter = &addressMeter{
@@ -111,7 +108,7 @@ func (m *meters) address(from netip.Prefix) *addressMeter {
 	return meter
 }
 
-// idle says that the meter counts nothing that is in progress.
+// idle reports whether nothing of the address is in progress.
 func (a *addressMeter) idle() bool { return a.shaking == 0 && a.unauthenticated == 0 }
 
 func (m *meters) forget(meter *addressMeter) {
@@ -119,8 +116,9 @@ func (m *meters) forget(meter *addressMeter) {
 	delete(m.addresses, meter.from)
 }
 
-// forgetIdlest makes room for one address. Those in use are fewer than maxAddresses.
-func (m *meters) forgetIdlest() {
+// evictIdle drops the address that was idle longest. Those in use are fewer than
+// maxAddresses.
+func (m *meters) evictIdle() {
 	for e := m.byUse.Back(); e != nil; e = e.Prev() {
 		if meter := e.Value.(*addressMeter); meter.idle() {
 			m.forget(meter)
@@ -129,7 +127,7 @@ func (m *meters) forgetIdlest() {
 	}
 }
 
-// sweep drops what has been idle, at most once in idleMeters.
+// sweep drops idle meters, at most once in idleMeters.
 func (m *meters) sweep(now time.Time) {
 	if now.Sub(m.swept) < idleMeters {
 		return
@@ -147,8 +145,8 @@ func (m *meters) sweep(now time.Time) {
 	}
 }
 
-// prefixOf is what counts as one address: who has one of IPv6 has 2^64. All that are no
-// IP address have the same, which is not valid.
+// prefixOf returns what counts as one address: a /64 of IPv6. All that are no IP address
+// have the same invalid prefix.
 func prefixOf(address string) netip.Prefix {
 	from, _ := netip.ParseAddrPort(address)
 	ip, bits := from.Addr().Unmap().WithZone(""), 32
@@ -159,23 +157,23 @@ func prefixOf(address string) netip.Prefix {
 	return prefix
 }
 
-// limited counts a refusal, and says which limit it was.
+// limited counts a refusal, and returns the error for a limit.
 func limited(limit string) error {
 	metricLimited.WithLabelValues(limit).Inc()
 	return fmt.Errorf("%w (%s)", errLimited, limit)
 }
 
-// take counts one more of something that there may be so many of at once.
-func take(limit string, count *int, most int) error {
-	if *count >= most {
+// acquire increments a count that has a maximum.
+func acquire(limit string, count *int, maximum int) error {
+	if *count >= maximum {
 		return limited(limit)
 	}
 	*count++
 	return nil
 }
 
-// give ends what take began. Whatever is given twice is given once.
-func (m *meters) give(counts ...*int) func() {
+// release returns the function that decrements counts, once.
+func (m *meters) release(counts ...*int) func() {
 	return sync.OnceFunc(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -185,40 +183,40 @@ func (m *meters) give(counts ...*int) func() {
 	})
 }
 
-// connection counts one that has shaken hands, until it is closed.
+// connection counts a connection whose handshake is done, until it is closed.
 func (m *meters) connection(caller *Caller, address string) (end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if caller != nil {
 		meter := m.member(caller.Member)
-		if err := take("ConnectionsPerMember", &meter.connections, m.limits.ConnectionsPerMember); err != nil {
+		if err := acquire("ConnectionsPerMember", &meter.connections, m.limits.ConnectionsPerMember); err != nil {
 			return nil, err
 		}
-		return m.give(&meter.connections), nil
+		return m.release(&meter.connections), nil
 	}
 	meter := m.address(prefixOf(address))
-	if err := take("UnauthenticatedPerAddress", &meter.unauthenticated, m.limits.UnauthenticatedPerAddress); err != nil {
+	if err := acquire("UnauthenticatedPerAddress", &meter.unauthenticated, m.limits.UnauthenticatedPerAddress); err != nil {
 		return nil, err
 	}
-	if err := take("Unauthenticated", &m.unauthenticated, m.limits.Unauthenticated); err != nil {
+	if err := acquire("Unauthenticated", &m.unauthenticated, m.limits.Unauthenticated); err != nil {
 		meter.unauthenticated--
 		return nil, err
 	}
-	return m.give(&meter.unauthenticated, &m.unauthenticated), nil
+	return m.release(&meter.unauthenticated, &m.unauthenticated), nil
 }
 
-// stream counts one of a member.
+// stream counts a stream of a member, until its end.
 func (m *meters) stream(member types.UID) (meter *memberMeter, end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	meter = m.member(member)
-	if err := take("StreamsPerMember", &meter.streams, m.limits.StreamsPerMember); err != nil {
+	if err := acquire("StreamsPerMember", &meter.streams, m.limits.StreamsPerMember); err != nil {
 		return nil, nil, err
 	}
-	return meter, m.give(&meter.streams), nil
+	return meter, m.release(&meter.streams), nil
 }
 
-// enroll counts the attempt of an address, before its message is read.
+// enroll counts an attempt of an address, before its message is read.
 func (m *meters) enroll(address string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -228,17 +226,17 @@ func (m *meters) enroll(address string) error {
 	return nil
 }
 
-// enrollment begins one whose message is in: one that never comes holds nothing.
+// enrollment counts an enrollment whose message was received, until its end.
 func (m *meters) enrollment() (end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := take("Enrollments", &m.enrollments, m.limits.Enrollments); err != nil {
+	if err := acquire("Enrollments", &m.enrollments, m.limits.Enrollments); err != nil {
 		return nil, err
 	}
-	return m.give(&m.enrollments), nil
+	return m.release(&m.enrollments), nil
 }
 
-// call begins one of a member that is no stream.
+// call counts a unary call of a member, until its end.
 func (m *meters) call(member types.UID, rotation bool) (end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -249,14 +247,13 @@ func (m *meters) call(member types.UID, rotation bool) (end func(), err error) {
 	case !rotation && !meter.renewals.AllowN(m.now(), 1):
 		return nil, limited("RenewalsPerSecond")
 	}
-	if err := take("CallsPerMember", &meter.calls, m.limits.CallsPerMember); err != nil {
+	if err := acquire("CallsPerMember", &meter.calls, m.limits.CallsPerMember); err != nil {
 		return nil, err
 	}
-	return m.give(&meter.calls), nil
+	return m.release(&meter.calls), nil
 }
 
-// message is how long to wait after one of so many bytes before the next is
-// read.
+// message returns how long to wait after a message before the next is read.
 func (m *meters) message(meter *memberMeter, bytes int) time.Duration {
 	now := m.now()
 	wait := meter.messages.ReserveN(now, 1).DelayFrom(now)

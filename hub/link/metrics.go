@@ -14,15 +14,15 @@ var (
 
 	metricConnections = registered.NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_hub_link_connections",
-		Help: "Agents that are connected and let in.",
+		Help: "Agents that are connected and admitted.",
 	})
 	metricDenied = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_denied_total",
-		Help: "Calls that were not let in, and streams that were ended for the same reason, by call and reason.",
+		Help: "Calls that were refused, and streams that were ended for the same reason, by call and reason.",
 	}, []string{"call", "reason"})
 	metricHandshakes = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_handshakes_total",
-		Help: "TLS handshakes: with a Member, Unauthenticated (no agent's certificate), or why they failed; Yielded: ended for a newer one.",
+		Help: "TLS handshakes by outcome: Member, Unauthenticated (no agent's certificate), or why they failed; Yielded: aborted for a newer one.",
 	}, []string{"outcome"})
 	metricLimited = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_limited_total",
@@ -30,7 +30,7 @@ var (
 	}, []string{"limit"})
 	metricPanics = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_panics_total",
-		Help: "Calls and streams that met a bug of the hub, by call.",
+		Help: "Calls and streams that ended in a panic, a bug of the hub, by call.",
 	}, []string{"call"})
 	metricOrders = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_orders_sent_total",
@@ -46,7 +46,7 @@ var (
 	})
 	metricMalformed = registered.NewCounter(prometheus.CounterOpts{
 		Name: "vdi_hub_link_malformed_items_total",
-		Help: "Items of agents that could not be read and were left out.",
+		Help: "Items of agents' messages that were malformed and skipped.",
 	})
 	metricMismatches = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_digest_mismatches_total",
@@ -54,21 +54,20 @@ var (
 	}, []string{"set"})
 	metricResyncs = registered.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_resyncs_total",
-		Help: "Agents asked for all that they hold in mid-stream, by the set that differed twice in a row.",
+		Help: "Full inventories requested of connected agents, by the set whose digest differed twice in a row.",
 	}, []string{"reason"})
 	metricUnacknowledged = registered.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_link_unacknowledged_age_seconds",
-		Help:    "Age of each connection's oldest batch of orders that is not acknowledged, looked at twelve times within the timeout.",
+		Help:    "Age of each connection's oldest unacknowledged batch of orders, observed twelve times within the timeout.",
 		Buckets: []float64{0.1, 0.5, 1, 5, 15, 30, 60},
 	})
 )
 
-// countDenied counts a refusal; both labels are of a few words.
 func countDenied(call string, err error) {
-	metricDenied.WithLabelValues(call, answerTo(err).reason).Inc()
+	metricDenied.WithLabelValues(call, responseTo(err).reason).Inc()
 }
 
-// knownReasons bounds the label: what an agent sends must not make series.
+// knownReasons bounds the label, since agents send the reasons.
 var knownReasons = map[string]bool{
 	"":                                   true,
 	v1alpha1.RefusedNamespaceNotAdmitted: true,

@@ -10,34 +10,31 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Options of a Server. There is none that turns off TLS, or lets in an agent
-// without a certificate.
+// Options of a Server. None turns off TLS, or admits an agent without a certificate.
 type Options struct {
-	// CertFile and KeyFile are the server's certificate (PEM), ClientCAFile
-	// the authorities that agents' certificates are verified with. All are
-	// read again when they change.
+	// CertFile and KeyFile are the server's certificate (PEM), ClientCAFile the
+	// authorities for agents' certificates. All are reloaded when they change.
 	CertFile, KeyFile, ClientCAFile string
 	// Authority issues certificates, and is used in place of the files.
 	Authority Authority
-	// Leading reports whether this hub certainly leads: what is asked of one that
-	// does not is refused. Always, if nil.
+	// Leading reports whether this hub certainly leads; if not, calls are refused. Nil
+	// means always.
 	Leading func() bool
-	// TrustDomain that the agents' identities must lie in.
+	// TrustDomain of the agents' identities.
 	TrustDomain string
 	// Term of this leader.
 	Term Term
-	// RenewInterval is how often agents are asked to renew their lease,
-	// 5 s by default.
+	// RenewInterval is how often agents must renew their lease, 5 s by default.
 	RenewInterval time.Duration
-	// ReviewInterval is how often the open streams are authorized again, 1 s by
-	// default: a certificate that expires, or is revoked, ends its stream so soon.
-	ReviewInterval time.Duration
+	// ReauthorizeInterval is how often the open streams are authorized again, 1 s by
+	// default: that soon the stream of an expired or revoked certificate ends.
+	ReauthorizeInterval time.Duration
 	// Timeouts of connections and calls.
 	Timeouts Timeouts
-	// Limits of what agents may ask.
+	// Limits of agents and unauthenticated callers.
 	Limits Limits
-	// Now is the clock that certificates and rates are judged by; it should
-	// not jump. time.Now, if nil.
+	// Now is the clock for certificates and rates, time.Now by default. It should not
+	// jump.
 	Now func() time.Time
 	// Trace of sessions' lifecycles; nothing is traced if nil.
 	Trace *tracing.Tracer
@@ -45,27 +42,25 @@ type Options struct {
 	Tuning protocol.Tuning
 }
 
-// Term is how a Server learns the term of its leader, and raises it. All but Current
-// may be nil.
+// Term reads and raises the term of the leader. All fields but Current may be nil.
 type Term struct {
 	// Current returns the term, which may grow. It is called at each connection and
 	// renewal.
 	Current func() int64
-	// First returns the term that this leader began with, above all that earlier
-	// leaders had, as long as the hub was not restored from a backup. So an agent
-	// that has seen a term from there on, and was not sent it by this leader, has
-	// seen a hub of before the restore. If nil, another leader may have had the same.
+	// First returns the term that this leader began with, which is above those of
+	// earlier leaders unless the hub was restored from a backup. So an agent that has
+	// seen this or a later term, and not from this leader, has seen a hub of before the
+	// restore. If nil, another leader may have had the same.
 	First func() int64
-	// Raise makes Current higher than one that an agent has seen of a hub of before
-	// a restore, durably. It is called while this hub certainly leads, once a member
-	// at most, and for a term that is proven. If nil, such an agent is refused for
-	// good.
+	// Raise durably makes Current higher than a term that an agent has seen of a hub
+	// of before a restore. It is called while this hub certainly leads, at most once for
+	// each member, for a proven term. If nil, such an agent is always refused.
 	Raise func(ctx context.Context, seen int64) error
-	// Ordered is called after orders were sent: Current should grow soon. It must not
+	// Ordered is called after orders were sent, so that Current grows soon. It must not
 	// block.
 	Ordered func()
-	// Proof returns what proves that a hub with the same key sent a member a term. If
-	// nil, nothing is proven.
+	// Proof returns the proof that a hub with this key sent a member a term. If nil, no
+	// term is proven.
 	Proof func(member types.UID, term int64) string
 }
 
@@ -83,17 +78,16 @@ type Timeouts struct {
 	// Inventory is how long an agent may take for each page of its inventory, 60 s by
 	// default.
 	Inventory time.Duration
-	// Drain is how long streams get to end by themselves at shutdown, 10 s by default.
+	// Drain is how long streams may take to end at shutdown, 10 s by default.
 	Drain time.Duration
-	// Send is how long an agent may take no message while there is one, 20 s by
-	// default.
+	// Send is how long an agent may take to read a message, 20 s by default.
 	Send time.Duration
 }
 
 func (o *Options) setDefaults() {
 	t := &o.Timeouts
 	setDefaults([]setting[time.Duration]{
-		{&o.RenewInterval, 5 * time.Second}, {&o.ReviewInterval, time.Second},
+		{&o.RenewInterval, 5 * time.Second}, {&o.ReauthorizeInterval, time.Second},
 		{&t.ClientHello, 3 * time.Second}, {&t.Call, 10 * time.Second}, {&t.Hello, 10 * time.Second},
 		{&t.Inventory, 60 * time.Second}, {&t.Drain, 10 * time.Second}, {&t.Send, defaultSendTimeout},
 	})
@@ -119,18 +113,16 @@ func setDefaults[T int | time.Duration](settings []setting[T]) {
 }
 
 const (
-	// defaultSendTimeout is how long an agent may take no message.
 	defaultSendTimeout = 20 * time.Second
-	// leastTimeout is what a time factor leaves of a timeout, since a machine that is
-	// busy is not scaled with it.
-	leastTimeout = 2 * time.Second
+	// minTimeout bounds scaled timeouts: the delays of a busy machine do not scale.
+	minTimeout = 2 * time.Second
 )
 
-// ScaledTimeouts are the defaults of Tuning.AckTimeout and Timeouts.Send
-// times a factor, and 2 s at the least.
+// ScaledTimeouts returns the defaults of Tuning.AckTimeout and Timeouts.Send times a
+// factor, and at least 2 s.
 func ScaledTimeouts(factor float64) (ack, send time.Duration) {
 	scaled := func(d time.Duration) time.Duration {
-		return max(time.Duration(float64(d)*factor), leastTimeout)
+		return max(time.Duration(float64(d)*factor), minTimeout)
 	}
 	return scaled(protocol.DefaultAckTimeout), scaled(defaultSendTimeout)
 }

@@ -14,15 +14,15 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// receive is the only one that calls the Member.
+// receive receives messages until the connection ends.
 func (c *connection) receive() {
 	defer c.server.connections.tasks.Done()
-	defer c.farewell()
+	defer c.closeMember()
 	defer c.recovered()
 	for c.ended.Err() == nil {
 		message, err := c.stream.Recv()
 		if errors.Is(err, io.EOF) {
-			c.end(errGoodbye)
+			c.end(errClosedByAgent)
 			return
 		}
 		if err != nil {
@@ -30,8 +30,7 @@ func (c *connection) receive() {
 			return
 		}
 		if c.ended.Err() != nil {
-			// What still arrives after the end is stale.
-			return
+			return // What still arrives is stale.
 		}
 		if err := c.handle(message); err != nil {
 			c.end(err)
@@ -40,7 +39,7 @@ func (c *connection) receive() {
 	}
 }
 
-// handle feeds a message to the state machine and carries out its effect.
+// handle passes a message to the state machine and executes its effect.
 func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	page, member := message.GetInventory(), c.member.get()
 	if page != nil && member != nil {
@@ -50,7 +49,7 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	}
 	c.mu.Lock()
 	effect, err := c.conn.Receive(message)
-	c.ways.settled(effect.Results)
+	c.traces.acknowledged(effect.Results)
 	c.mu.Unlock()
 	if errors.Is(err, protocol.ErrStaleHub) {
 		err = c.laterHub(message.GetHello().GetHighestHubTerm(), message.GetHello().GetHighestHubTermProof(), err)
@@ -64,7 +63,7 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	}
 	metricMalformed.Add(float64(len(effect.Malformed)))
 	for _, malformed := range atMost(effect.Malformed, maxMalformed) {
-		c.log.Error(malformed, "left out an item that could not be read")
+		c.log.Error(malformed, "malformed item skipped")
 	}
 	if effect.Admit != nil {
 		return c.admit(*effect.Admit)
@@ -73,14 +72,13 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 		c.timer.Reset(c.server.options.Timeouts.Inventory)
 	}
 	c.member.call(func(member Member) { c.apply(effect, member) })
-	// An acknowledgement may have opened the window.
+	// An acknowledgment may have opened the window.
 	c.signal()
-	c.judge()
+	c.compareDigests()
 	return nil
 }
 
-// admit asks the Directory; the timer, until now of Hello, is of the
-// inventory from here on.
+// admit has the Directory admit the agent. From here on the timer is the inventory's.
 func (c *connection) admit(hello protocol.Hello) error {
 	c.mu.Lock()
 	ours := c.conn.HubTerm()
@@ -98,15 +96,15 @@ func (c *connection) admit(hello protocol.Hello) error {
 	c.member.member.Store(&member)
 	c.server.connections.admit(c)
 	metricConnections.Inc()
-	// The Directory, which knows names, logs these for people.
+	// The Directory logs this with the member's name.
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.Timeouts.Inventory)
-	proof := c.server.terms.send(c.uid, ours)
+	proof := c.server.terms.recordSent(c.uid, ours)
 	c.do(func(conn *protocol.Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof) })
 	return nil
 }
 
-// laterHub returns why an agent is refused that has seen a later hub.
+// laterHub returns the refusal of an agent that has seen a later hub.
 func (c *connection) laterHub(seen int64, proof string, refusal error) error {
 	err := c.server.terms.laterHub(c.stream.Context(), c.uid, seen, proof, refusal)
 	countDenied("Connect", err)
@@ -119,7 +117,7 @@ func (c *connection) laterHub(seen int64, proof string, refusal error) error {
 func (c *connection) apply(effect protocol.Effect, member Member) {
 	switch {
 	case effect.Digest != nil:
-		c.differing(member, effect.Digest)
+		c.requestInventory(member, effect.Digest)
 	case effect.Part != nil, effect.Sequence != 0:
 		c.reports(member, effect)
 	case len(effect.Results) > 0:
@@ -130,11 +128,11 @@ func (c *connection) apply(effect protocol.Effect, member Member) {
 	}
 }
 
-// differing asks the agent for what the hub does not know already. If that is
-// nothing, the inventory is complete.
-func (c *connection) differing(member Member, theirs *convert.Digest) {
+// requestInventory requests the buckets that differ from the hub's copy. If none do,
+// the inventory is complete.
+func (c *connection) requestInventory(member Member, theirs *convert.Digest) {
 	buckets := member.Differing(theirs)
-	c.do(func(conn *protocol.Conn) { conn.Ask(buckets) })
+	c.do(func(conn *protocol.Conn) { conn.Request(buckets) })
 	c.log.V(1).Info("inventory compared", "assignments", theirs.Len(), "differingBuckets", buckets.Len())
 	if buckets.Len() == 0 {
 		c.reports(member, protocol.Effect{Part: &protocol.Part{}})
@@ -157,24 +155,23 @@ func (c *connection) reports(member Member, effect protocol.Effect) {
 	c.do(func(conn *protocol.Conn) { conn.Applied(effect, reported) })
 }
 
-// sync takes the digests that the agent sent on a renewal. It never waits for the
-// Member.
+// sync receives the digests of a renewal. It never waits for the Member.
 func (c *connection) sync(state *fleetv1.SyncState) {
 	c.mu.Lock()
 	c.conn.Sync(state)
 	c.mu.Unlock()
-	c.judge()
+	c.compareDigests()
 }
 
-// judge compares the digests, if there is something to compare.
-func (c *connection) judge() {
+// compareDigests compares the digests of the last renewal, once they can be compared.
+func (c *connection) compareDigests() {
 	member := c.member.get()
 	if member == nil {
 		return
 	}
 	sums := member.Sums()
 	c.mu.Lock()
-	verdict, ok := c.conn.Judge(sums)
+	verdict, ok := c.conn.CompareDigests(sums)
 	c.mu.Unlock()
 	if !ok {
 		return
@@ -184,7 +181,7 @@ func (c *connection) judge() {
 	}
 	if verdict.Resync != "" {
 		metricResyncs.WithLabelValues(verdict.Resync).Inc()
-		c.log.Info("the hub and a member disagree, and the agent is asked for all that it holds", "set", verdict.Resync)
+		c.log.Info("digests of the hub and the agent differ: requesting the agent's full inventory", "set", verdict.Resync)
 		c.signal()
 	}
 	if verdict.Agreement != "" {
@@ -192,7 +189,7 @@ func (c *connection) judge() {
 	}
 }
 
-// recovered ends a connection that met a bug, and no other.
+// recovered ends a connection after a panic.
 func (c *connection) recovered() {
 	if p := recover(); p != nil {
 		metricPanics.WithLabelValues("Connect").Inc()
@@ -201,26 +198,26 @@ func (c *connection) recovered() {
 	}
 }
 
-// farewell closes the state machine and the Member.
-func (c *connection) farewell() {
+// closeMember closes the state machine and the Member.
+func (c *connection) closeMember() {
 	c.mu.Lock()
 	c.conn.Close()
-	c.ways.close()
+	c.traces.close()
 	c.mu.Unlock()
 	reason := context.Cause(c.ended)
 	if c.member.get() == nil {
-		c.log.Info("agent not let in", "reason", reason.Error())
+		c.log.Info("agent not admitted", "reason", reason.Error())
 		return
 	}
 	metricConnections.Dec()
 	c.log.V(1).Info("agent disconnected", "reason", reason.Error())
-	if errors.Is(reason, errGoodbye) {
+	if errors.Is(reason, errClosedByAgent) {
 		reason = nil
 	}
 	c.member.close(reason)
 }
 
-// maxMalformed items of a message are logged one by one.
+// maxMalformed is how many malformed items of a message are logged.
 const maxMalformed = 8
 
 func atMost(errs []error, most int) []error {

@@ -39,10 +39,10 @@ func TestTheDirectoryIsNotifiedOfAnIncompatibleAgent(t *testing.T) {
 			w := serve(t, func(o *link.Options) {
 				o.Tuning.Capabilities, o.Tuning.RequiredCapabilities = []string{"links"}, []string{"links"}
 			})
-			greeting := hello()
-			greeting.GetHello().AgentVersion, greeting.GetHello().Capabilities = long, []string{"links"}
-			c.change(greeting.GetHello())
-			err := w.greets(t, "own", greeting)
+			first := hello()
+			first.GetHello().AgentVersion, first.GetHello().Capabilities = long, []string{"links"}
+			c.change(first.GetHello())
+			err := w.helloResult(t, "own", first)
 			if c.want == nil {
 				w.do(func() { g.Expect(w.refused).To(BeEmpty()) })
 				return
@@ -63,16 +63,16 @@ func TestTheDirectoryIsNotNotifiedOfAnUnauthorizedAgent(t *testing.T) {
 	g := NewWithT(t)
 	w := serve(t, nil)
 	w.do(func() { w.standing["own"] = link.Access{Revoked: true} })
-	greeting := hello()
-	greeting.GetHello().MinProtocol, greeting.GetHello().MaxProtocol = 9, 9
+	first := hello()
+	first.GetHello().MinProtocol, first.GetHello().MaxProtocol = 9, 9
 	for _, uid := range []string{"own", "unknown"} {
-		g.Expect(status.Code(w.greets(t, uid, greeting))).To(Equal(codes.PermissionDenied), uid)
+		g.Expect(status.Code(w.helloResult(t, uid, first))).To(Equal(codes.PermissionDenied), uid)
 	}
 	w.do(func() { g.Expect(w.refused).To(BeEmpty()) })
 }
 
-// greets returns how the hub answers a greeting: nil is a welcome.
-func (w *world) greets(t *testing.T, uid string, greeting *fleetv1.ConnectRequest) error {
+// helloResult returns how the hub answers the first message: nil is a welcome.
+func (w *world) helloResult(t *testing.T, uid string, first *fleetv1.ConnectRequest) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -80,7 +80,7 @@ func (w *world) greets(t *testing.T, uid string, greeting *fleetv1.ConnectReques
 	if err != nil {
 		return err
 	}
-	_ = stream.Send(greeting) // the cause is in the error of Recv
+	_ = stream.Send(first) // the cause is in the error of Recv
 	answer, err := stream.Recv()
 	if err == nil && answer.GetWelcome() == nil {
 		err = errors.New("the first message is no welcome")

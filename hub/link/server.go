@@ -19,10 +19,10 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// maxIdle is how long a connection may have no call: an agent's has its stream.
+// maxIdle is how long an agent's connection may have no call.
 const maxIdle = time.Minute
 
-// Server offers FleetService to the agents.
+// Server serves FleetService to the agents.
 type Server struct {
 	fleetv1.UnimplementedFleetServiceServer
 
@@ -64,11 +64,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	s.authorizer.log = log.FromContext(ctx).WithName("link")
 	acceptor := &acceptor{
-		listener: listener, credentials: credentials.NewTLS(greeting(certs.serverTLS())), meters: s.meters, trustDomain: s.options.TrustDomain,
+		listener: listener, credentials: credentials.NewTLS(withHelloHook(certs.serverTLS())), meters: s.meters, trustDomain: s.options.TrustDomain,
 		clientHello: s.options.Timeouts.ClientHello, handshake: s.options.Timeouts.Hello,
-		agents: newQueue(listener.Addr()), unauthenticated: newQueue(listener.Addr()),
+		agents: newConnQueue(listener.Addr()), unauthenticated: newConnQueue(listener.Addr()),
 	}
-	agents, unauthenticated := s.newGRPCServer(s.forAgents()...), s.newGRPCServer(s.forUnauthenticated()...)
+	agents, unauthenticated := s.newGRPCServer(s.agentOptions()...), s.newGRPCServer(s.unauthenticatedOptions()...)
 	failed := make(chan error, 3)
 	var serving sync.WaitGroup
 	defer serving.Wait()
@@ -77,7 +77,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	serving.Go(func() { failed <- unauthenticated.Serve(acceptor.unauthenticated) })
 	stop := make(chan struct{})
 	defer close(stop)
-	go wait.Until(s.authorizer.review, s.options.ReviewInterval, stop)
+	go wait.Until(s.authorizer.reauthorize, s.options.ReauthorizeInterval, stop)
 	select {
 	case err := <-failed:
 		_ = listener.Close()
@@ -92,27 +92,27 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 
 func (s *Server) newGRPCServer(options ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append(options,
-		grpc.Creds(shakenCredentials{credentials.NewTLS(nil)}),
+		grpc.Creds(securedCredentials{credentials.NewTLS(nil)}),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
 		grpc.WaitForHandlers(true),
-		grpc.InTapHandle(s.authorizer.timed),
+		grpc.InTapHandle(s.authorizer.bounded),
 		grpc.StreamInterceptor(s.authorizer.streaming),
 	)...)
 	server.RegisterService(s.authorizer.service(), s)
 	return server
 }
 
-// Windows of what may be under way unread. They don't grow with the line: what
-// gRPC would grant a fast one is 16 MiB a stream.
+// HTTP/2 flow control windows. They are static: gRPC would raise them up to 16 MiB for
+// each stream of a fast connection.
 const (
-	leastWindow      = 1<<16 - 1
+	minWindow        = 1<<16 - 1
 	streamWindow     = 1 << 20
 	connectionWindow = 4 << 20
 )
 
-// forAgents are the limits of callers with an agent's certificate.
-func (s *Server) forAgents() []grpc.ServerOption {
+// agentOptions limit callers with an agent's certificate.
+func (s *Server) agentOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytes),
 		grpc.MaxSendMsgSize(s.options.Limits.MessageBytes),
@@ -126,23 +126,23 @@ func (s *Server) forAgents() []grpc.ServerOption {
 	}
 }
 
-// What a connection of an unauthenticated caller may last: it is there to enroll.
+// Limits of the connections of unauthenticated callers, which are there to enroll.
 const (
 	maxUnauthenticatedIdle = 5 * time.Second
 	maxUnauthenticatedAge  = 30 * time.Second
-	// unauthenticatedBuffer is what such a connection reads and writes at once.
+	// unauthenticatedBuffer is the size of each buffer, for reading and for writing.
 	unauthenticatedBuffer = 4 << 10
 )
 
-// forUnauthenticated are the limits of callers without an agent's certificate.
-func (s *Server) forUnauthenticated() []grpc.ServerOption {
+// unauthenticatedOptions limit callers without an agent's certificate.
+func (s *Server) unauthenticatedOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.options.Limits.CallBytes),
 		grpc.MaxSendMsgSize(s.options.Limits.CallBytes),
 		grpc.MaxConcurrentStreams(maxUnauthenticatedCalls),
 		grpc.ConnectionTimeout(s.options.Timeouts.ClientHello),
-		grpc.StaticStreamWindowSize(leastWindow),
-		grpc.StaticConnWindowSize(leastWindow),
+		grpc.StaticStreamWindowSize(minWindow),
+		grpc.StaticConnWindowSize(minWindow),
 		grpc.ReadBufferSize(unauthenticatedBuffer),
 		grpc.WriteBufferSize(unauthenticatedBuffer),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -152,11 +152,10 @@ func (s *Server) forUnauthenticated() []grpc.ServerOption {
 	}
 }
 
-// drain ends every stream, so that agents connect to the next leader, and gives
-// them Timeouts.Drain to notice. First nothing new is let in: what an agent asks
-// from now on, renewals included, is the next leader's to answer. The leader's lock
-// is released only once this has returned, and a caller without a certificate delays
-// that by no more than the share.
+// drain refuses new calls, renewals included, and ends every stream within
+// Timeouts.Drain, so that agents connect to the next leader. The leader's lock is
+// released only after it; a caller without a certificate delays that by at most
+// 1/drainShare of the timeout.
 func (s *Server) drain(agents, unauthenticated *grpc.Server) error {
 	var stopped sync.WaitGroup
 	timeout := s.options.Timeouts.Drain

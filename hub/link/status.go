@@ -16,27 +16,27 @@ var (
 	errHelloTimeout     = errors.New("no hello in time")
 	errInventoryTimeout = errors.New("no inventory in time")
 	errPanic            = errors.New("internal error")
-	// errGoodbye: the agent ended it in good order.
-	errGoodbye = errors.New("the agent said goodbye")
-	// errLimited: more than one caller may have or do.
-	errLimited = errors.New("too much at once: try again later")
-	// errTrouble is the hub's own, and none of the caller's business.
+	// errClosedByAgent is no failure.
+	errClosedByAgent = errors.New("the agent closed the stream")
+	// errLimited: the caller reached one of the Limits.
+	errLimited = errors.New("a limit of the hub is reached: try again later")
+	// errTrouble stands for an error of the hub that is not disclosed to callers.
 	errTrouble = errors.New("the hub can't do this now: try again later")
 )
 
-// answer is what is sent to a caller for an error.
-type answer struct {
+// response is the gRPC status for an error.
+type response struct {
 	err  error
 	code codes.Code
 	// reason is the label in metrics.
 	reason string
-	// detailed: the caller is sent the whole text, which is about nothing but itself.
-	// Otherwise it gets the text of err alone, the same for every caller.
+	// detailed: the whole text is sent, which is about nothing but the caller itself.
+	// Otherwise the text of err alone is, the same for every caller.
 	detailed bool
 }
 
-// answers to the errors of this package, first match wins.
-var answers = []answer{
+// responses to the errors of this package; the first match wins.
+var responses = []response{
 	{errMethod, codes.PermissionDenied, "Method", false},
 	{errNoCertificate, codes.Unauthenticated, "NoCertificate", false},
 	{errCompressed, codes.Unimplemented, "Compressed", false},
@@ -44,7 +44,7 @@ var answers = []answer{
 	{ErrUnknownMember, codes.PermissionDenied, "UnknownMember", false},
 	{ErrAlreadyConnected, codes.AlreadyExists, "AlreadyConnected", false},
 	{ErrFingerprint, codes.FailedPrecondition, "Fingerprint", true},
-	// An agent that is not certain to lead takes the code for the end of its lead.
+	// On this code an agent that is not certain to lead stops leading.
 	{ErrStaleAgent, codes.AlreadyExists, "StaleAgent", true},
 	{ErrUnprovenTerm, codes.FailedPrecondition, "UnprovenTerm", true},
 	{protocol.ErrStaleHub, codes.FailedPrecondition, "StaleHub", true},
@@ -71,33 +71,33 @@ var answers = []answer{
 	{context.DeadlineExceeded, codes.DeadlineExceeded, "DeadlineExceeded", true},
 }
 
-// answerTo an error; the text of one that is not this package's is the
-// caller's choice, by Peer.Close or Directory.Open.
-func answerTo(err error) answer {
-	for _, a := range answers {
-		if errors.Is(err, a.err) {
-			return a
+// responseTo returns the response to an error. The text of an error of another package,
+// from Peer.Close or Directory.Open, is sent.
+func responseTo(err error) response {
+	for _, r := range responses {
+		if errors.Is(err, r.err) {
+			return r
 		}
 	}
-	return answer{err: err, code: codes.Aborted, reason: "Other", detailed: true}
+	return response{err: err, code: codes.Aborted, reason: "Other", detailed: true}
 }
 
-// statusOf returns what is sent to an agent for an error.
+// statusOf returns the gRPC status that an agent is sent for an error.
 func statusOf(err error) error {
-	if errors.Is(err, errGoodbye) {
+	if errors.Is(err, errClosedByAgent) {
 		return nil
 	}
-	a := answerTo(err)
-	if a.detailed {
-		return status.Error(a.code, err.Error())
+	r := responseTo(err)
+	if r.detailed {
+		return status.Error(r.code, err.Error())
 	}
-	return status.Error(a.code, a.err.Error())
+	return status.Error(r.code, r.err.Error())
 }
 
-// ofAuthority is the error of an Authority as a caller may see it: one of this
-// package's, or that there is some trouble.
+// ofAuthority hides an error of an Authority from the caller, unless it is one of this
+// package's.
 func ofAuthority(err error) error {
-	switch answerTo(err).reason {
+	switch responseTo(err).reason {
 	case "Other", "Canceled", "DeadlineExceeded":
 		return errors.Join(errTrouble, err)
 	}

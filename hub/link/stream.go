@@ -17,10 +17,9 @@ import (
 
 type connectStream = grpc.BidiStreamingServer[fleetv1.ConnectRequest, fleetv1.ConnectResponse]
 
-// connection is the I/O around one Conn: one goroutine receives and calls the
-// Member, one sends, one watches whether the agent keeps up, and the handler
-// waits for the end, because its return is what interrupts the others. It is
-// the Peer that the Directory is given.
+// connection is the I/O around one Conn, and the Peer of the Directory: one goroutine
+// receives and calls the Member, one sends, one checks that the agent keeps up, and the
+// handler waits for the end, because its return interrupts the others.
 type connection struct {
 	server *Server
 	// caller that was admitted, of the member with this UID.
@@ -29,9 +28,9 @@ type connection struct {
 	stream connectStream
 	log    logr.Logger
 
-	mu   sync.Mutex
-	conn *protocol.Conn
-	ways *ways
+	mu     sync.Mutex
+	conn   *protocol.Conn
+	traces *orderTraces
 
 	member memberCalls
 	// instance of the agent; set before the connection is admitted.
@@ -51,23 +50,23 @@ func (s *Server) Connect(stream connectStream) error {
 	if err != nil {
 		return statusOf(err)
 	}
-	// It outlives the stream's context, whose end is no reason.
+	// The end of the stream's context is no reason, so ended is independent of it.
 	ended, end := context.WithCancelCause(context.WithoutCancel(stream.Context()))
 	c := &connection{
 		server: s, caller: caller, uid: caller.Member, stream: stream,
-		log:   s.authorizer.log.WithValues("clusterUID", caller.Member),
-		conn:  protocol.NewConn(s.terms.Current(), s.options.Tuning),
-		ways:  newWays(s.options.Trace),
-		wake:  make(chan struct{}, 1),
-		ended: ended,
-		end:   end,
+		log:    s.authorizer.log.WithValues("clusterUID", caller.Member),
+		conn:   protocol.NewConn(s.terms.Current(), s.options.Tuning),
+		traces: newOrderTraces(s.options.Trace),
+		wake:   make(chan struct{}, 1),
+		ended:  ended,
+		end:    end,
 	}
 	if !s.connections.add(c) {
 		countDenied("Connect", errDraining)
 		return statusOf(errDraining)
 	}
 	defer s.connections.remove(c)
-	c.timer = time.AfterFunc(s.options.Timeouts.Hello, c.late)
+	c.timer = time.AfterFunc(s.options.Timeouts.Hello, c.openingTimeout)
 	defer c.timer.Stop()
 	go c.receive()
 	go c.send()
@@ -76,8 +75,8 @@ func (s *Server) Connect(stream connectStream) error {
 	return statusOf(context.Cause(c.ended))
 }
 
-// late ends a connection whose agent took too long to open it.
-func (c *connection) late() {
+// openingTimeout ends a connection whose agent took too long to open it.
+func (c *connection) openingTimeout() {
 	c.mu.Lock()
 	state := c.conn.State()
 	c.mu.Unlock()
@@ -94,7 +93,7 @@ func (c *connection) Put(order protocol.Order) {
 	c.mu.Lock()
 	changed := c.conn.Put(order)
 	if changed {
-		c.ways.put(order)
+		c.traces.put(order)
 	}
 	c.mu.Unlock()
 	if changed {
@@ -113,7 +112,7 @@ func (c *connection) Close(reason error) {
 	c.end(reason)
 }
 
-// signal wakes the sender; one signal stands for any number of changes.
+// signal wakes the sender, once for any number of changes.
 func (c *connection) signal() {
 	select {
 	case c.wake <- struct{}{}:
@@ -121,8 +120,7 @@ func (c *connection) signal() {
 	}
 }
 
-// do runs a step of the state machine, after which there may be something to
-// send.
+// do runs a step of the state machine that may produce messages.
 func (c *connection) do(step func(*protocol.Conn)) {
 	c.mu.Lock()
 	step(c.conn)
@@ -130,8 +128,8 @@ func (c *connection) do(step func(*protocol.Conn)) {
 	c.signal()
 }
 
-// send is the only one that sends. It blocks for as long as the agent does
-// not read, but no longer than Timeouts.Send, and nothing waits for it.
+// send sends all messages. It blocks while the agent does not read, but no longer than
+// Timeouts.Send, and nothing waits for it.
 func (c *connection) send() {
 	defer c.server.connections.tasks.Done()
 	defer c.recovered()
@@ -157,7 +155,7 @@ func (c *connection) send() {
 		if message.GetOrders() != nil && c.server.terms.Ordered != nil {
 			c.server.terms.Ordered()
 		}
-		c.ways.sent(message)
+		c.traces.sent(message)
 	}
 }
 
@@ -170,7 +168,7 @@ func (c *connection) sendOne(message *fleetv1.ConnectResponse) error {
 	return c.stream.Send(message)
 }
 
-// refuse gives the Member the results of orders that cannot be sent.
+// refuse passes the results of orders that cannot be sent to the Member.
 func (c *connection) refuse(results []protocol.Result) {
 	if len(results) == 0 {
 		return
@@ -205,8 +203,7 @@ func (c *connection) watch() {
 	}
 }
 
-// ticksPerTimeout is how often a connection is looked at within the time that
-// a batch may go unacknowledged.
+// ticksPerTimeout is how often a connection is checked within AckTimeout.
 const ticksPerTimeout = 12
 
 func countOrders(message *fleetv1.ConnectResponse) {

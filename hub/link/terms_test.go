@@ -77,9 +77,9 @@ func (h *restoredHub) claims(t *testing.T, uid string, term int64, proof string)
 	if err != nil {
 		return 0, err
 	}
-	greeting := hello()
-	greeting.GetHello().HighestHubTerm, greeting.GetHello().HighestHubTermProof = term, proof
-	if err := stream.Send(greeting); err != nil {
+	first := hello()
+	first.GetHello().HighestHubTerm, first.GetHello().HighestHubTermProof = term, proof
+	if err := stream.Send(first); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := stream.Recv()
@@ -163,9 +163,9 @@ func TestHubThatIsNotCertainToLeadRaisesNothing(t *testing.T) {
 	// It is accepted as far as Hello, and then another hub takes over.
 	g.Eventually(func() (n int) { h.do(func() { n = len(h.used) }); return n }).WithTimeout(20 * time.Second).Should(Equal(1))
 	h.do(func() { h.following = true })
-	greeting := hello()
-	greeting.GetHello().HighestHubTerm, greeting.GetHello().HighestHubTermProof = 6, termProof("own", 6)
-	g.Expect(stream.Send(greeting)).To(Succeed())
+	first := hello()
+	first.GetHello().HighestHubTerm, first.GetHello().HighestHubTermProof = 6, termProof("own", 6)
+	g.Expect(stream.Send(first)).To(Succeed())
 	_, err = stream.Recv()
 	g.Expect(status.Code(err)).To(Equal(codes.Unavailable))
 	g.Expect(err).To(MatchError(ContainSubstring(link.ErrNotLeading.Error())))
@@ -183,7 +183,7 @@ func TestOneAgentCannotUseTheTermsUp(t *testing.T) {
 	_, err = h.seen(t, "own", 3+1<<27)
 	g.Expect(err).To(MatchError(ContainSubstring("at its next attempt")))
 	_, err = h.seen(t, "own", h.term.Load()+1)
-	g.Expect(err).To(MatchError(ContainSubstring("is not again")))
+	g.Expect(err).To(MatchError(ContainSubstring("is not raised again")))
 	_, err = h.seen(t, "other", h.term.Load()+1)
 	g.Expect(err).To(MatchError(ContainSubstring("at its next attempt")), "that was another's")
 	g.Expect(h.raised.Load()).To(Equal(int64(2)))
@@ -215,7 +215,7 @@ func TestRestoredHubWhoseTermHasGrownPastAnAgentsIsDetected(t *testing.T) {
 	h = serveRestored(t, 9, func(o *link.Options) { o.Term.First = func() int64 { return 3 } })
 	_, err := h.seen(t, "own", 5)
 	g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
-	g.Expect(err).To(MatchError(ContainSubstring("let in at its next attempt")))
+	g.Expect(err).To(MatchError(ContainSubstring("admitted at its next attempt")))
 	g.Expect(h.raised.Load()).To(Equal(int64(1)))
 	g.Expect(h.seen(t, "other", 6)).To(Equal(h.term.Load()), "the restore is detected by now")
 	g.Expect(h.seen(t, "own", 5)).To(Equal(h.term.Load()))

@@ -9,23 +9,21 @@ import (
 	"time"
 )
 
-// certificates gives each handshake the server's certificate and the client
-// authorities as the Authority, or else the files, say by then.
+// certificates provides each handshake with the current certificate of the server and
+// the client authorities, from the Authority or from files.
 type certificates struct {
 	authority                 Authority
 	certFile, keyFile, caFile string
-	// now is what certificates are judged by.
-	now func() time.Time
+	now                       func() time.Time
 
 	mu sync.Mutex
-	// stamp is of the files that config was loaded from.
+	// stamp is stat's of the files that config was loaded from.
 	stamp  string
 	config *tls.Config
 }
 
-// serverTLS asks for nothing less than TLS 1.3. A client certificate that is
-// shown must be valid; authorize decides which calls require one, since an agent
-// that enrolls has none yet.
+// serverTLS requires TLS 1.3. A client certificate is optional and must be valid;
+// authorize decides which calls require one, since an agent that enrolls has none.
 func (c *certificates) serverTLS() *tls.Config {
 	config := c.config13()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current() }
@@ -38,28 +36,28 @@ func (c *certificates) config13() *tls.Config {
 		ClientAuth: tls.VerifyClientCertIfGiven,
 		NextProtos: []string{"h2"},
 		Time:       c.now,
-		// A resumed session would outlive the certificate that it began with.
+		// A resumed session would outlive its certificate.
 		SessionTicketsDisabled: true,
 	}
 }
 
-// current is the configuration of the Authority, if there is one, which
-// serves with its whole chain: agents that enroll look for the CA in it.
+// current returns the configuration of the Authority, if there is one. Its certificate
+// has the whole chain: agents that enroll check the CA in it.
 func (c *certificates) current() (*tls.Config, error) {
 	if c.authority == nil {
 		return c.ofFiles()
 	}
 	cert, pool, err := c.authority.Certificates()
 	if err != nil {
-		return nil, fmt.Errorf("asking for the server's certificate: %w", err)
+		return nil, fmt.Errorf("getting the server's certificate: %w", err)
 	}
 	config := c.config13()
 	config.Certificates, config.ClientCAs = []tls.Certificate{*cert}, pool
 	return config, nil
 }
 
-// ofFiles returns the configuration of the files; while they cannot be read, in the
-// middle of being replaced for example, of the last ones that could.
+// ofFiles returns the configuration of the files, or the last valid one while they
+// cannot be read, for example while they are being replaced.
 func (c *certificates) ofFiles() (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,12 +75,12 @@ func (c *certificates) ofFiles() (*tls.Config, error) {
 	return c.config, nil
 }
 
-// stat returns times and sizes of the files.
+// stat returns the times and sizes of the files.
 func (c *certificates) stat() (stamp string, err error) {
 	for _, name := range []string{c.certFile, c.keyFile, c.caFile} {
 		info, err := os.Stat(name)
 		if err != nil {
-			return "", fmt.Errorf("looking at certificate files: %w", err)
+			return "", fmt.Errorf("checking certificate files: %w", err)
 		}
 		stamp += fmt.Sprintln(info.ModTime().UnixNano(), info.Size())
 	}

@@ -12,53 +12,53 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// The spans of an assignment's way over the link: until its member has stored it,
-// and, as a part of that, until it was sent.
+// Spans of an assignment: until its member has stored it, and, as a part of that, until
+// it was sent.
 const (
 	spanAssign = "assign"
 	spanSend   = "link.send"
 )
 
-// ways are the assignments of traced sessions that are on their way over one
-// connection. Without a tracer it has none.
-type ways struct {
+// orderTraces are the unacknowledged assignments of traced sessions of one connection.
+// Without a tracer there are none.
+type orderTraces struct {
 	tracer *tracing.Tracer
 	mu     sync.Mutex
-	open   map[types.UID]way
+	open   map[types.UID]orderTrace
 }
 
-type way struct {
-	walk, self tracing.Point
-	epoch      int64
-	hash       string
-	put        time.Time
-	sent       bool
+type orderTrace struct {
+	lifecycle, self tracing.Point
+	epoch           int64
+	hash            string
+	put             time.Time
+	sent            bool
 }
 
-func newWays(t *tracing.Tracer) *ways {
-	return &ways{tracer: t, open: map[types.UID]way{}}
+func newOrderTraces(t *tracing.Tracer) *orderTraces {
+	return &orderTraces{tracer: t, open: map[types.UID]orderTrace{}}
 }
 
-// put notes an order that the outbox has taken.
-func (w *ways) put(order protocol.Order) {
+// put begins the trace of an order that was added to the outbox.
+func (w *orderTraces) put(order protocol.Order) {
 	if !w.tracer.On() || order.Assign == nil {
 		return
 	}
 	a := order.Assign
-	walk := tracing.Parse(a.Annotations[v1alpha1.AnnotationTraceparent])
-	if !walk.Traced() {
+	lifecycle := tracing.Parse(a.Annotations[v1alpha1.AnnotationTraceparent])
+	if !lifecycle.Traced() {
 		return
 	}
 	hash := protocol.SpecHash(a)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.open[a.Spec.Session.UID] = way{
-		walk: walk, self: walk.Named("assign/" + hash), epoch: a.Spec.Epoch, hash: hash, put: time.Now(),
+	w.open[a.Spec.Session.UID] = orderTrace{
+		lifecycle: lifecycle, self: lifecycle.Named("assign/" + hash), epoch: a.Spec.Epoch, hash: hash, put: time.Now(),
 	}
 }
 
-// sent notes what has been written to the stream.
-func (w *ways) sent(message *fleetv1.ConnectResponse) {
+// sent ends the send spans of the orders of a message.
+func (w *orderTraces) sent(message *fleetv1.ConnectResponse) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -74,8 +74,8 @@ func (w *ways) sent(message *fleetv1.ConnectResponse) {
 	}
 }
 
-// settled notes what became of orders.
-func (w *ways) settled(results []protocol.Result) {
+// acknowledged ends the traces of orders that have results.
+func (w *orderTraces) acknowledged(results []protocol.Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range results {
@@ -92,17 +92,17 @@ func (w *ways) settled(results []protocol.Result) {
 	}
 }
 
-// close ends what was never acknowledged.
-func (w *ways) close() {
+// close ends the traces of unacknowledged orders.
+func (w *orderTraces) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for uid, one := range w.open {
-		w.end(uid, one, "", "the connection ended before the agent has acknowledged it")
+		w.end(uid, one, "", "the connection ended before the agent acknowledged it")
 	}
 }
 
-func (w *ways) end(uid types.UID, one way, result, failed string) {
-	w.tracer.AddAs(one.self, one.walk, tracing.Span{
+func (w *orderTraces) end(uid types.UID, one orderTrace, result, failed string) {
+	w.tracer.AddAs(one.self, one.lifecycle, tracing.Span{
 		Name: spanAssign, From: one.put, To: time.Now(), Failed: failed,
 		Attributes: []tracing.Attribute{tracing.Epoch.Int64(one.epoch), tracing.Result.String(result)},
 	})

@@ -18,27 +18,27 @@ import (
 func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 	for name, c := range map[string]struct {
 		untraced bool
-		then     func(*ways, *v1alpha1.SessionAssignment)
+		then     func(*orderTraces, *v1alpha1.SessionAssignment)
 		want     string
 	}{
-		"stored": {then: func(w *ways, a *v1alpha1.SessionAssignment) {
-			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "another", Code: protocol.Stored}}) // of an earlier order
-			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
-			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
+		"stored": {then: func(w *orderTraces, a *v1alpha1.SessionAssignment) {
+			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "another", Code: protocol.Stored}}) // of an earlier order
+			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
+			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
 		}, want: "link.send/Unset assign/Unset"},
-		"refused": {then: func(w *ways, a *v1alpha1.SessionAssignment) {
-			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Refused, Reason: v1alpha1.RefusedNoRoom}})
+		"refused": {then: func(w *orderTraces, a *v1alpha1.SessionAssignment) {
+			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Refused, Reason: v1alpha1.RefusedNoRoom}})
 		}, want: "link.send/Unset assign/Error"},
-		"withdrawn": {then: func(w *ways, a *v1alpha1.SessionAssignment) {
-			w.settled([]protocol.Result{{SessionUID: "u", Epoch: 2, Code: protocol.Stopped}})
+		"withdrawn": {then: func(w *orderTraces, a *v1alpha1.SessionAssignment) {
+			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, Code: protocol.Stopped}})
 		}, want: "link.send/Unset assign/Error"},
-		"cut off":    {then: func(*ways, *v1alpha1.SessionAssignment) {}, want: "link.send/Unset assign/Error"},
-		"not traced": {untraced: true, then: func(*ways, *v1alpha1.SessionAssignment) {}},
+		"cut off":    {then: func(*orderTraces, *v1alpha1.SessionAssignment) {}, want: "link.send/Unset assign/Error"},
+		"not traced": {untraced: true, then: func(*orderTraces, *v1alpha1.SessionAssignment) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := tracetest.NewInMemoryExporter()
 			tracer := tracing.New(1, sdktrace.WithSyncer(out))
-			w := newWays(tracer)
+			w := newOrderTraces(tracer)
 			a := &v1alpha1.SessionAssignment{}
 			a.Spec.Session.UID, a.Spec.Epoch = "u", 2
 			a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: "h"}
@@ -72,13 +72,13 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 }
 
 func TestWithoutATracerTracingCostsNothing(t *testing.T) {
-	w := newWays(nil)
+	w := newOrderTraces(nil)
 	order, message := protocol.Order{Assign: &v1alpha1.SessionAssignment{}}, &fleetv1.ConnectResponse{}
 	results := []protocol.Result{{SessionUID: "u"}}
 	if n := testing.AllocsPerRun(100, func() {
 		w.put(order)
 		w.sent(message)
-		w.settled(results)
+		w.acknowledged(results)
 		w.close()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -38,7 +38,7 @@ func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 var causes = map[health.Cause]string{
 	health.Stalled:     "its agent does not keep up",
 	health.Recovering:  "its agent was lost and must be stable for a while first",
-	health.Quarantined: "it is quarantined, for its agent was lost too often",
+	health.Quarantined: "it is quarantined, since its agent was lost too often",
 	health.Uncertain:   "its agent can't write to its API server",
 	health.Revoked:     "its access is revoked",
 	health.Fenced:      messageFenced,
@@ -58,7 +58,7 @@ func (m *member) acceptsSessions(t health.Timings, now time.Time) (bool, string)
 	case v.State == health.Unreachable:
 		return false, "it is unreachable"
 	case v.State != health.Ready:
-		return false, "its agent has been silent for a while"
+		return false, "its agent sends no heartbeats"
 	case !m.serving || !m.cluster.Synced.Load():
 		return false, "its agent is not connected"
 	case m.capacity == nil || !m.fresh:
@@ -94,7 +94,7 @@ func (f *state) unevaluated(key placement.TemplateKey, now time.Time) bool {
 		if ready, _ := m.acceptsSessions(f.timings, now); !ready {
 			continue
 		}
-		if _, judged := m.capacity.Templates[key]; !judged {
+		if _, evaluated := m.capacity.Templates[key]; !evaluated {
 			return true
 		}
 	}

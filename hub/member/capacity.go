@@ -149,7 +149,7 @@ func resourcesFromWire(amounts map[string]int64) placement.Resources {
 	return out
 }
 
-// changedTemplates returns the templates whose verdicts differ. before may be nil.
+// changedTemplates returns the templates whose availability differs. before may be nil.
 func changedTemplates(before, now *placement.Capacity) []placement.TemplateKey {
 	var out []placement.TemplateKey
 	for key := range now.Templates {

@@ -140,7 +140,7 @@ func (c *connection) Results(results []protocol.Result) {
 	freed := false
 	for i := range results {
 		r := &results[i]
-		ok := c.settle(r)
+		ok := c.recordResult(r)
 		known := true
 		ok = ok && c.onCache(func(cache *cluster.Cache) { known = cache.ApplyResult(r) })
 		unknownResults.Add(float64(count(!known)))
@@ -202,9 +202,9 @@ func (c *connection) Closed(err error) {
 	c.fleet.notify(c.member.change(MemberChanged))
 }
 
-// settle records a result of an order for the scheduler, which only has reservations that
-// it made, and returns whether the connection is still the member's.
-func (c *connection) settle(r *protocol.Result) bool {
+// recordResult records a result of an order for the scheduler, which only has reservations
+// that it made, and returns whether the connection is still the member's.
+func (c *connection) recordResult(r *protocol.Result) bool {
 	c.member.applying.Lock()
 	defer c.member.applying.Unlock()
 	from := uint64(0)

@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// maxWhy bounds what a condition quotes of an error or an agent, in bytes.
+// maxWhy bounds texts of errors and agents in a condition, in bytes.
 const maxWhy = 200
 
 // maxRemedy bounds the hub's own messages, which include a remedy, in bytes.
@@ -140,7 +140,7 @@ func (m *member) revoke(t health.Timings, now time.Time) {
 func lossOf(err error) (reason, why string) {
 	switch {
 	case err == nil:
-		return v1alpha1.ReasonDisconnected, "the agent ended it in good order"
+		return v1alpha1.ReasonDisconnected, "the agent closed it"
 	case errors.Is(err, protocol.ErrStalled):
 		return v1alpha1.ReasonStalled, bounded(err.Error())
 	case errors.Is(err, protocol.ErrExcess):
@@ -172,7 +172,7 @@ func boundedTo(text string, limit int) string {
 
 // refuseFingerprint returns the error for an agent of another cluster.
 func (m *member) refuseFingerprint(fingerprint string) error {
-	return fmt.Errorf("%w: %s was %s, the agent speaks for %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
+	return fmt.Errorf("%w: %s was %s, the agent runs in %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
 }
 
 // recordIncompatible records why an agent with an incompatible protocol was refused, and

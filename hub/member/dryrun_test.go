@@ -79,7 +79,7 @@ func TestOfDistinctUsersOneAtTheCapBlocksNoOther(t *testing.T) {
 	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}), "the first is of a user who has one already")
 }
 
-func TestABlockedSessionTakesNoCapacity(t *testing.T) {
+func TestABlockedSessionUsesNoCapacity(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")

@@ -12,8 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// JudgmentOn returns the failover judgment on a member's sessions.
-func (f *Failovers) JudgmentOn(member types.UID) failover.Judgment {
+// FailoverOf returns the failover decisions on a member's sessions.
+func (f *Failovers) FailoverOf(member types.UID) failover.Decider {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.factsOf(member, f.now())
@@ -169,7 +169,7 @@ func (f *Directory) outageEnds(m *member, now time.Time) {
 		if !o.heartbeats.Silent(f.timings, now) {
 			return
 		}
-		if at := o.heartbeats.LastWell(); at.After(last) {
+		if at := o.heartbeats.LastHealthy(); at.After(last) {
 			last = at
 		}
 		if o != m {
@@ -181,7 +181,7 @@ func (f *Directory) outageEnds(m *member, now time.Time) {
 		return
 	}
 	for _, o := range lost {
-		if last.Sub(o.heartbeats.LastWell()) < f.timings.Suspect {
+		if last.Sub(o.heartbeats.LastHealthy()) < f.timings.Suspect {
 			o.heartbeats.DelayLoss(now.Add(f.timings.Unreachable))
 		} else {
 			o.heartbeats.DelayLoss(o.heartbeats.LossAt(f.timings).Add(outage))

@@ -85,7 +85,7 @@ func TestSessionsOfALostMemberAreFailedOverByTheirModes(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
 	r.disconnect("eu")
 	r.passes(35 * time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts)).To(Equal(failover.Verdict{}), "an outage of 35 s moves nothing")
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts)).To(Equal(failover.Verdict{}), "an outage of 35 s moves nothing")
 	lostAt := r.clock.Now().Add(-35 * time.Second)
 	r.passes(10 * time.Second)
 	r.Expect(r.LostSince("uid-eu")).To(Equal(lostAt))
@@ -100,16 +100,16 @@ func TestSessionsOfALostMemberAreFailedOverByTheirModes(t *testing.T) {
 	r.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberUnreachable))
 	r.Expect(r.sessions("us")+r.sessions("asia")).To(Equal(int32(1)), "capacity is reserved")
 
-	v = r.JudgmentOn("uid-eu").Judge(fences)
+	v = r.FailoverOf("uid-eu").Decide(fences)
 	r.Expect(v.Due).To(BeFalse())
 	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(lostAt.Add(300*time.Second)), "R after the last grant")
 	r.passes(time.Hour)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(fences).Due).To(BeTrue())
-	r.Expect(r.JudgmentOn("uid-eu").Judge(failover.Session{Mode: v1alpha1.FailoverFence}).Due).To(BeFalse(), "no guard")
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
+	r.Expect(r.FailoverOf("uid-eu").Decide(fences).Due).To(BeTrue())
+	r.Expect(r.FailoverOf("uid-eu").Decide(failover.Session{Mode: v1alpha1.FailoverFence}).Due).To(BeFalse(), "no guard")
+	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse())
 
 	r.connectAs("uid-eu")
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts)).To(Equal(failover.Verdict{}), "it is back")
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts)).To(Equal(failover.Verdict{}), "it is back")
 }
 
 func TestHeadroomIsForFailoverAndNothingMovesWithoutCapacity(t *testing.T) {
@@ -133,7 +133,7 @@ func TestHeadroomIsForFailoverAndNothingMovesWithoutCapacity(t *testing.T) {
 	r.Expect(req.Failover).To(BeFalse())
 }
 
-func TestNewLeaderGivesMembersTimeToComeBack(t *testing.T) {
+func TestNewLeaderWaitsForMembersToReconnect(t *testing.T) {
 	x := watched(t)
 	ready := func(mc *v1alpha1.MemberCluster) {
 		mc.Status.AgentVersion, mc.Status.Fingerprint = "v1", "fp"
@@ -144,26 +144,26 @@ func TestNewLeaderGivesMembersTimeToComeBack(t *testing.T) {
 	r := &region{fixture: x, members: []types.UID{"uid-eu", "uid-us"}, dead: map[types.UID]bool{"uid-eu": true}}
 	r.passes(290 * time.Second)
 	for _, mode := range []failover.Session{restarts, fences} {
-		v := r.JudgmentOn("uid-eu").Judge(mode)
+		v := r.FailoverOf("uid-eu").Decide(mode)
 		r.Expect(v.Wait).To(Equal(10 * time.Second))
 		r.Expect(v.Due).To(BeFalse())
 	}
 	r.passes(10 * time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue())
-	r.Expect(r.JudgmentOn("uid-eu").Judge(fences).Due).To(BeTrue(), "no earlier leader granted anything since")
-	r.Expect(r.JudgmentOn("uid-none").Judge(held).Reason).To(Equal(v1alpha1.ReasonMemberFenced), "a member that there is not any more")
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeTrue())
+	r.Expect(r.FailoverOf("uid-eu").Decide(fences).Due).To(BeTrue(), "no earlier leader granted anything since")
+	r.Expect(r.FailoverOf("uid-none").Decide(held).Reason).To(Equal(v1alpha1.ReasonMemberFenced), "a member that there is not any more")
 }
 
 func TestMemberThatTheCacheDoesNotShowYetIsNotGone(t *testing.T) {
 	x := watched(t)
 	x.Expect(x.Gone("uid-eu")).To(BeFalse())
-	x.Expect(x.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "before any is known")
+	x.Expect(x.FailoverOf("uid-eu").Decide(restarts).Due).To(BeFalse(), "before any is known")
 	x.register("us", "uid-us")
-	v := x.JudgmentOn("uid-eu").Judge(held)
+	v := x.FailoverOf("uid-eu").Decide(held)
 	x.Expect(v.Due).To(BeFalse())
 	x.Expect(v.Wait).To(Equal(x.timings.Failover.Regain))
 	x.runs(v.Wait)
-	x.Expect(x.JudgmentOn("uid-eu").Judge(held).Due).To(BeTrue())
+	x.Expect(x.FailoverOf("uid-eu").Decide(held).Due).To(BeTrue())
 	x.Expect(x.Gone("uid-eu")).To(BeTrue())
 
 	x.register("eu", "uid-eu")
@@ -182,17 +182,17 @@ func TestHubAfterALongPauseDelaysFailovers(t *testing.T) {
 	r.passes(41 * time.Second)
 	r.clock.Step(10 * time.Second)
 	r.passes(55 * time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "the hub was paused for 10 s of it")
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeFalse(), "the hub was paused for 10 s of it")
 	r.passes(10 * time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue(), "but a short pause makes no new leader")
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeTrue(), "but a short pause makes no new leader")
 
 	r.clock.Step(time.Hour)
-	v := r.JudgmentOn("uid-eu").Judge(restarts)
+	v := r.FailoverOf("uid-eu").Decide(restarts)
 	r.Expect(v.Due).To(BeFalse())
 	r.Expect(v.Wait).To(Equal(r.timings.Failover.Regain))
 	r.Expect(v.Message).To(ContainSubstring("run without a pause, only since"))
 	r.passes(v.Wait)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue())
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeTrue())
 }
 
 func TestWhenAllOthersAreGoneItIsTheHubThatIsCutOff(t *testing.T) {
@@ -225,7 +225,7 @@ func TestCutOffIsDetectedBeforeTheLastMemberIsUnreachable(t *testing.T) {
 	r.passes(20 * time.Second)
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	r.Expect(r.HealthOf("uid-us")).To(Equal(health.Suspect))
-	r.Expect(r.JudgmentOn("uid-eu").Judge(atOnce).Due).To(BeFalse(), "no member sends heartbeats any more")
+	r.Expect(r.FailoverOf("uid-eu").Decide(atOnce).Due).To(BeFalse(), "no member sends heartbeats any more")
 }
 
 func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
@@ -233,20 +233,20 @@ func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
 	granted := r.clock.Now()
 	r.register("eu", "uid-eu", revoked)
 	r.disconnect("eu")
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(60 * time.Second))
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Wait).To(Equal(60 * time.Second))
 	r.Expect(r.LostSince("uid-eu")).To(Equal(granted))
 	r.passes(60 * time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeTrue())
-	v := r.JudgmentOn("uid-eu").Judge(fences)
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeTrue())
+	v := r.FailoverOf("uid-eu").Decide(fences)
 	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300*time.Second)), "its last grant counts nevertheless")
 
 	r.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
-	v = r.JudgmentOn("uid-eu").Judge(fences)
+	v = r.FailoverOf("uid-eu").Decide(fences)
 	r.Expect(r.clock.Now().Add(v.Wait)).To(Equal(granted.Add(300 * time.Second)))
 	r.disconnect("us")
 	r.passes(time.Minute)
 	r.register("eu", "uid-eu", revoked)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse(), "the others are gone")
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeFalse(), "the others are gone")
 }
 
 // A member that an operator cut off is no evidence about the hub's network.
@@ -272,7 +272,7 @@ func TestSessionsAreFailedOverAFewAtATime(t *testing.T) {
 				continue
 			}
 			r.Expect(v.Due).To(BeTrue())
-			r.Expect(v.Message).To(ContainSubstring("waits for its turn"))
+			r.Expect(v.Message).To(ContainSubstring("waits for the rate limit"))
 			waits = append(waits, v.Wait)
 		}
 		return went, waits

@@ -32,18 +32,18 @@ func TestDeclarationEndsWithTheAgentsReturnWhateverLeaderThereIs(t *testing.T) {
 	next.register("us", "uid-us")
 	r := &region{fixture: next}
 	r.connectAs("uid-us")
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse(), "it has not listened for its agent yet")
+	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse(), "it has not listened for its agent yet")
 
 	r.runs(r.timings.Unreachable / 2)
 	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
 	v, _ := r.viewOf("eu")
 	r.Expect(v.fence.alive).To(BeTrue(), "so the declaration is cleared")
 	r.runs(10 * r.timings.Unreachable)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
+	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse())
 
 	r.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
 	r.connectAs("uid-eu")
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}))
+	r.Expect(r.FailoverOf("uid-eu").Decide(held)).To(Equal(failover.Verdict{}))
 }
 
 // Where the agent does not return, the next leader acts on the declaration as soon as
@@ -54,9 +54,9 @@ func TestNextLeaderActsOnADeclarationAfterTheHeartbeatTimeout(t *testing.T) {
 		mc.Status.AgentVersion, mc.Status.Fingerprint = "v1", "fp"
 	})
 	next.runs(next.timings.Unreachable - time.Second)
-	next.Expect(next.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
+	next.Expect(next.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse())
 	next.runs(time.Second)
-	v := next.JudgmentOn("uid-eu").Judge(held)
+	v := next.FailoverOf("uid-eu").Decide(held)
 	next.Expect(v.Due).To(BeTrue())
 	next.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberFenced))
 }

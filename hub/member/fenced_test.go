@@ -31,13 +31,13 @@ func TestDeclaringAMemberFencedReleasesSessionsOfEveryModeAtOnce(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
 	r.disconnect("eu", "us", "asia")
 	r.passes(20 * time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
+	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse())
 	r.changes.take()
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(r.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are reconciled")
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	for _, mode := range []failover.Session{restarts, fences, held, {Mode: v1alpha1.FailoverFence}} {
-		v := r.JudgmentOn("uid-eu").Judge(mode)
+		v := r.FailoverOf("uid-eu").Decide(mode)
 		r.Expect(v.Due).To(BeTrue(), "with all others silent, too")
 		r.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberFenced))
 	}
@@ -58,7 +58,7 @@ func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {
 	r.Expect(d.Message).To(ContainSubstring(messageFenced))
 
 	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}), "it is not off")
+	r.Expect(r.FailoverOf("uid-eu").Decide(held)).To(Equal(failover.Verdict{}), "it is not off")
 	r.Expect(r.Place(request("a"), 1).Placed).To(BeFalse(), "as long as it is declared")
 	v, _ := r.viewOf("eu")
 	r.Expect(v.fence.alive).To(BeTrue())
@@ -77,19 +77,19 @@ func TestAgentThatReconnectsBrieflyClearsTheDeclaration(t *testing.T) {
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
 	r.passes(time.Minute)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
+	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse())
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	r.register("eu", "uid-eu", declared("fp-uid-eu"), func(mc *v1alpha1.MemberCluster) { mc.Spec.Fenced.At.Time = r.clock.Now() })
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeTrue(), "declared again, it holds")
+	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeTrue(), "declared again, it holds")
 }
 
 func TestDeclarationOfAConnectedMemberDoesNotCount(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}))
+	r.Expect(r.FailoverOf("uid-eu").Decide(held)).To(Equal(failover.Verdict{}))
 	r.disconnect("eu")
 	r.passes(time.Minute)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse(), "it was declared too early")
+	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse(), "it was declared too early")
 }
 
 // refuseFingerprint has the agent of "eu" try to connect, and returns the refusal.
@@ -148,14 +148,14 @@ func TestDeclarationIsShownForAsLongAsItHolds(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	x.Expect(x.shows(x.mc)).To(ContainElements("Fenced=True/MemberFenced", "Ready=False/Unreachable"))
-	x.Expect(x.fenced()).To(Equal("ann declared at 2023-11-14T22:13:20Z that nothing runs there any more: its sessions are rescheduled, and what is left of them there is stopped should its agent come back"))
+	x.Expect(x.fenced()).To(Equal("ann declared at 2023-11-14T22:13:20Z that nothing runs there any more: its sessions are rescheduled, and what is left of them there is stopped if its agent returns"))
 	x.Expect(x.events()).To(ContainElement(HavePrefix("Warning Fenced ann declared at")))
 	writes := x.writes
 	x.reconcile("eu")
 	x.Expect(x.writes).To(Equal(writes))
 	x.edit(func(mc *v1alpha1.MemberCluster) { mc.Generation, mc.Spec.Fenced = 9, nil })
 	x.Expect(x.shows(x.mc)).NotTo(ContainElement(HavePrefix("Fenced")))
-	x.Expect(x.JudgmentOn("uid-eu").Judge(held)).To(Equal(failover.Verdict{}), "the operator cleared it")
+	x.Expect(x.FailoverOf("uid-eu").Decide(held)).To(Equal(failover.Verdict{}), "the operator cleared it")
 }
 
 func TestDeclarationIsClearedOnceTheAgentIsBack(t *testing.T) {
@@ -166,7 +166,7 @@ func TestDeclarationIsClearedOnceTheAgentIsBack(t *testing.T) {
 	x.reconcile("eu")
 	x.Expect(x.read().Spec.Fenced).To(BeNil())
 	x.Expect(x.shows(x.mc)).To(ContainElement("Fenced=False/FencedButAlive"))
-	x.Expect(x.events()).To(ContainElement("Warning Fenced its agent is back: it is not fenced any more, as ann declared at 2023-11-14T22:13:20Z that nothing runs there any more"))
+	x.Expect(x.events()).To(ContainElement("Warning Fenced its agent has returned: removed the declaration that it is fenced, as ann declared at 2023-11-14T22:13:20Z that nothing runs there any more"))
 	x.connect("uid-eu", "i2")
 	x.reconcile("eu")
 	x.Expect(x.shows(x.read())).To(ContainElement("Fenced=False/FencedButAlive"), "until it is ready")
@@ -181,7 +181,7 @@ func TestDeclarationOfAnotherClusterDoesNotCount(t *testing.T) {
 	x.edit(declared("another"))
 	x.Expect(x.shows(x.mc)).To(ContainElement("Fenced=False/FencedOtherCluster"))
 	x.Expect(x.fenced()).To(ContainSubstring(`of cluster "another", and this member is cluster "fp"`))
-	x.Expect(x.JudgmentOn("uid-eu").Judge(held).Due).To(BeFalse())
+	x.Expect(x.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse())
 	x.connect("uid-eu", "i2")
 	x.reconcile("eu")
 	x.Expect(x.read().Spec.Fenced).NotTo(BeNil(), "only an operator can decide what was meant")
@@ -201,7 +201,7 @@ func TestFencedMemberIsRemovedOnceNothingIsPlacedThere(t *testing.T) {
 	x.Expect(x.events()).To(ContainElement(ContainSubstring("2 sessions are placed there or not confirmed stopped: delete them, or drain it")))
 
 	x.edit(declared("fp"))
-	x.Expect(x.JudgmentOn("uid-eu").Judge(held).Due).To(BeTrue())
+	x.Expect(x.FailoverOf("uid-eu").Decide(held).Due).To(BeTrue())
 	x.Expect(x.events()).To(ContainElement(ContainSubstring("it is declared fenced, and 1 sessions are still placed there")))
 	x.held.Placed = 0
 	x.reconcile("eu")

@@ -149,7 +149,7 @@ func TestAgentOfAnotherClusterIsReported(t *testing.T) {
 	x.reconcile("eu")
 	got := x.member("eu")
 	x.Expect(x.shows(got)).To(ContainElements("Ready=False/FingerprintChanged", "Connected=False/NeverConnected"))
-	x.Expect(got.Status.Conditions[0].Message).To(ContainSubstring(`speaks for cluster "rebuilt "`))
+	x.Expect(got.Status.Conditions[0].Message).To(ContainSubstring(`agent of cluster "rebuilt "`))
 
 	_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "enrolled", Instance: "i2"}, &peer{})
 	x.Expect(err).NotTo(HaveOccurred())
@@ -158,7 +158,7 @@ func TestAgentOfAnotherClusterIsReported(t *testing.T) {
 }
 
 func tooOld(version string) error {
-	return fmt.Errorf("%w: the agent (version %s) speaks versions 0 to 0, the hub 1 to 2: upgrade the agent", protocol.ErrVersion, version)
+	return fmt.Errorf("%w: the agent (version %s) supports versions 0 to 0, the hub 1 to 2: upgrade the agent", protocol.ErrVersion, version)
 }
 
 func TestIncompatibleAgentIsReported(t *testing.T) {

@@ -61,7 +61,7 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 	switch {
 	case v.Cause == health.Revoked:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRevoked,
-			"an operator revoked its access: to let it in again set spec.access to Allowed, "+join(v.name))
+			"an operator revoked its access: to admit it again set spec.access to Allowed, "+join(v.name))
 	case v.Cause == health.Fenced:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable, declaredBy(v.fence.declared)+": its sessions are rescheduled")
 	case v.State == health.Ready:
@@ -74,36 +74,36 @@ func readyCondition(v view, was *metav1.Condition) metav1.Condition {
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonNeverConnected, "no agent has connected yet: "+join(v.name))
 	case v.State == health.Unreachable:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonUnreachable,
-			"the agent has been silent for long; what runs in the member goes on, and its sessions show their last known state")
+			"no heartbeat from the agent for a long time: its desktops continue, and its sessions show their last known state; check the agent and the network between it and the hub")
 	case v.State == health.Unknown && was != nil:
 		return *was
 	case v.State == health.Unknown:
-		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started, or stood still, and has received no heartbeat of the agent yet")
+		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect, "the hub has just started, or was paused, and has received no heartbeat of the agent yet")
 	case v.Cause == health.Quarantined:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonQuarantined,
-			"the agent was lost too often: no new sessions go there for a while; look at the network between it and the hub")
+			"the agent was lost too often: no new sessions are placed there for a while; check the network between it and the hub")
 	case v.Cause == health.Recovering:
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonRecovering,
-			"the agent sends heartbeats again: new sessions go there once it has been stable for a while")
+			"the agent sends heartbeats again: new sessions are placed there once it has been stable for a while")
 	case v.Cause == health.Uncertain:
 		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect,
-			"the agent can't write to the member's API server: no new sessions go there, and what runs there goes on; "+
-				"look at the member's control plane, and at the agent's log")
+			"the agent can't write to the member's API server: no new sessions are placed there, and its desktops continue; "+
+				"check the member's control plane and the agent's log")
 	case v.Cause == health.Stalled:
 		return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect,
-			"the agent did not keep up and was disconnected: no new sessions go there; look at the agent, its CPU limit, and the network's bandwidth")
+			"the agent did not keep up and was disconnected: no new sessions are placed there; check the agent, its CPU limit, and the network's bandwidth")
 	}
 	return ready(metav1.ConditionUnknown, v1alpha1.ReasonSuspect,
-		"the agent has fallen silent: no new sessions go there; look at the agent and at the network between it and the hub")
+		"no heartbeat from the agent: no new sessions are placed there; check the agent and the network between it and the hub")
 }
 
 func otherClusterMessage(v view) string {
-	return fmt.Sprintf("the agent that asks to be let in speaks for cluster %q, and this member is cluster %q: "+
+	return fmt.Sprintf("an agent of cluster %q was refused, since this member is cluster %q: "+
 		"a cluster that was rebuilt is a new member, so create a new MemberCluster for it and have it join", v.otherCluster, v.fingerprint)
 }
 
 func incompatibleMessage(v view) string {
-	return "the agent that asks to be let in can't be: " + v.incompatible
+	return "an agent was refused: " + v.incompatible
 }
 
 // enrolledCondition reports whether the member's agent has a certificate.
@@ -112,14 +112,14 @@ func enrolledCondition(v view, c *v1alpha1.MemberCertificate) metav1.Condition {
 	switch {
 	case v.revoked:
 		return enrolled(metav1.ConditionFalse, v1alpha1.ReasonRevoked,
-			"an operator revoked its access, and no certificate of it is valid: to let it in again set spec.access to Allowed, "+join(v.name))
+			"an operator revoked its access, and no certificate of it is valid: to admit it again set spec.access to Allowed, "+join(v.name))
 	case c == nil && v.ever:
-		return enrolled(metav1.ConditionTrue, v1alpha1.ReasonExternallyIssued, "the agent's certificate is not of the hub's making")
+		return enrolled(metav1.ConditionTrue, v1alpha1.ReasonExternallyIssued, "the agent's certificate was not issued by the hub")
 	case c == nil || len(c.Serials()) == 0:
 		return enrolled(metav1.ConditionFalse, v1alpha1.ReasonAwaitingAgent, "no agent has joined: "+join(v.name))
 	case expired(c, v.now):
 		return enrolled(metav1.ConditionFalse, v1alpha1.ReasonCertificateExpired,
-			"the agent's certificate has expired, for it was away too long to renew it: "+join(v.name))
+			"the agent's certificate expired while it was disconnected: "+join(v.name))
 	}
 	return enrolled(metav1.ConditionTrue, v1alpha1.ReasonEnrolled, "the agent has a certificate of the hub, which it renews by itself")
 }
@@ -185,7 +185,7 @@ func syncedCondition(v view, was *metav1.Condition) metav1.Condition {
 	case was != nil && was.Status == metav1.ConditionTrue && (v.State == health.Unknown || v.settling > 0):
 		return *was
 	case v.connected:
-		return synced(metav1.ConditionFalse, v1alpha1.ReasonResyncing, "the agent is reporting again what runs in the member: what sessions show of it may be out of date")
+		return synced(metav1.ConditionFalse, v1alpha1.ReasonResyncing, "the agent is sending its full inventory: what sessions show of the member may be out of date")
 	}
 	return synced(metav1.ConditionUnknown, v1alpha1.ReasonNotConnected, "the agent is not connected: sessions there show their last known state")
 }

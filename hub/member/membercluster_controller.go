@@ -74,8 +74,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	memberMetrics.of(r.Fleet)
-	if err := mgr.Add(manager.RunnableFunc(r.Fleet.watchItself)); err != nil {
-		return fmt.Errorf("adding the hub's watch over itself: %w", err)
+	if err := mgr.Add(manager.RunnableFunc(r.Fleet.detectPauses)); err != nil {
+		return fmt.Errorf("adding the pause detection: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").

@@ -137,7 +137,7 @@ func drainedCondition(v view) metav1.Condition {
 	stay := d.NoRoom + d.Homes + d.Failed
 	switch {
 	case v.sessions == 0:
-		return drained(metav1.ConditionTrue, v1alpha1.ReasonDrained, "nothing is placed there any more: the member may be removed, or opened again with `kubectl vdi uncordon "+v.name+"`")
+		return drained(metav1.ConditionTrue, v1alpha1.ReasonDrained, "nothing is placed there any more: the member may be removed, or uncordoned with `kubectl vdi uncordon "+v.name+"`")
 	case v.State != health.Ready:
 		return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, fmt.Sprintf("%s still there, and no agent to confirm that any has stopped: see the condition Ready", sessionsAre(v.sessions)))
 	case stay >= v.sessions:
@@ -161,8 +161,8 @@ func (d *drainView) moves() []string {
 			out = append(out, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	note(d.Moving, "on the move")
-	note(d.Waiting, fmt.Sprintf("waiting for their turn (%d at once)", ptr.Deref(d.limits.MaxUnavailable, 1)))
+	note(d.Moving, "moving")
+	note(d.Waiting, fmt.Sprintf("waiting for the drain budget (%d at once)", ptr.Deref(d.limits.MaxUnavailable, 1)))
 	until := "until they are idle (spec.drain.deadline ends that)"
 	if at := d.limits.Deadline; at != nil {
 		until = "until they are idle, or " + at.UTC().Format(time.RFC3339)
@@ -178,7 +178,7 @@ func (d *drainView) moves() []string {
 func (d *drainView) remains(name string) []string {
 	var out []string
 	if d.NoRoom > 0 {
-		out = append(out, fmt.Sprintf("%d fit nowhere else: add capacity (`kubectl vdi explain SESSION` says what lacks)", d.NoRoom))
+		out = append(out, fmt.Sprintf("%d fit nowhere else: add capacity (`kubectl vdi explain SESSION` shows what is missing)", d.NoRoom))
 	}
 	if d.Homes > 0 {
 		out = append(out, fmt.Sprintf("%d have their homes there and stay: delete them, or have them recreated with spec.freshHome", d.Homes))
@@ -204,7 +204,7 @@ func (r *Reconciler) announceDrain(before, after *v1alpha1.MemberCluster) {
 	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDrained)
 	switch {
 	case is == nil && was != nil:
-		r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventDraining, "Drain", "it is not drained any more: what is still there stays")
+		r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventDraining, "Drain", "the drain was ended: its remaining sessions stay")
 	case is != nil && (was == nil || was.Reason != is.Reason):
 		severity := corev1.EventTypeNormal
 		if is.Reason == v1alpha1.ReasonSessionsRemain {

@@ -92,7 +92,7 @@ func TestDrainedMemberReportsItsProgress(t *testing.T) {
 	x.clock.Step(statusInterval)
 	x.reconcile("eu")
 	x.Expect(x.writes).To(Equal(writes + 1))
-	x.Expect(x.drained("eu")).To(And(ContainSubstring("2 on the move"), ContainSubstring("(2 at once)"),
+	x.Expect(x.drained("eu")).To(And(ContainSubstring("2 moving"), ContainSubstring("(2 at once)"),
 		ContainSubstring("1 in use, until they are idle, or "+deadline.UTC().Format(time.RFC3339)), ContainSubstring("1 have their homes there")))
 
 	x.clock.Step(statusInterval)
@@ -115,7 +115,7 @@ func TestMemberThatIsEmptyIsDrainedAtOnceAndOpenedAgain(t *testing.T) {
 	for len(x.recorder.Events) > 0 {
 		events = append(events, <-x.recorder.Events)
 	}
-	x.Expect(events).To(ContainElements(ContainSubstring("Normal Drained nothing is placed there"), ContainSubstring("Draining it is not drained any more")))
+	x.Expect(events).To(ContainElements(ContainSubstring("Normal Drained nothing is placed there"), ContainSubstring("Draining the drain was ended")))
 }
 
 func TestMemberThatIsDrainedAndAwayWaitsForItsAgent(t *testing.T) {

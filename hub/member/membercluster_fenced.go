@@ -33,14 +33,14 @@ func fencedCondition(v view) metav1.Condition {
 	switch {
 	case v.fence.other:
 		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedOther, fmt.Sprintf(
-			"%s, of cluster %q, and this member is cluster %q: it counts for nothing; take it away with `kubectl vdi unfence %s`",
+			"%s, of cluster %q, and this member is cluster %q: it has no effect; remove it with `kubectl vdi unfence %s`",
 			declaration, bounded(v.fence.declared.Fingerprint), v.fingerprint, v.name))
 	case v.fence.alive:
 		return fenced(metav1.ConditionFalse, v1alpha1.ReasonFencedAlive, declaration+
-			", and its agent has returned: the cluster is not off, so that the hub takes the declaration away, and then lets the agent in")
+			", and its agent has returned: the cluster is not off, so the hub removes the declaration and then admits the agent")
 	}
 	return fenced(metav1.ConditionTrue, v1alpha1.ReasonMemberFenced, declaration+
-		": its sessions are rescheduled, and what is left of them there is stopped should its agent come back")
+		": its sessions are rescheduled, and what is left of them there is stopped if its agent returns")
 }
 
 func declaredBy(d *v1alpha1.FencedDeclaration) string {
@@ -55,11 +55,11 @@ func (r *Reconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v 
 	before := mc.DeepCopy()
 	mc.Spec.Fenced = nil
 	if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
-		return fmt.Errorf("taking away what was declared: %w", err)
+		return fmt.Errorf("removing the declaration: %w", err)
 	}
 	r.Fleet.Register(mc) // its agent waits for that
 	r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventFenced, "Unfence",
-		"its agent is back: it is not fenced any more, as %s", declaredBy(before.Spec.Fenced))
+		"its agent has returned: removed the declaration that it is fenced, as %s", declaredBy(before.Spec.Fenced))
 	return nil
 }
 

@@ -34,7 +34,7 @@ func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v
 	placed, all := max(held.Placed, int(v.sessions-v.releasing)), max(held.Placed+held.Releasing, int(v.sessions))
 	switch fenced := v.fenced; {
 	case fenced && placed > 0:
-		r.keep(mc, fmt.Sprintf("it is declared fenced, and %d sessions are still placed there: it goes once each is rescheduled or deleted; kubectl get vdis -A says what they wait for", placed))
+		r.keep(mc, fmt.Sprintf("it is declared fenced, and %d sessions are still placed there: it is removed once each is rescheduled or deleted; `kubectl get vdis -A` shows what they wait for", placed))
 		return false, nil
 	case !fenced && v.fence.bars() && all > 0:
 		return false, nil // the declaration is about to take effect, or to be removed

@@ -14,7 +14,7 @@ import (
 var (
 	placementResults = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_order_results_total",
-		Help: "What became of orders to members.",
+		Help: "Results of orders to members, by code.",
 	}, []string{"code"})
 	memberMetrics = &memberCollector{}
 )
@@ -31,19 +31,18 @@ var (
 	failoverCutOff = prometheus.NewDesc("vdi_hub_failover_cut_off",
 		"1 while no member outside the hub's own cluster sends heartbeats, so that no session is rescheduled by time.", nil, nil)
 	memberHealth = prometheus.NewDesc("vdi_hub_member_health",
-		"1 for the state of health that the member is in, 0 for the others.", []string{"member", "state"}, nil)
+		"1 for the member's state of health, 0 for the other states.", []string{"member", "state"}, nil)
 	memberFlips = prometheus.NewDesc("vdi_hub_member_flips_total",
-		"How often the member fell from Ready, since this hub leads.", []string{"member"}, nil)
+		"How often the member lost Ready since this hub leads.", []string{"member"}, nil)
 	memberWithheld = prometheus.NewDesc("vdi_hub_member_withdrawals_stopped",
-		"Sessions that the member runs and that the hub would stop without a record of why, if they were not too many.", []string{"member"}, nil)
+		"Sessions that the member runs and that the hub has no record of stopping, and does not stop since they are too many.", []string{"member"}, nil)
 	memberLease = prometheus.NewDesc("vdi_hub_member_lease_remaining_seconds",
-		"How long the lease lasts yet that this hub last granted the member, reckoned from its receipt.", []string{"member"}, nil)
+		"Remaining time of the lease that this hub last granted the member, from its receipt.", []string{"member"}, nil)
 	memberExpiry = prometheus.NewDesc("vdi_hub_member_certificate_expiry_seconds",
 		"When the certificate of the member's agent expires, in seconds since 1970.", []string{"member"}, nil)
 )
 
-// memberCollector reports the members of this process's fleet at each scrape: the rest of a
-// lease is no event, and a removed member has no series any more.
+// memberCollector reports the members of this process's fleet at each scrape.
 type memberCollector struct {
 	fleet atomic.Pointer[Fleet]
 }
@@ -125,7 +124,7 @@ var (
 	memberNodes = prometheus.NewDesc("vdi_hub_member_nodes",
 		"Nodes of the member that accept sessions, as its agent last reported.", []string{"member", "region"}, nil)
 	templateSlots = prometheus.NewDesc("vdi_hub_template_slots",
-		"Sessions of the template, as it stands and with its default resources, that members which are Ready and accept new ones have free capacity for by their last reports. The same capacity may be counted for several templates.",
+		"Free capacity, in sessions of the template's current revision with its default resources, of the members that are Ready and accept new sessions, as they last reported. The same capacity may be counted for several templates.",
 		[]string{"template", "region"}, nil)
 
 	capacityMetrics = []*prometheus.Desc{memberSessions, memberReleasing, memberNodes, templateSlots}
@@ -161,12 +160,12 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 			continue
 		}
 		out <- prometheus.MustNewConstMetric(memberNodes, prometheus.GaugeValue, float64(m.capacity.Nodes), m.name, m.spec.Region)
-		takes := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
+		schedulable := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
 		for key, n := range m.slots {
 			if f.current[key.Name] != key.Revision {
 				continue
 			}
-			if !takes || m.assess(f.timings, now).State != health.Ready {
+			if !schedulable || m.assess(f.timings, now).State != health.Ready {
 				n = 0 // so that the series shows 0, and does not end
 			}
 			slots[slotsOf{key.Name, m.spec.Region}] += n
@@ -180,7 +179,7 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 // staleStatuses counts the reports dropped by G2.
 var staleStatuses = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 	Name: "vdi_hub_link_stale_statuses_dropped_total",
-	Help: "Statuses that were not applied: of an epoch that is over, or of a stream that is.",
+	Help: "Statuses that were not applied, since their epoch or stream had ended, by reason.",
 }, []string{"reason"})
 
 // unkept counts the reports that the hub does not keep.

@@ -29,16 +29,16 @@ func TestMembersThatWereLostTogetherGetTheirFullTimeAfterTheOutage(t *testing.T)
 	r.passes(r.timings.Renew)
 	r.disconnect("eu")
 	r.passes(time.Hour)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Message).To(ContainSubstring("it may be the hub that is cut off"))
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Message).To(ContainSubstring("it may be the hub that is cut off"))
 
 	r.back("us", "asia")
 	full := r.timings.Unreachable + r.timings.Failover.After
 	for _, mode := range []failover.Session{restarts, {Mode: v1alpha1.FailoverRestart, After: new(time.Duration)}} {
-		r.Expect(r.JudgmentOn("uid-eu").Judge(mode).Due).To(BeFalse(), "the pause has just ended")
+		r.Expect(r.FailoverOf("uid-eu").Decide(mode).Due).To(BeFalse(), "the pause has just ended")
 	}
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(full))
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Wait).To(Equal(full))
 	r.passes(full - time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Due).To(BeFalse())
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeFalse())
 	r.passes(time.Second)
 	to, _ := r.moves("a", restarts, "uid-eu")
 	r.Expect(to).To(BeElementOf("us", "asia"), "it had its time")
@@ -56,7 +56,7 @@ func TestMembersGetTheirFullTimeAfterAnOutageAtTheHubsStart(t *testing.T) {
 	r.disconnect("eu", "us")
 	r.passes(time.Hour)
 	r.back("us")
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(r.timings.Unreachable + r.timings.Failover.After))
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Wait).To(Equal(r.timings.Unreachable + r.timings.Failover.After))
 }
 
 // A member that fell before the others did has only the time left that it had: the
@@ -65,11 +65,11 @@ func TestOutageIsNotCountedAgainstAMemberThatWasLostBefore(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	r.disconnect("eu")
 	r.passes(60 * time.Second)
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(40 * time.Second))
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Wait).To(Equal(40 * time.Second))
 	r.disconnect("us")
 	r.passes(time.Hour)
 	r.back("us")
-	r.Expect(r.JudgmentOn("uid-eu").Judge(restarts).Wait).To(Equal(40 * time.Second))
+	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Wait).To(Equal(40 * time.Second))
 }
 
 // The only other member falls silent again and again: what ran in the lost one is
@@ -82,7 +82,7 @@ func TestMemberThatFlapsKeepsNoSessionsOfALostOne(t *testing.T) {
 		r.passes(2 * r.timings.Suspect)
 		r.back("us")
 		r.passes(2 * r.timings.Suspect)
-		due += count(r.JudgmentOn("uid-eu").Judge(restarts).Due)
+		due += count(r.FailoverOf("uid-eu").Decide(restarts).Due)
 		r.disconnect("us")
 	}
 	r.Expect(due).To(BeNumerically(">=", 5))

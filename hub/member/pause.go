@@ -9,10 +9,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// watchItself detects when the hub does not run: a process that is frozen for longer than
+// detectPauses detects when the hub does not run: a process that is frozen for longer than
 // a member's heartbeats may be missing can't distinguish its own pause from lost members.
 // It runs while this replica leads.
-func (f *Registry) watchItself(ctx context.Context) error {
+func (f *Registry) detectPauses(ctx context.Context) error {
 	ticker := f.clock.NewTicker(f.timings.Renew / health.ChecksPerRenew)
 	defer ticker.Stop()
 	f.mu.Lock()
@@ -48,6 +48,6 @@ func (f *state) now() time.Time {
 	if !f.recovery.until.IsZero() {
 		f.recovery.until = f.recovery.until.Add(pause)
 	}
-	log.Log.WithName("fleet").Info("The hub did not run for a while: what it missed is held against no member", "while", pause.String())
+	log.Log.WithName("fleet").Info("The hub did not run for a while: heartbeats that it missed count against no member", "while", pause.String())
 	return now
 }

@@ -166,7 +166,7 @@ func TestPauseDetectorChecksPeriodically(t *testing.T) {
 	x.connect("uid-eu", "i1")
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- x.watchItself(ctx) }()
+	go func() { done <- x.detectPauses(ctx) }()
 	ran := func() health.PauseDetector {
 		x.mu.Lock()
 		defer x.mu.Unlock()

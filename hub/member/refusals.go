@@ -37,7 +37,7 @@ func (m *member) yields(term int64) bool {
 // succeeded records, for an event, that an agent of a lower term is admitted.
 func (m *member) succeeded(term int64) {
 	if term < m.term {
-		m.lowered = fmt.Sprintf("an agent of term %d was let in after one of term %d, which is silent: the member was restored from a backup, or the term was never its own", term, m.term)
+		m.lowered = fmt.Sprintf("an agent of term %d was admitted after one of term %d, which sends no heartbeats: the member was restored from a backup, or the term was never its own", term, m.term)
 	}
 }
 
@@ -47,7 +47,7 @@ func (m *member) refuseExcess(t health.Timings, now time.Time) error {
 	if m.exceeded == "" || now.Sub(m.exceededAt) >= t.Suspect {
 		return nil
 	}
-	return fmt.Errorf("%w a moment ago, and is let in again after %s", protocol.ErrExcess, t.Suspect)
+	return fmt.Errorf("%w, and is admitted again after %s", protocol.ErrExcess, t.Suspect)
 }
 
 // excessShownFor returns for how much longer the status shows that a member's agent

@@ -166,7 +166,7 @@ func TestOlderViewDoesNotUndoADecision(t *testing.T) {
 	x.Expect(x.sessions("eu")).To(BeZero())
 }
 
-func TestMemberThatTakesNoSessions(t *testing.T) {
+func TestMemberThatAcceptsNoSessions(t *testing.T) {
 	x := newFixture(t)
 	why := func() string {
 		x.mu.Lock()
@@ -183,7 +183,7 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 	m.Capacity(capacityReport(1, 1))
 	x.Expect(why()).To(BeEmpty())
 	x.clock.Step(x.timings.Suspect)
-	x.Expect(why()).To(Equal("its agent has been silent for a while"))
+	x.Expect(why()).To(Equal("its agent sends no heartbeats"))
 	x.clock.Step(x.timings.Unreachable)
 	x.Expect(why()).To(Equal("it is unreachable"))
 	x.renew("uid-eu", "i1")
@@ -196,7 +196,7 @@ func TestMemberThatTakesNoSessions(t *testing.T) {
 		m, _ = x.connect("uid-eu", "i1")
 		x.renewFor("uid-eu", "i1", x.timings.Stable)
 	}
-	x.Expect(why()).To(Equal("it is quarantined, for its agent was lost too often"))
+	x.Expect(why()).To(Equal("it is quarantined, since its agent was lost too often"))
 	x.renewFor("uid-eu", "i1", x.timings.Quarantine)
 	x.Expect(why()).To(BeEmpty())
 	x.register("eu", "uid-eu", revoked)

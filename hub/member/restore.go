@@ -58,7 +58,7 @@ func (f *state) awaitsReports(now time.Time) (placement.Decision, bool) {
 		return placement.Decision{}, false
 	}
 	return placement.Decision{Reason: v1alpha1.ReasonHubRestored, Message: fmt.Sprintf(
-		"the hub was restored from a backup: sessions are placed once every member has reported what it runs, or after %s; kubectl get memberclusters says who is away", f.timings.Recovery)}, true
+		"the hub was restored from a backup: sessions are placed once every member has reported its sessions, or after %s; `kubectl get memberclusters` shows which are not connected", f.timings.Recovery)}, true
 }
 
 // Recovering reports whether the hub was restored from a backup, and waits for its members'

@@ -53,7 +53,7 @@ func TestALaterReplicaReplacesOneThatIsNotCertainToLead(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrAlreadyConnected), "it has renewed its lock since")
 }
 
-func TestAMemberWhoseAgentCannotWriteTakesNoSessionsAndKeepsThoseThatItHas(t *testing.T) {
+func TestAMemberWhoseAgentCannotWriteAcceptsNoSessionsAndKeepsItsOwn(t *testing.T) {
 	x := newControllers(t, newMemberObject("eu"))
 	x.reconcile("eu")
 	x.connect("uid-eu", "i1")

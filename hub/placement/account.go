@@ -12,7 +12,7 @@ import (
 type account struct {
 	reservations map[types.UID]*reservation
 	groups       []group
-	// reckoned reports whether the groups' spare is up to date.
+	// spareValid reports whether the groups' spare is up to date.
 	spareValid bool
 
 	// The newest report, if there is one.

@@ -89,9 +89,9 @@ func rankText(q *query, won selection, candidates int) string {
 	case won.fits == 1:
 		return fmt.Sprintf("the only one of %d that fits", candidates)
 	case won.peers == 1:
-		return fmt.Sprintf("the most wanted of %d that fit", won.fits)
+		return fmt.Sprintf("the most preferred of %d that fit", won.fits)
 	case won.peers < won.fits:
-		return fmt.Sprintf("%s of the %d most wanted, of %d that fit", q.strategy.phrase, won.peers, won.fits)
+		return fmt.Sprintf("%s of the %d most preferred, of %d that fit", q.strategy.phrase, won.peers, won.fits)
 	default:
 		return fmt.Sprintf("%s of %d that fit", q.strategy.phrase, won.fits)
 	}

@@ -30,8 +30,8 @@ var capacityFilter = filter{
 			return l
 		case a.evaluate(q.class).slots > 0:
 			return lack{
-				one:    "has just given its last capacity to other sessions",
-				many:   "have just given their last capacity to other sessions",
+				one:    "has just reserved its last capacity for other sessions",
+				many:   "have just reserved their last capacity for other sessions",
 				remedy: "wait until they have started, or add nodes",
 			}
 		}
@@ -69,12 +69,12 @@ func shortage(s *shape, buckets []Bucket) lack {
 			continue
 		}
 		names = append(names, resourceText(n.name))
-		details = append(details, fmt.Sprintf("largest free on a node %s, asked %s",
+		details = append(details, fmt.Sprintf("largest free on a node %s, requested %s",
 			v1alpha1.AmountText(n.name, roundToQuarter(largest, n.amount)), v1alpha1.AmountText(n.name, n.amount)))
 		severity -= largest * 4 / n.amount
 	}
 	if len(names) == 0 {
-		return has("no single node with capacity for all of it", "the free capacity is on different nodes; ask for less, or add a node")
+		return has("no single node with capacity for all of it", "the free capacity is on different nodes; request less, or add a node")
 	}
 	what := strings.Join(names, " and ")
 	return lack{one: "lacks " + what, many: "lack " + what,

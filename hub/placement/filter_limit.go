@@ -8,7 +8,7 @@ var limitFilter = filter{
 	check: func(q *query, _ *Candidate, _ *account) bool { return q.noLimit == "" },
 	explain: func(q *query, _ *Candidate, _ *account) lack {
 		what := "no session with 0 of " + string(q.noLimit)
-		return lack{one: "takes " + what, many: "take " + what,
+		return lack{one: "accepts " + what, many: "accept " + what,
 			remedy: "it would have no limit: delete it and create it with more"}
 	},
 }

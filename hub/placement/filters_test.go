@@ -25,7 +25,7 @@ func TestFilters(t *testing.T) {
 
 		{name: "no memory at all, which a kubelet takes for no limit", member: plain,
 			session: func(r *Request) { r.Resources = Resources{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 0} }, filter: "Limits",
-			message: "takes no session with 0 of memory (it would have no limit: delete it and create it with more)"},
+			message: "accepts no session with 0 of memory (it would have no limit: delete it and create it with more)"},
 		{name: "no devices, which is none", member: plain, session: func(r *Request) { r.Resources["nvidia.com/gpu"] = 0 }, message: "8 slots left"},
 
 		{name: "not ready, with its reason", member: func(c *Candidate) { c.Ready = false; c.NotReady = "no agent has connected" },

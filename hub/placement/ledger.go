@@ -39,7 +39,7 @@ func (l *Ledger) ReserveFor(session types.UID, epoch int64, member types.UID, te
 }
 
 // ReserveAgain reserves capacity in a member for a session's epoch that was stopped there
-// and is to run again. Until Expect names the assignment, no acknowledgement counts: the
+// and is to run again. Until Expect names the assignment, no acknowledgment counts: the
 // member may still send one for an earlier order. The session's existing reservation there
 // is replaced; restore restores the state from before the call.
 func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, template TemplateKey, r Resources) (restore func()) {
@@ -83,20 +83,20 @@ func (l *Ledger) Exclude(session, member types.UID) (include func()) {
 // Expect sets which assignment of the session's epoch the member is to acknowledge, by the
 // hash of its spec.
 func (l *Ledger) Expect(session types.UID, epoch int64, member types.UID, hash string) {
-	l.settle(session, epoch, member, func(held *reservation) { held.expected = hash })
+	l.update(session, epoch, member, func(held *reservation) { held.expected = hash })
 }
 
 // CountedFrom records that the member has acknowledged the assignment of this hash, and
 // that its report of this sequence and every later one count that epoch of the session.
 // Other epochs are unaffected.
 func (l *Ledger) CountedFrom(session types.UID, epoch int64, member types.UID, hash string, sequence uint64) {
-	l.settle(session, epoch, member, func(held *reservation) {
+	l.update(session, epoch, member, func(held *reservation) {
 		held.acknowledged, held.countedFrom, held.stored = true, sequence, hash
 	})
 }
 
-// settle changes the reservation of an epoch, and removes it if it is then counted.
-func (l *Ledger) settle(session types.UID, epoch int64, member types.UID, change func(*reservation)) {
+// update changes the reservation of an epoch, and removes it if it is then counted.
+func (l *Ledger) update(session types.UID, epoch int64, member types.UID, change func(*reservation)) {
 	a := l.accounts[member]
 	if a == nil {
 		return
@@ -139,7 +139,7 @@ func (l *Ledger) Release(session types.UID, epoch int64, member types.UID) {
 }
 
 // Reset records that a new instance of the member's agent has connected: its sequences
-// start over, and the former instance's acknowledgements are void. Every reservation stays
+// start over, and the former instance's acknowledgments are void. Every reservation stays
 // until CountedFrom names a report of the new one.
 func (l *Ledger) Reset(member types.UID) {
 	a := l.accounts[member]
@@ -181,9 +181,12 @@ func (l *Ledger) account(member types.UID) *account {
 	return a
 }
 
-// class interns a request class.
+// class interns the request class of a template and resources.
 func (l *Ledger) class(template TemplateKey, r Resources) *requestClass {
-	s := newShape(r)
+	return l.intern(template, newShape(r))
+}
+
+func (l *Ledger) intern(template TemplateKey, s *shape) *requestClass {
 	key := classKey{template, s.key}
 	q := l.classes[key]
 	if q == nil {

@@ -21,25 +21,14 @@ func (l *Ledger) CopyFor(session types.UID, kept func(member types.UID) bool) *L
 				count--
 			}
 			if count > 0 {
-				own := out.adopt(g.class)
+				own := out.intern(g.class.template, g.class.shape)
 				own.reservations += int(count)
 				c.groups = append(c.groups, group{class: own, count: count})
 			}
 		}
 		if held != nil && kept(member) {
-			c.add(session, &reservation{epoch: held.epoch, class: out.adopt(held.class)})
+			c.add(session, &reservation{epoch: held.epoch, class: out.intern(held.class.template, held.class.shape)})
 		}
 	}
 	return out
-}
-
-// adopt returns this ledger's equivalent of another ledger's request class.
-func (l *Ledger) adopt(q *requestClass) *requestClass {
-	key := classKey{q.template, q.shape.key}
-	own := l.classes[key]
-	if own == nil {
-		own = &requestClass{template: q.template, shape: q.shape}
-		l.classes[key] = own
-	}
-	return own
 }

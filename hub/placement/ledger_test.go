@@ -27,7 +27,7 @@ func TestLedger(t *testing.T) {
 		{"a placement elsewhere frees nothing here", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.ReserveFor("s", 2, "n", desk, r) }, 1},
 		{"released up to an epoch", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Release("s", 3, "m") }, 0},
 		{"a report alone counts nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.Reported("m", 99) }, 1},
-		{"an acknowledgement alone counts nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.CountedFrom("s", 1, "m", "", 1) }, 1},
+		{"an acknowledgment alone counts nothing", func(l *Ledger) { l.ReserveFor("s", 1, "m", desk, r); l.CountedFrom("s", 1, "m", "", 1) }, 1},
 		{"an earlier report does not count it", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.CountedFrom("s", 1, "m", "", 5)
@@ -38,7 +38,7 @@ func TestLedger(t *testing.T) {
 			l.CountedFrom("s", 1, "m", "", 5)
 			l.Reported("m", 5)
 		}, 0},
-		{"also when it came before the acknowledgement", func(l *Ledger) {
+		{"also when it came before the acknowledgment", func(l *Ledger) {
 			l.ReserveFor("s", 1, "m", desk, r)
 			l.Reported("m", 7)
 			l.CountedFrom("s", 1, "m", "", 5)
@@ -68,7 +68,7 @@ func TestLedger(t *testing.T) {
 			l.CountedFrom("s", 1, "m", "", 1)
 			l.Reported("m", 1)
 		}, 0},
-		{"of what runs again, an acknowledgement from before counts nothing", func(l *Ledger) {
+		{"of what runs again, an acknowledgment from before counts nothing", func(l *Ledger) {
 			l.ReserveAgain("s", 1, "m", desk, r)
 			l.CountedFrom("s", 1, "m", "idle", 1)
 			l.Expect("s", 1, "m", "run 2")

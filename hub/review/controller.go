@@ -187,7 +187,7 @@ func (r *Reconciler) dryRun(ctx context.Context, review *v1alpha1.PlacementRevie
 		status.Reason, status.Message = held.Reason, held.Message
 	case shared && status.Placed > 0 && status.Waiting > 0:
 		status.Reason = v1alpha1.ReasonHomeInUse
-		status.Message = fmt.Sprintf("the first of them has the home of %s, and the others wait until it is free: ask with distinctUsers where as many users would go",
+		status.Message = fmt.Sprintf("the first of them has the home of %s, and the others wait until it is free: set spec.distinctUsers if they are of different users",
 			p.Request.User)
 	case status.Unasked > 0:
 		status.Message += fmt.Sprintf("; %d of the %d were not tried: the time for a review was over", status.Unasked, count)

@@ -120,7 +120,7 @@ func (q *reviewQueue) Pop() reconcile.Request {
 	defer q.mu.Unlock()
 	var unaged time.Time // all reviews have the same priority
 	item, dispatch, _ := q.storage().Pop(unaged)
-	q.storage().Settle(dispatch, true, unaged)
+	q.storage().Finish(dispatch, true, unaged)
 	return item
 }
 

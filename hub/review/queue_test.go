@@ -31,15 +31,15 @@ import (
 type countingFleet struct {
 	session.Fleet
 	multicluster.Provider
-	computed map[string]int
-	judging  bool
+	computed   map[string]int
+	evaluating bool
 }
 
 func (f *countingFleet) Recovering() bool { return false }
 
 func (f *countingFleet) ReportedAt(types.UID) time.Time { return time.Time{} }
 
-func (f *countingFleet) Evaluating(placement.TemplateKey) bool { return f.judging }
+func (f *countingFleet) Evaluating(placement.TemplateKey) bool { return f.evaluating }
 
 func (f *countingFleet) Review(_ context.Context, in cache.DryRun) cache.Review {
 	f.computed[in.Request.Namespace]++
@@ -138,7 +138,7 @@ func TestAFloodOfReviewsDelaysAnotherNamespaceByOneReview(t *testing.T) {
 
 func TestReviewsBeyondTheBoundOfANamespaceAreRefusedAndNotComputed(t *testing.T) {
 	r := newReviewsInMemory(t)
-	r.fleet.judging = true // none is answered
+	r.fleet.evaluating = true // none is answered
 	var first client.ObjectKey
 	for i := range maxPendingReviews {
 		key := r.create("flood", fmt.Sprintf("pending-%d", i), 10000)
@@ -157,7 +157,7 @@ func TestReviewsBeyondTheBoundOfANamespaceAreRefusedAndNotComputed(t *testing.T)
 	r.Expect(r.fleet.computed).To(BeEmpty())
 
 	// Another namespace has a bound of its own, and an answer or a deletion frees one.
-	r.fleet.judging = false
+	r.fleet.evaluating = false
 	r.until(r.create("desktops", "other", 1))
 	r.Expect(r.fleet.computed["desktops"]).To(Equal(1))
 	r.pending.observed().Delete(event.DeleteEvent{Object: r.review(first)})

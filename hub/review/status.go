@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 )
 
-// mostVerdicts is the maximum number of verdicts in a review's status.
-const mostVerdicts = 256
+// maxVerdicts is the maximum number of verdicts in a review's status.
+const maxVerdicts = 256
 
 // statusOf converts a dry run's result to a review's status.
 func statusOf(answer cache.Review) *v1alpha1.PlacementReviewStatus {
@@ -32,14 +32,14 @@ func statusOf(answer cache.Review) *v1alpha1.PlacementReviewStatus {
 	return status
 }
 
-// listed returns at most mostVerdicts verdicts, in their order: those on members that get
+// listed returns at most maxVerdicts verdicts, in their order: those on members that get
 // sessions before others.
 func listed(verdicts []placement.Verdict, sessions map[types.UID]int) []placement.Verdict {
-	if len(verdicts) <= mostVerdicts {
+	if len(verdicts) <= maxVerdicts {
 		return verdicts
 	}
-	others := mostVerdicts - min(len(sessions), mostVerdicts)
-	out := make([]placement.Verdict, 0, mostVerdicts)
+	others := maxVerdicts - min(len(sessions), maxVerdicts)
+	out := make([]placement.Verdict, 0, maxVerdicts)
 	for _, v := range verdicts {
 		if sessions[v.Cluster.UID] == 0 {
 			if others == 0 {
@@ -49,7 +49,7 @@ func listed(verdicts []placement.Verdict, sessions map[types.UID]int) []placemen
 		}
 		out = append(out, v)
 	}
-	return slices.Clip(out[:min(len(out), mostVerdicts)])
+	return slices.Clip(out[:min(len(out), maxVerdicts)])
 }
 
 func clusterVerdict(v *placement.Verdict, answer cache.Review) v1alpha1.ClusterVerdict {

@@ -261,7 +261,7 @@ func (s *Scheduler) yields(e *entry, r *Request) bool {
 	if c.requeued == 0 || slices.Contains(first, e) {
 		return false
 	}
-	s.settle(e, false)
+	s.finish(e, false)
 	e.state = queued
 	c.yielding = append(c.yielding, e)
 	return true

@@ -124,7 +124,7 @@ func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
 	e.awaited = false
 	e.class.requeueDone(e, s.queue)
 	if !a.reserved() {
-		s.settle(e, false)
+		s.finish(e, false)
 	}
 	if a.pending(r) {
 		s.pending.add(e)

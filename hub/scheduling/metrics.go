@@ -26,12 +26,12 @@ var (
 	waitingClasses = prometheus.NewDesc("vdi_hub_waiting_classes",
 		"Distinct requests of the sessions that wait for capacity.", nil, nil)
 	waitingOldest = prometheus.NewDesc("vdi_hub_waiting_oldest_seconds",
-		"For how long the session has waited to be placed that has waited longest; 0: none waits.", nil, nil)
+		"Longest time for which a session has waited to be placed; 0 if none waits.", nil, nil)
 	queueDepth = prometheus.NewDesc("vdi_hub_session_queue_depth",
-		"Sessions that the scheduler is to decide on (waiting), and those in the queue of the controller of sessions (settled).", []string{"kind"}, nil)
+		"Sessions in the scheduler's queue (waiting), and in the queue of the controller of sessions (settled).", []string{"kind"}, nil)
 	requeued = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_session_wakeups_total",
-		Help: "Pending sessions that were requeued by an event that may help them: capacity, member, cap, policy, template, home; or to update what they wait for (look).",
+		Help: "Pending sessions that were requeued, by the event that may help them: capacity, member, cap, policy, template, home, drain; or to update their reasons (look).",
 	}, []string{"event"})
 	collector = &schedulerCollector{}
 )

@@ -35,7 +35,7 @@ func TestUserCannotMultiplyTheLookupsOfACapacityReport(t *testing.T) {
 
 // However many users and namespaces make distinct requests, one batch looks up a bounded
 // number, and every one in the end.
-func TestBatchOfEventsTakesTheLockAFewTimes(t *testing.T) {
+func TestBatchOfEventsAcquiresTheLockAFewTimes(t *testing.T) {
 	f := &slots{}
 	l := newFixture(t, f)
 	const users = 100
@@ -106,7 +106,7 @@ func TestRequestsBeyondTheBoundAreRecheckedAndReported(t *testing.T) {
 
 // A session that comes when capacity has just become free does not take it from those of
 // its class that come first.
-func TestFreedCapacityGoesToThoseThatComeFirst(t *testing.T) {
+func TestFreedCapacityIsForEarlierSessions(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Request)

@@ -123,7 +123,7 @@ type entry struct {
 	// request is the last one; nil: the session does not wait for capacity.
 	request *Request
 	answer  Answer
-	// dispatch of the decision, until it is settled.
+	// dispatch of the decision, until it is finished.
 	dispatch queue.Dispatch
 	// class of the pending request; nil: it is not pending, or there are too many classes.
 	class *class
@@ -202,7 +202,7 @@ func (s *Scheduler) Done(session types.NamespacedName, placed bool, err error) {
 		if placed && e.class != nil {
 			e.class.order.Charge(e.rank, now)
 		}
-		s.settle(e, placed)
+		s.finish(e, placed)
 		s.unwritten--
 		s.work.set()
 		s.forget(e)
@@ -308,13 +308,13 @@ func (s *Scheduler) withdraw(e *entry) {
 			s.Cache.Release(e.uid)
 		}
 	}
-	s.settle(e, false)
+	s.finish(e, false)
 	e.state = waiting
 }
 
-// settle ends the dispatch of a session.
-func (s *Scheduler) settle(e *entry, placed bool) {
-	s.active.Settle(e.dispatch, placed, s.Clock.Now())
+// finish ends the dispatch of a session.
+func (s *Scheduler) finish(e *entry, placed bool) {
+	s.active.Finish(e.dispatch, placed, s.Clock.Now())
 	e.dispatch = queue.Dispatch{}
 }
 

@@ -106,7 +106,7 @@ var _ = Describe("A member that is drained", func() {
 		drain(ctx, "eu", api.DrainLimits{})
 		Eventually(unavailable).WithArguments(ctx).Should(Equal(1))
 		replaceHub()
-		Eventually(drained(ctx, "eu")).Should(ContainSubstring("1 on the move; 3 waiting for their turn"))
+		Eventually(drained(ctx, "eu")).Should(ContainSubstring("1 moving; 3 waiting for the drain budget"))
 		Consistently(unavailable).WithArguments(ctx).Should(Equal(1))
 		eu.set(func() { eu.holdStops = false })
 		eu.finishStops()

@@ -117,7 +117,7 @@ func TestSessionOfALostMemberWaits(t *testing.T) {
 		h := lostInMemory(t)
 		h.fleet.nowhere = true
 		h.pass()
-		h.Expect(h.condition(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: member eu is gone, and no other takes the session now: 2 clusters: 2 lack cpu"))
+		h.Expect(h.condition(v1alpha1.ConditionReady)).To(Equal("Unknown/FailoverPending: member eu is gone, and no other member accepts the session now: 2 clusters: 2 lack cpu"))
 		all := func(*scheduling.Request) bool { return true }
 		h.Expect(h.Scheduler.Pending(func(r *scheduling.Request) bool { return r.Placement.Failover })).To(HaveLen(1))
 		h.fleet.nowhere = false

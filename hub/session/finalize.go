@@ -50,7 +50,7 @@ func (r *Reconciler) finishByForce(ctx context.Context, s *v1alpha1.VDISession) 
 	for _, o := range left {
 		where = append(where, fmt.Sprintf("%s up to epoch %d", o.ClusterName, o.Epoch))
 	}
-	note := fmt.Sprintf("deleted without its members' confirmation (%s): what may still run is SessionAssignment %s in %s; if it is there when the member is back, delete it by hand",
+	note := fmt.Sprintf("deleted without its members' confirmation (%s): SessionAssignment %s may still run in %s; if it is there when the member reconnects, delete it by hand",
 		why, name, strings.Join(where, " and in "))
 	log.FromContext(ctx).Info("Removed the finalizer of a session by force", "session", s.Namespace+"/"+s.Name, "why", why, "assignment", name, "left", where)
 	r.Recorder.Eventf(s, nil, "Warning", v1alpha1.EventForced, "Delete", "%s", truncate(note))

@@ -60,8 +60,8 @@ type Reservations interface {
 
 // Losses are the losses of members.
 type Losses interface {
-	// JudgmentOn returns the failover judgment on a member's sessions.
-	JudgmentOn(member types.UID) failover.Judgment
+	// FailoverOf returns the failover decisions on a member's sessions.
+	FailoverOf(member types.UID) failover.Decider
 	// LostSince returns when a member sent its last heartbeat.
 	LostSince(member types.UID) time.Time
 }

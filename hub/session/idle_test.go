@@ -196,7 +196,7 @@ var _ = Describe("A session that failed permanently", func() {
 		s := create(ctx, "desktops", "broken")
 		Eventually(reason(ctx, s, api.ConditionAssigned)).Should(Equal("True/Stored"))
 		a.fail(s.UID, api.ReasonImagePull, "There is no such image: correct spec.image of the template.")
-		Eventually(phase(ctx, s)).Should(Equal("Failed: There is no such image: correct spec.image of the template; to try again raise spec.attempt to 1"))
+		Eventually(phase(ctx, s)).Should(Equal("Failed: There is no such image: correct spec.image of the template; to retry, raise spec.attempt to 1"))
 		Eventually(runState(a, s)).Should(Equal(api.ModeSuspended))
 		Eventually(eventCount(ctx, s, api.EventFailed)).Should(Equal(1))
 		a.set(func() { a.holdStarts = false })

@@ -175,7 +175,7 @@ func (g *gatherer) members(in *lifecycle.Input) {
 func (g *gatherer) member(uid types.UID) lifecycle.Member {
 	m := lifecycle.Member{
 		Region: g.fleet.RegionOf(uid), Health: g.fleet.HealthOf(uid), Gone: g.fleet.Gone(uid),
-		LastHeartbeat: g.fleet.LostSince(uid), Judgment: g.fleet.JudgmentOn(uid),
+		LastHeartbeat: g.fleet.LostSince(uid), Failover: g.fleet.FailoverOf(uid),
 	}
 	m.Scheme, m.Domain, m.HasIngress = g.fleet.IngressOf(uid)
 	if d, draining := g.fleet.DrainOf(uid); draining {
@@ -223,7 +223,7 @@ func (g *gatherer) track(ctx context.Context, in *lifecycle.Input) error {
 	}
 	list := &v1alpha1.VDISessionList{}
 	if err := g.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing the sessions that leave a member that is drained: %w", err)
+		return fmt.Errorf("listing the sessions of a drain: %w", err)
 	}
 	g.drains.Begin(at.ClusterUID, d.MaxUnavailable, d.StartTime, list.Items)
 	return nil

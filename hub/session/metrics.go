@@ -30,7 +30,7 @@ var (
 	}, []string{"reason"})
 	failoverPending = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "vdi_hub_failover_pending_sessions",
-		Help: "Sessions that are to run and whose member is lost: they wait for their time, for capacity, for the member, or for an operator's declaration.",
+		Help: "Sessions that are to run and whose member is lost. They wait for their failover time, for capacity, for the member, or for an operator's declaration.",
 	}, func() float64 {
 		if r := leading.Load(); r != nil {
 			return float64(r.memory.CountLost())
@@ -39,7 +39,7 @@ var (
 	})
 	failovers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_failovers_total",
-		Help: "Sessions rescheduled because their member is lost, by the mode that held and the reason (MemberUnreachable, MemberFenced).",
+		Help: "Sessions rescheduled because their member is lost, by failover mode and reason (MemberUnreachable, MemberFenced).",
 	}, []string{"mode", "reason"})
 	detection = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "vdi_hub_failover_detection_seconds",

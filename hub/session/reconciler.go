@@ -188,5 +188,5 @@ func (r *Reconciler) Preview(ctx context.Context, s *v1alpha1.VDISession) (lifec
 
 // DeclaredFenced reports whether an operator declared a member fenced.
 func (r *Reconciler) DeclaredFenced(member types.UID) bool {
-	return lifecycle.DeclaredFenced(r.Fleet.JudgmentOn(member))
+	return lifecycle.DeclaredFenced(r.Fleet.FailoverOf(member))
 }

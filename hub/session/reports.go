@@ -51,14 +51,14 @@ func (g *gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, membe
 		return nil, false, nil // the member is not connected
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("reading what %s reports: %w", member, err)
+		return nil, false, fmt.Errorf("reading the reports of %s: %w", member, err)
 	}
 	reported, err := assignment.Reported(ctx, cl.GetClient(), assignment.KeyOf(s))
 	if err != nil {
 		return nil, false, err
 	}
 	out := &assignment.Report{Ref: ref, Proven: g.proofs.Proves(s, ref.UID, reported)}
-	own, reported := assignment.Own(s, ref.UID, reported, out.Proven)
+	own, reported := assignment.Attribute(s, ref.UID, reported, out.Proven)
 	if own == nil {
 		return nil, true, nil
 	}

@@ -47,15 +47,6 @@ type Restores interface {
 // epochsPerTerm is more epochs than a session gets between two restores.
 const epochsPerTerm = 1 << 20
 
-// lastAssigned returns the highest epoch that a hub of before the restore may have
-// assigned to a session; 0: none, since the session was created later.
-func (r Restore) lastAssigned(s *v1alpha1.VDISession) int64 {
-	if r.Term == 0 || !s.CreationTimestamp.Time.Before(r.Time) {
-		return 0
-	}
-	return r.Term * epochsPerTerm
-}
-
 // restores computes the effect of a restore of the hub on a session.
 type restores struct {
 	// record of the restores; nil: the hub is never restored.
@@ -65,12 +56,16 @@ type restores struct {
 }
 
 // lastAssigned returns the highest epoch that a hub of before the last restore may have
-// assigned to a session; 0: none.
+// assigned to a session; 0: none, or the session was created later.
 func (r *restores) lastAssigned(s *v1alpha1.VDISession) int64 {
 	if r.record == nil {
 		return 0
 	}
-	return r.record.Last().lastAssigned(s)
+	last := r.record.Last()
+	if last.Term == 0 || !s.CreationTimestamp.Time.Before(last.Time) {
+		return 0
+	}
+	return last.Term * epochsPerTerm
 }
 
 // of returns the state of a restored hub as far as a session depends on it.

@@ -67,7 +67,7 @@ var _ = Describe("A review", func() {
 		status := reviewed(ctx, spec)
 		Expect([]int32{status.Placed, status.Waiting, status.Unasked}).To(Equal([]int32{5, 95, 0}))
 		Expect(status.Reason).To(Equal(api.ReasonUnschedulable))
-		Expect(status.Message).To(And(HavePrefix("3 clusters: 1 is not ready"), ContainSubstring("2 have just given their last capacity to other sessions")))
+		Expect(status.Message).To(And(HavePrefix("3 clusters: 1 is not ready"), ContainSubstring("2 have just reserved their last capacity for other sessions")))
 
 		eu, us, ap := verdictOn(status, "eu"), verdictOn(status, "us"), verdictOn(status, "ap")
 		Expect([]int32{eu.Sessions, us.Sessions, ap.Sessions}).To(Equal([]int32{3, 2, 0}))

@@ -65,21 +65,21 @@ type oneMember struct {
 	requested failover.Session
 }
 
-// judgment is the verdict on a member's sessions.
-type judgment func(failover.Session) failover.Verdict
+// decider is the verdict on a member's sessions.
+type decider func(failover.Session) failover.Verdict
 
-func (j judgment) Judge(s failover.Session) failover.Verdict { return j(s) }
+func (j decider) Decide(s failover.Session) failover.Verdict { return j(s) }
 
-func (f *oneMember) JudgmentOn(member types.UID) failover.Judgment {
+func (f *oneMember) FailoverOf(member types.UID) failover.Decider {
 	if f.verdict == nil || member != sessiontest.Here {
 		return failover.Facts{}
 	}
-	return judgment(f.verdict)
+	return decider(f.verdict)
 }
 
 func (f *oneMember) Failover(req placement.Request, s failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
 	f.requested = s
-	v := f.JudgmentOn(from).Judge(s)
+	v := f.FailoverOf(from).Decide(s)
 	if !v.Due || v.Wait > 0 {
 		return placement.Decision{Reason: v1alpha1.ReasonFailoverPending, Message: v.Message}, v
 	}

@@ -42,10 +42,10 @@ var _ = Describe("A template in use", func() {
 		Eventually(func(g Gomega) {
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
 			g.Expect(meta.FindStatusCondition(t.Status.Conditions, api.ConditionAvailable)).
-				To(HaveField("Message", "being deleted: 1 session is made of it; it goes once that is deleted"))
+				To(HaveField("Message", "being deleted: 1 session uses it; it is removed once that is deleted"))
 		}).Should(Succeed())
 		late := create(ctx, "desktops", "late")
-		Eventually(phase(ctx, late)).Should(HavePrefix(`Failed: template "browser" is being deleted and takes no new sessions`))
+		Eventually(phase(ctx, late)).Should(HavePrefix(`Failed: template "browser" is being deleted and accepts no new sessions`))
 		// What was placed before may be rescheduled.
 		a.deleteByHand(s.UID)
 		Eventually(func() int64 { return now(ctx, s).Status.Epoch }).Should(Equal(int64(2)))

@@ -63,7 +63,7 @@ func (w *writer) endMove(ctx context.Context, s *v1alpha1.VDISession) error {
 	before := after.DeepCopy()
 	delete(after.Annotations, v1alpha1.AnnotationMove)
 	if err := w.client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("taking away the annotation %s: %w", v1alpha1.AnnotationMove, err)
+		return fmt.Errorf("removing the annotation %s: %w", v1alpha1.AnnotationMove, err)
 	}
 	w.memory.Wrote(after)
 	return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// mostRevisions bounds the revisions in a template's status: those with the most sessions.
-const mostRevisions = 64
+// maxRevisions bounds the revisions in a template's status: those with the most sessions.
+const maxRevisions = 64
 
 // keep keeps a template while sessions use it: the finalizer is added before any session
 // can, and removed once it is being deleted and no session is left.
@@ -87,7 +87,7 @@ func byUse(used map[string]int32) []v1alpha1.RevisionSessions {
 	slices.SortFunc(out, func(a, b v1alpha1.RevisionSessions) int {
 		return cmp.Or(cmp.Compare(b.Sessions, a.Sessions), cmp.Compare(a.Revision, b.Revision))
 	})
-	return out[:min(len(out), mostRevisions)]
+	return out[:min(len(out), maxRevisions)]
 }
 
 func available(can, of int32, leaving bool, sessions int32) metav1.Condition {
@@ -96,9 +96,9 @@ func available(can, of int32, leaving bool, sessions int32) metav1.Condition {
 	switch {
 	case leaving:
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonTerminating
-		c.Message = fmt.Sprintf("being deleted: %d sessions are made of it; it goes once they are deleted", sessions)
+		c.Message = fmt.Sprintf("being deleted: %d sessions use it; it is removed once they are deleted", sessions)
 		if sessions == 1 {
-			c.Message = "being deleted: 1 session is made of it; it goes once that is deleted"
+			c.Message = "being deleted: 1 session uses it; it is removed once that is deleted"
 		}
 	case can == 0:
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnschedulable

@@ -105,7 +105,7 @@ func TestTemplateStatusNamesTheMostUsedRevisions(t *testing.T) {
 		used[fmt.Sprintf("r%02d", i)] = i + 1
 	}
 	got := byUse(used)
-	if len(got) != mostRevisions || got[0].Revision != "r99" || got[mostRevisions-1].Revision != "r36" {
+	if len(got) != maxRevisions || got[0].Revision != "r99" || got[maxRevisions-1].Revision != "r36" {
 		t.Errorf("got %d, from %+v to %+v", len(got), got[0], got[len(got)-1])
 	}
 }
@@ -143,13 +143,13 @@ func TestTemplateInUseIsKept(t *testing.T) {
 	x.reconcileTemplates()
 	c := meta.FindStatusCondition(x.template().Status.Conditions, v1alpha1.ConditionAvailable)
 	x.Expect(c.Reason).To(Equal(v1alpha1.ReasonTerminating))
-	x.Expect(c.Message).To(Equal("being deleted: 3 sessions are made of it; it goes once they are deleted"))
+	x.Expect(c.Message).To(Equal("being deleted: 3 sessions use it; it is removed once they are deleted"))
 
 	x.placed = map[string]map[string]int32{"browser": {"r2": 1}}
 	x.clock.Step(time.Minute)
 	x.reconcileTemplates()
 	x.Expect(meta.FindStatusCondition(x.template().Status.Conditions, v1alpha1.ConditionAvailable).Message).
-		To(Equal("being deleted: 1 session is made of it; it goes once that is deleted"))
+		To(Equal("being deleted: 1 session uses it; it is removed once that is deleted"))
 
 	x.placed = nil
 	x.clock.Step(time.Minute)

@@ -31,7 +31,7 @@ var pure = []string{
 	"proto/version/",
 	"hub/access/desired.go",
 	"hub/assignment/cause.go",
-	"hub/assignment/foreign.go",
+	"hub/assignment/attribute.go",
 	"hub/assignment/override.go",
 	"hub/assignment/plan.go",
 	"hub/assignment/render.go",

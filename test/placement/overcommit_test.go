@@ -75,7 +75,7 @@ func fiveOf(sessions []*v1alpha1.VDISession) []*v1alpha1.VDISession {
 func expectRemedies() {
 	GinkgoHelper()
 	lacks := Or(
-		MatchRegexp(`lacks? cpu \(largest free on a node .*, asked 1\)`),
+		MatchRegexp(`lacks? cpu \(largest free on a node .*, requested 1\)`),
 		MatchRegexp(`just given (its|their) last capacity to other sessions \(wait until they have started, or add nodes\)`),
 	)
 	for _, s := range seen.those(waits) {

@@ -101,7 +101,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 			// The second while reservations of the eight still hold more than they take.
 			Expect(scheduled(s).Message).To(Or(
 				ContainSubstring("keeps its last free capacity for failover (spec.headroomPercent of policy production)"),
-				ContainSubstring("has just given its last capacity to other sessions"),
+				ContainSubstring("has just reserved its last capacity for other sessions"),
 			))
 		}
 		Eventually(ctx, status("production")).Should(And(HaveField("Sessions", BeEquivalentTo(10)), HaveField("Placed", BeEquivalentTo(8)), HaveField("Waiting", BeEquivalentTo(2))))

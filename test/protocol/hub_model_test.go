@@ -83,7 +83,7 @@ func (h *hub) apply(conn *protocol.Conn, e protocol.Effect) {
 		h.conn.Admitted(durationpb.New(5*time.Second), "")
 	case e.Digest != nil:
 		buckets := h.differing(e.Digest)
-		h.conn.Ask(buckets)
+		h.conn.Request(buckets)
 		if buckets.Len() == 0 {
 			h.part(protocol.Part{})
 		}

@@ -162,7 +162,7 @@ func (w *world) compare() {
 	if w.hub.conn == nil {
 		return
 	}
-	verdict, ok := w.hub.conn.Judge(w.hub.sums())
+	verdict, ok := w.hub.conn.CompareDigests(w.hub.sums())
 	if !ok {
 		return
 	}

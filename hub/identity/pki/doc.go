@@ -1,11 +1,10 @@
-// Package pki decides what certificates the hub issues and how its CA is
-// rotated: requests are read, templates made, and the CA's state is led from
-// stage to stage. It is pure: keys, serial numbers and the time are parameters,
-// and what it returns is signed and stored by hub/identity.
+// Package pki reads certificate requests, defines the certificates that the hub issues,
+// and decides the steps of a rotation of its CA. It is pure: keys, serial numbers and the
+// time are parameters, and hub/identity signs and stores.
 //
-// What must hold:
-//   - Of a request only the public key counts, and only if its owner signed it.
+// Invariants:
+//   - Of a request only the public key is used, and only if it signed the request.
 //   - No certificate outlives the CA that issued it.
-//   - A CA issues only once everybody who has a certificate that is valid trusts
-//     it, and is trusted until nobody has one that it issued.
+//   - A CA issues only once every agent with a valid certificate trusts it, and is trusted
+//     until no agent has a valid certificate of it.
 package pki

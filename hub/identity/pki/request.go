@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// largestRequest in bytes: one of RSA 4096 is below 2 KiB.
-	largestRequest = 8 << 10
-	// leastRSA and mostRSA bound the bits of an RSA key: fewer are not safe, and
-	// more cost the hub too much at each handshake.
-	leastRSA = 2048
-	mostRSA  = 4096
+	// maxRequest in bytes: one of RSA 4096 is below 2 KiB.
+	maxRequest = 8 << 10
+	// minRSA and maxRSA bound the bits of an RSA key: fewer are not safe, and more are
+	// too expensive at each handshake.
+	minRSA = 2048
+	maxRSA = 4096
 )
 
-// ErrRequest is wrapped by all that is wrong with a request.
+// ErrRequest is wrapped by the errors of invalid requests.
 var ErrRequest = errors.New("the certificate request is not valid")
 
-// ReadRequest reads a PKCS#10 request (DER), of which nothing but the public key
-// is kept. That its owner signed it is proof that he has the key.
+// ReadRequest returns the public key of a PKCS#10 request (DER), whose signature proves
+// that the sender has the private key.
 func ReadRequest(der []byte) (crypto.PublicKey, error) {
-	if len(der) > largestRequest {
-		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are read", ErrRequest, len(der), largestRequest)
+	if len(der) > maxRequest {
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are accepted", ErrRequest, len(der), maxRequest)
 	}
 	request, err := x509.ParseCertificateRequest(der)
 	if err != nil {
@@ -56,16 +56,15 @@ func checkKey(key crypto.PublicKey) error {
 	case ed25519.PublicKey:
 		return nil
 	case *rsa.PublicKey:
-		if bits := key.N.BitLen(); bits < leastRSA || bits > mostRSA {
-			return fmt.Errorf("%w: an RSA key must have %d to %d bits, not %d", ErrRequest, leastRSA, mostRSA, bits)
+		if bits := key.N.BitLen(); bits < minRSA || bits > maxRSA {
+			return fmt.Errorf("%w: an RSA key must have %d to %d bits, not %d", ErrRequest, minRSA, maxRSA, bits)
 		}
 		return nil
 	}
-	return fmt.Errorf("%w: keys of type %T are not used", ErrRequest, key)
+	return fmt.Errorf("%w: keys of type %T are not supported", ErrRequest, key)
 }
 
-// KeyHash of a public key, by which two are compared: 64 hexadecimal digits. It
-// is of the key as we write it, not as somebody sent it.
+// KeyHash returns the hash of a public key in canonical form, 64 hexadecimal digits.
 func KeyHash(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {

@@ -99,7 +99,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 		"one that is cut off":      good[:len(good)-1],
 		"a signature that is off":  forged,
 		"the signature of another": swapped,
-		"more than is read":        append(good, make([]byte, largestRequest)...),
+		"more than is read":        append(good, make([]byte, maxRequest)...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if key, err := ReadRequest(der); !errors.Is(err, ErrRequest) {

@@ -8,15 +8,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// RotateBefore is how long before the CA's end its rotation begins by itself.
+// RotateBefore is how long before the CA expires its rotation begins automatically.
 const RotateBefore = 365 * 24 * time.Hour
 
-// Step is what is to be done with the CA.
+// Step is the next action on the CA.
 type Step string
 
 // The steps.
 const (
-	// StepNone: nothing, or not yet.
+	// StepNone: no action, or not yet.
 	StepNone Step = "None"
 	// StepBegin a rotation: State.Begin with a new CA.
 	StepBegin Step = "Begin"
@@ -26,19 +26,19 @@ const (
 	StepFinish Step = "Finish"
 )
 
-// Member is a member as a rotation sees it.
+// Member is a member in a rotation.
 type Member struct {
 	Name string
-	// Certificate is nil where it has none.
+	// Certificate is nil if it has none.
 	Certificate *v1alpha1.MemberCertificate
 }
 
-// StepDue says which step of a rotation is due, and if none is since members are
-// waited for, which. requested is an operator's wish to begin one; lifetime is
-// that of agents' certificates.
+// StepDue returns the step of a rotation that is due, or the members that the rotation
+// waits for. requested: an operator requests a rotation. lifetime is that of agents'
+// certificates.
 //
-// Nobody is waited for longer than a certificate lives: by then all that were
-// issued before the stage began have expired.
+// The rotation waits no longer than that for a stage: by then all certificates from
+// before the stage have expired.
 func (s State) StepDue(requested bool, members []Member, lifetime time.Duration, now time.Time) (Step, []string) {
 	if s.Stage == StageStable {
 		if requested || now.After(s.Issuer.Certificate.NotAfter.Add(-RotateBefore)) {
@@ -56,12 +56,11 @@ func (s State) StepDue(requested bool, members []Member, lifetime time.Duration,
 	return StepFinish, nil
 }
 
-// waiting are the members that have a certificate that is valid, and not yet
-// been seen with what the stage gives them.
+// waiting returns the members with a valid certificate that have not reached the stage.
 func (s State) waiting(members []Member, now time.Time) []string {
 	var names []string
 	for _, m := range members {
-		if m.Certificate != nil && live(m.Certificate, now) && !s.settled(m.Certificate) {
+		if m.Certificate != nil && live(m.Certificate, now) && !s.reached(m.Certificate) {
 			names = append(names, m.Name)
 		}
 	}
@@ -74,9 +73,9 @@ func live(c *v1alpha1.MemberCertificate, now time.Time) bool {
 		c.NextSerial != "" && (c.NextNotAfter == nil || now.Before(c.NextNotAfter.Time))
 }
 
-// settled is whether a member has what the stage gives. What was issued and not
-// used may have got lost on its way.
-func (s State) settled(c *v1alpha1.MemberCertificate) bool {
+// reached reports whether a member uses the bundle or the issuer of the stage. An issued
+// certificate that is not used yet may have been lost.
+func (s State) reached(c *v1alpha1.MemberCertificate) bool {
 	if c.NextSerial != "" {
 		return false
 	}
@@ -86,7 +85,7 @@ func (s State) settled(c *v1alpha1.MemberCertificate) bool {
 	return c.IssuerHash == s.Issuer.Hash()
 }
 
-// Begin a rotation to the next CA.
+// Begin begins a rotation to the next CA.
 func (s State) Begin(next Issuer, now time.Time) State {
 	s.Next = &next
 	s.Bundle = []*x509.Certificate{s.Issuer.Certificate, next.Certificate}
@@ -94,14 +93,14 @@ func (s State) Begin(next Issuer, now time.Time) State {
 	return s
 }
 
-// Sign with the next CA. The old one's key is dropped.
+// Sign makes the next CA the issuer, and drops the old one's key.
 func (s State) Sign(now time.Time) State {
 	s.Issuer, s.Next = *s.Next, nil
 	s.Stage, s.Since = StageReissuing, now
 	return s
 }
 
-// Finish drops the old CA: nobody trusts it any more.
+// Finish ends the trust in the old CA.
 func (s State) Finish(now time.Time) State {
 	s.Bundle = []*x509.Certificate{s.Issuer.Certificate}
 	s.Stage, s.Since = StageStable, now

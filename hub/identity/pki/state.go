@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Keys of the CA's Secret beside those of the API: what a rotation needs.
+// Keys of the CA's Secret for a rotation, beside those of the API.
 const (
 	keyNextCertificate = "next.crt"
 	keyNextKey         = "next.key"
@@ -27,13 +27,12 @@ type Stage string
 
 // The stages, in their order.
 const (
-	// StageStable: one CA, which issues and is trusted.
+	// StageStable: there is one CA.
 	StageStable Stage = "Stable"
-	// StageDistributing: the old CA issues, the next one is trusted as well, and
-	// agents are given both.
+	// StageDistributing: the old CA issues, both are trusted, and agents are sent both.
 	StageDistributing Stage = "Distributing"
-	// StageReissuing: the new CA issues, the old one is still trusted, and agents
-	// are given certificates of the new one.
+	// StageReissuing: the new CA issues, both are trusted, and agents rotate their
+	// certificates.
 	StageReissuing Stage = "Reissuing"
 )
 
@@ -43,34 +42,34 @@ type Issuer struct {
 	Key         crypto.Signer
 }
 
-// Hash by which the CA is told from others.
+// Hash returns the hash of the CA's certificate.
 func (i Issuer) Hash() string { return v1alpha1.CertificateHash(i.Certificate.Raw) }
 
-// State of the hub's CA, as its Secret keeps it.
+// State of the hub's CA, as stored in its Secret.
 type State struct {
-	// Issuer of what is issued now.
+	// Issuer of new certificates.
 	Issuer Issuer
-	// Next issuer, in StageDistributing alone.
+	// Next issuer, only in StageDistributing.
 	Next *Issuer
-	// Bundle of all that are trusted.
+	// Bundle of the trusted CAs.
 	Bundle []*x509.Certificate
-	// Stage of the rotation, and since when.
+	// Stage of the rotation, and when it began.
 	Stage Stage
 	Since time.Time
 }
 
-// NewState of a hub with its first CA.
+// NewState returns the state of a hub with its first CA.
 func NewState(first Issuer, now time.Time) State {
 	return State{Issuer: first, Bundle: []*x509.Certificate{first.Certificate}, Stage: StageStable, Since: now}
 }
 
-// BundlePEM is what agents are given to trust.
+// BundlePEM returns the agents' trust bundle.
 func (s State) BundlePEM() []byte { return CertificatesPEM(s.Bundle...) }
 
-// BundleHash by which agents say what they trust.
+// BundleHash returns the hash by which agents report their trust bundle.
 func (s State) BundleHash() string { return v1alpha1.TrustBundleHash(s.BundlePEM()) }
 
-// CertificatesPEM writes certificates one after the other.
+// CertificatesPEM returns concatenated certificates.
 func CertificatesPEM(certificates ...*x509.Certificate) []byte {
 	var out bytes.Buffer
 	for _, c := range certificates {
@@ -79,7 +78,7 @@ func CertificatesPEM(certificates ...*x509.Certificate) []byte {
 	return out.Bytes()
 }
 
-// Data of the Secret that keeps the state.
+// Data returns the data of the Secret that stores the state.
 func (s State) Data() (map[string][]byte, error) {
 	key, err := keyPEM(s.Issuer.Key)
 	if err != nil {
@@ -109,8 +108,7 @@ func keyPEM(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// ReadState reads what Data wrote, and says what is wrong with it. It never
-// repeats anything of a key.
+// ReadState reads what Data wrote. Its errors quote nothing of a key.
 func ReadState(data map[string][]byte) (State, error) {
 	s := State{Stage: Stage(data[keyStage])}
 	var err error

@@ -13,32 +13,31 @@ import (
 const (
 	// CALifetime of the hub's CA.
 	CALifetime = 10 * 365 * 24 * time.Hour
-	// ServingLifetime of the hub's own certificate, which is renewed when a third
-	// of it is left.
+	// ServingLifetime of the hub's certificate, which is renewed when a third of it is
+	// left.
 	ServingLifetime = 90 * 24 * time.Hour
-	// ClockTolerance is by how much an agent's clock may be wrong, either way, and
-	// the agent still finds valid what the hub shows it.
+	// ClockTolerance is how far an agent's clock may be off, either way, for the hub's
+	// certificate to be valid.
 	ClockTolerance = ServingLifetime / 3
-	// Backdate is how long before its issue the validity of an agent's certificate
-	// begins. The hub alone judges it, by the clock that it was issued by, but the
-	// clocks of two hubs may differ.
+	// Backdate is how long before its issue an agent's certificate becomes valid. Only
+	// hubs verify it, whose clocks may differ.
 	Backdate = 5 * time.Minute
 )
 
-// SerialBytes is how much chance is in a serial number.
+// SerialBytes is the number of random bytes of a serial number.
 const SerialBytes = 16
 
-// Serial makes a serial number: positive, and never 0.
+// Serial returns a serial number: positive, and never 0.
 func Serial(random [SerialBytes]byte) *big.Int {
 	random[0] = random[0]&0x7f | 0x40
 	return new(big.Int).SetBytes(random[:])
 }
 
-// SerialText is a serial number as it is kept.
+// SerialText returns a serial number in hexadecimal digits.
 func SerialText(serial *big.Int) string { return serial.Text(16) }
 
-// AgentCertificate is for a member's agent: its only name is the URI, and it
-// serves to dial alone.
+// AgentCertificate returns the template of an agent's client certificate, whose only name
+// is the URI.
 func AgentCertificate(issuer *x509.Certificate, serial *big.Int, uri *url.URL, now time.Time, lifetime time.Duration) *x509.Certificate {
 	c := leaf(issuer, serial, uri, now, lifetime)
 	c.Subject.CommonName = "vdi-agent"
@@ -46,8 +45,8 @@ func AgentCertificate(issuer *x509.Certificate, serial *big.Int, uri *url.URL, n
 	return c
 }
 
-// ServingCertificate is the hub's own, for the names that agents dial: addresses
-// of IP are told from names of DNS. It serves to listen alone.
+// ServingCertificate returns the template of the hub's server certificate for the DNS
+// names and IP addresses that agents dial.
 func ServingCertificate(issuer *x509.Certificate, serial *big.Int, uri *url.URL, names []string, now time.Time) *x509.Certificate {
 	c := leaf(issuer, serial, uri, now, ServingLifetime)
 	c.Subject.CommonName = "vdi-hub"
@@ -79,11 +78,11 @@ func leaf(issuer *x509.Certificate, serial *big.Int, uri *url.URL, now time.Time
 	}
 }
 
-// CACertificate is of a CA that issues nothing but leaves.
+// CACertificate returns the template of a CA that issues only leaf certificates.
 func CACertificate(serial *big.Int, now time.Time) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
-		// The serial number in it tells the CAs of a rotation from each other.
+		// The serial number distinguishes the CAs of a rotation.
 		Subject:               pkix.Name{Organization: []string{"vdi-fleet"}, CommonName: "vdi-hub-ca " + SerialText(serial)},
 		NotBefore:             now.Add(-ClockTolerance),
 		NotAfter:              now.Add(CALifetime),
@@ -94,7 +93,7 @@ func CACertificate(serial *big.Int, now time.Time) *x509.Certificate {
 	}
 }
 
-// RenewalDue is whether the hub's own certificate must be renewed.
+// RenewalDue reports whether the hub's certificate must be renewed.
 func RenewalDue(serving *x509.Certificate, now time.Time) bool {
 	return now.After(serving.NotAfter.Add(-ClockTolerance))
 }

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// mismatches in a row that cause a resync: one may be a renewal that a
-	// resync has overtaken.
+	// mismatches in a row cause a resync: one may be of a renewal that a resync has
+	// overtaken.
 	mismatches = 2
-	// rememberedSums is how many batches back the hub knows its own digest: the
-	// agent's window, and what may be applied while a renewal is on its way.
+	// rememberedSums is of how many batches the hub keeps its digest: the agent's
+	// window, and what may be applied while a renewal is in flight.
 	rememberedSums = 16
 )
 
@@ -32,13 +32,12 @@ type Verdict struct {
 	Resync string
 }
 
-// agreement compares the digests of both sides. The reported set is compared as
-// of one batch of reports, at which both sides know their digest, so that
-// nothing that is on its way makes a difference. For the assigned set there is
-// no such common moment: it is compared while no order is unanswered, and a
-// mismatch counts as the second one only if it is the same as the first.
+// agreement compares the digests of both sides. The reported set is compared as of one
+// batch of reports, so that reports in flight make no difference. The assigned set has
+// no such version: it is compared while no order is unanswered, and a mismatch counts as
+// the second one only if it equals the first.
 type agreement struct {
-	// state that was not compared yet.
+	// state is the last SyncState, until it is compared.
 	state *fleetv1.SyncState
 	sums  [rememberedSums]struct {
 		known    bool
@@ -62,29 +61,29 @@ func (a *agreement) recall(sequence uint64) (sum uint64, known bool) {
 	return slot.sum, slot.known && slot.sequence == sequence
 }
 
-// Sync takes the digests that the agent sent on a renewal. Judge then compares them,
-// now or once more of the stream was applied.
+// Sync records the digests of a renewal. CompareDigests then compares them, now or once
+// more of the stream was applied.
 func (c *Conn) Sync(state *fleetv1.SyncState) {
 	if c.state == Serving {
 		c.agreement.state = state
 	}
 }
 
-// Judge compares the last SyncState with the hub's digests, and returns false if they
-// cannot be compared, or not yet. A resync that it causes is requested with the next
-// messages.
-func (c *Conn) Judge(sums Sums) (Verdict, bool) {
+// CompareDigests compares the last SyncState with the hub's digests, and returns false
+// if they cannot be compared, or not yet. A resync that it causes is requested with the
+// next messages.
+func (c *Conn) CompareDigests(sums Sums) (Verdict, bool) {
 	a := &c.agreement
 	state := a.state
 	if state == nil || c.state != Serving {
 		return Verdict{}, false
 	}
-	if c.opening.asked == nil && state.GetReportSequence() > c.acked {
-		return Verdict{}, false // Judged when those batches are in.
+	if c.opening.requested == nil && state.GetReportSequence() > c.acked {
+		return Verdict{}, false // Compared once those batches have arrived.
 	}
 	a.state = nil
 	mine, known := a.recall(state.GetReportSequence())
-	if c.opening.asked != nil || !known {
+	if c.opening.requested != nil || !known {
 		return Verdict{}, false
 	}
 	verdict := Verdict{}
@@ -135,5 +134,5 @@ func (c *Conn) conclude(verdict *Verdict) {
 	}
 	verdict.Agreement = Resyncing
 	a.reported, a.assigned, a.resynced = 0, 0, c.inFlight.now
-	c.opening.ask(convert.AllBuckets())
+	c.opening.request(convert.AllBuckets())
 }

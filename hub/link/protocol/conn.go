@@ -9,8 +9,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// MaxInventory is the most assignments that the hub takes of one member. The
-// Member bounds the bytes of what it takes (Screen).
+// MaxInventory is the most assignments that the hub accepts of one member. The Member
+// bounds their bytes (Screen).
 const MaxInventory = 200_000
 
 // State of a connection.
@@ -18,56 +18,51 @@ type State string
 
 // The states, in the order in which a connection goes through them.
 const (
-	// AwaitHello: nothing is known but the certificate. Hello is all that is
-	// accepted, and nothing is sent.
+	// AwaitHello: only Hello is accepted, and nothing is sent.
 	AwaitHello State = "AwaitHello"
 	// Admitting: Hello was received, and the Directory decides. Nothing is accepted
 	// and nothing sent until Admitted.
 	Admitting State = "Admitting"
-	// AwaitDigest: Welcome may be sent; the digest of the inventory is all that
-	// is accepted. Orders are collected and not sent.
+	// AwaitDigest: Welcome may be sent; only the digest of the inventory is accepted.
+	// Orders are collected and not sent.
 	AwaitDigest State = "AwaitDigest"
-	// AwaitInventory: pages of the inventory, of the buckets that were requested,
-	// are all that is accepted. Orders are collected and not sent.
+	// AwaitInventory: only pages of the requested buckets are accepted. Orders are
+	// collected and not sent.
 	AwaitInventory State = "AwaitInventory"
 	// Serving: the inventory is in the member cache. Reports, results and capacity
-	// are accepted, and pages during a resync; orders,
-	// acknowledgements and templates are sent.
+	// are accepted, and pages during a resync; orders, acknowledgments and templates
+	// are sent.
 	Serving State = "Serving"
 	// Closed: nothing is accepted, sent or kept.
 	Closed State = "Closed"
 )
 
-// Effect is what the caller must do about a message: at most one of its fields is
-// set, Sequence and Malformed apart.
+// Effect is what the caller must do about a message. Besides Sequence and Malformed, at
+// most one field is set.
 type Effect struct {
-	// Admit the agent by the Directory, then call Admitted.
+	// Admit: have the Directory admit the agent, then call Admitted.
 	Admit *Hello
-	// Digest of what the member holds: ask the Member what differs, then call
-	// Ask.
+	// Digest of the member's inventory: request the buckets in which the Member differs.
 	Digest *convert.Digest
-	// Part of the inventory that was requested is complete: hand it to the Member,
-	// then call Applied.
+	// Part of the inventory that was requested: pass it to the Member, then call Applied.
 	Part *Part
-	// Changes for the Member: hand them over, then call Applied.
+	// Changes: pass them to the Member, then call Applied.
 	Changes  []Report
 	Sequence uint64
 	// Results for the Member.
 	Results []Result
 	// Capacity for the Member.
 	Capacity *fleetv1.CapacityReport
-	// Malformed are the items of the message that could not be read, and were
-	// left out.
+	// Malformed are the errors of the items that were skipped.
 	Malformed []error
 }
 
-// Conn is the state machine of one connection: messages in, effects and
-// messages out. It is pure and not safe for concurrent use.
+// Conn is the state machine of one connection: messages in, effects and messages out. It
+// is pure and not safe for concurrent use.
 //
-// Invariants: the sequence of report batches grows by one within a connection;
-// an acknowledgement is sent only for what the Member was given; Outbox.Next is
-// called in Serving alone, while fewer batches than the window are
-// unacknowledged.
+// Invariants: the sequence of report batches grows by one within a connection; only
+// what the Member has applied is acknowledged; orders are sent only in Serving, while
+// fewer batches than the window are unacknowledged.
 type Conn struct {
 	state     State
 	outbox    *Outbox
@@ -78,15 +73,15 @@ type Conn struct {
 	opening   opening
 	agreement agreement
 	templates *fleetv1.TemplateSet
-	// received is the highest sequence of reports; acked the highest applied,
-	// ackDue that it is not acknowledged yet.
+	// received is the highest sequence of reports, acked the highest one applied.
+	// ackDue: it is not acknowledged yet.
 	received, acked uint64
 	ackDue          bool
 	orderSequence   uint64
 	inFlight        inFlight
 }
 
-// NewConn returns a connection, in AwaitHello, of a hub with that term.
+// NewConn returns a connection in AwaitHello.
 func NewConn(hubTerm int64, tuning Tuning) *Conn {
 	tuning.SetDefaults()
 	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm, tuning: tuning}
@@ -95,13 +90,13 @@ func NewConn(hubTerm int64, tuning Tuning) *Conn {
 // HubTerm returns the term that the connection was opened under.
 func (c *Conn) HubTerm() int64 { return c.hubTerm }
 
-// State that the connection is in.
+// State returns the state of the connection.
 func (c *Conn) State() State { return c.state }
 
-// Outbox of the connection, for its figures.
+// Outbox returns the outbox of the connection.
 func (c *Conn) Outbox() *Outbox { return c.outbox }
 
-// Receive takes a message of the agent. An error ends the connection.
+// Receive handles a message of the agent. An error ends the connection.
 func (c *Conn) Receive(m *fleetv1.ConnectRequest) (Effect, error) {
 	switch msg := m.GetMessage().(type) {
 	case *fleetv1.ConnectRequest_Hello:
@@ -177,12 +172,11 @@ func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string) {
 	}
 }
 
-// Applied records that the Member has what an effect brought, and the digest of the
-// reported set since. Orders are sent once the inventory is applied; reports are
-// acknowledged.
+// Applied records that the Member has applied an effect, and the digest of the reported
+// set since. Orders are sent once the inventory is applied; reports are acknowledged.
 func (c *Conn) Applied(effect Effect, reported uint64) {
 	if effect.Part != nil {
-		// A request that is not sent yet, because it is for nothing, still is.
+		// A request for no bucket is still to be sent.
 		c.opening = opening{due: c.opening.due}
 		if c.state == AwaitInventory {
 			c.state = Serving
@@ -201,7 +195,6 @@ func (c *Conn) reports(batch *fleetv1.ReportBatch) (Effect, error) {
 	if err := c.expect(Serving, "reports"); err != nil {
 		return Effect{}, err
 	}
-	// A gap is a batch that was lost, with its reports.
 	if batch.GetSequence() != c.received+1 {
 		return Effect{}, fmt.Errorf("%w: report batch %d after %d", ErrViolation, batch.GetSequence(), c.received)
 	}
@@ -216,7 +209,7 @@ func (c *Conn) results(batch *fleetv1.ResultBatch) (Effect, error) {
 	}
 	results, malformed := readResults(batch.GetItems())
 	for _, r := range results {
-		c.outbox.Settle(r)
+		c.outbox.Resolve(r)
 	}
 	return Effect{Results: results, Malformed: malformed}, nil
 }
@@ -237,8 +230,8 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 		c.welcome = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{Welcome: w}}
 	}
-	if ask := c.opening.next(c.inFlight.now); ask != nil {
-		return ask
+	if request := c.opening.next(c.inFlight.now); request != nil {
+		return request
 	}
 	if c.state != Serving {
 		return nil
@@ -264,7 +257,7 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 	return nil
 }
 
-// Close ends the connection and drops what it had still to send.
+// Close ends the connection and drops all that is unsent.
 func (c *Conn) Close() {
 	*c = Conn{state: Closed, outbox: NewOutbox(), hubTerm: c.hubTerm, tuning: c.tuning}
 }

@@ -104,7 +104,7 @@ func carryOut(c *Conn, effect Effect) {
 	case effect.Admit != nil:
 		c.Admitted(durationpb.New(time.Second), "proof")
 	case effect.Digest != nil:
-		c.Ask(convert.AllBuckets())
+		c.Request(convert.AllBuckets())
 	case effect.Part != nil, effect.Sequence != 0:
 		c.Applied(effect, 0)
 	}

@@ -40,7 +40,7 @@ func (f *inFlight) age() time.Duration {
 }
 
 func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
-	if err := c.expect(Serving, "acknowledgement of orders"); err != nil {
+	if err := c.expect(Serving, "acknowledgment of orders"); err != nil {
 		return err
 	}
 	if ack.GetSequence() > c.orderSequence {
@@ -50,10 +50,9 @@ func (c *Conn) orderAck(ack *fleetv1.OrderAck) error {
 	return nil
 }
 
-// Tick takes the time, by a clock that never goes back. Orders without a result for
-// as long as a batch may be unacknowledged are sent again. An error, which
-// wraps ErrStalled, ends the connection: the agent has not acknowledged for too
-// long, or not answered a resync.
+// Tick sets the time, of a monotonic clock. Orders without a result for AckTimeout are
+// sent again. An error, which wraps ErrStalled, ends the connection: the agent has not
+// acknowledged orders, or not answered a resync, for too long.
 func (c *Conn) Tick(now time.Time) error {
 	c.inFlight.now = now
 	for i := range c.inFlight.batches {
@@ -77,6 +76,6 @@ func (c *Conn) Tick(now time.Time) error {
 	return nil
 }
 
-// UnacknowledgedAge returns how long the oldest batch of orders has been on its way,
-// as of the last Tick.
+// UnacknowledgedAge returns the age of the oldest unacknowledged batch of orders, as of
+// the last Tick.
 func (c *Conn) UnacknowledgedAge() time.Duration { return c.inFlight.age() }

@@ -9,21 +9,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/version"
 )
 
-// maxQuoted is how many characters of a name a refusal quotes, so that what to
-// upgrade, which comes last, is never cut off.
+// maxQuoted is how many characters of a name an error quotes, so that the remedy at its
+// end is never truncated.
 const maxQuoted = 32
 
 // DefaultAckTimeout is how long the oldest batch of either side may go
 // unacknowledged.
 const DefaultAckTimeout = 60 * time.Second
 
-// Tuning is what may differ from the defaults of a connection.
+// Tuning has the settings of a connection.
 type Tuning struct {
 	// AckTimeout is how long the oldest batch of either side may go
 	// unacknowledged, DefaultAckTimeout by default.
 	AckTimeout time.Duration
-	// Capabilities that this hub has beyond the protocol's base, and those that
-	// an agent must have.
+	// Capabilities of this hub beyond the base protocol, and those that an agent must
+	// have.
 	Capabilities, RequiredCapabilities []string
 }
 
@@ -44,21 +44,21 @@ func (t *Tuning) negotiate(h *fleetv1.Hello) (int32, error) {
 	protocol, ok := ours.Highest(theirs)
 	switch {
 	case theirs.Min > theirs.Max:
-		return 0, fmt.Errorf("%w: the agent speaks versions %d to %d", ErrViolation, theirs.Min, theirs.Max)
+		return 0, fmt.Errorf("%w: the agent supports versions %d to %d", ErrViolation, theirs.Min, theirs.Max)
 	case !ok:
 		upgrade := "agent"
 		if theirs.Min > ours.Max {
 			upgrade = "hub"
 		}
-		return 0, fmt.Errorf("%w: the agent (%s) speaks versions %d to %d, the hub %d to %d: upgrade the %s",
+		return 0, fmt.Errorf("%w: the agent (%s) supports versions %d to %d, the hub %d to %d: upgrade the %s",
 			ErrVersion, versionOf(h), theirs.Min, theirs.Max, ours.Min, ours.Max, upgrade)
 	}
 	if missing := version.FirstMissing(h.GetRequiredCapabilities(), t.Capabilities); missing != "" {
-		return 0, fmt.Errorf("%w: the agent (%s) requires %.*q, which this hub does not know: upgrade the hub",
+		return 0, fmt.Errorf("%w: the agent (%s) requires %.*q, which this hub does not support: upgrade the hub",
 			ErrCapability, versionOf(h), maxQuoted, missing)
 	}
 	if missing := version.FirstMissing(t.RequiredCapabilities, h.GetCapabilities()); missing != "" {
-		return 0, fmt.Errorf("%w: this hub requires %.*q, which the agent (%s) does not know: upgrade the agent",
+		return 0, fmt.Errorf("%w: this hub requires %.*q, which the agent (%s) does not support: upgrade the agent",
 			ErrCapability, maxQuoted, missing, versionOf(h))
 	}
 	return protocol, nil

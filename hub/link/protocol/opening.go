@@ -8,34 +8,34 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Part is all that a member holds in some buckets.
+// Part is the inventory of a member in some buckets.
 type Part struct {
 	Buckets convert.BucketSet
 	Items   []Report
 }
 
-// opening is what the hub requests of an agent's inventory, when a stream opens
-// and at a resync.
+// opening is the hub's request for an agent's inventory, when a stream opens and at a
+// resync.
 //
-// Invariant: asked stays set until the Member has what was requested, so that
-// no digest is compared meanwhile.
+// Invariant: requested stays set until the Member has applied what was requested, so
+// that no digest is compared meanwhile.
 type opening struct {
-	asked *convert.BucketSet
-	// due: the request is not sent yet; since when it is, for a resync.
+	requested *convert.BucketSet
+	// due: the request is not sent yet; since is when it was, for a resync.
 	due   bool
 	since time.Time
 	pages []Report
-	// whole: the last page is in.
-	whole bool
+	// complete: the last page was received.
+	complete bool
 }
 
-func (o *opening) ask(buckets convert.BucketSet) {
-	*o = opening{asked: &buckets, due: true}
+func (o *opening) request(buckets convert.BucketSet) {
+	*o = opening{requested: &buckets, due: true}
 }
 
-// awaited reports whether pages are still to come.
+// awaited reports whether more pages are expected.
 func (o *opening) awaited() bool {
-	return o.asked != nil && o.asked.Len() > 0 && !o.whole
+	return o.requested != nil && o.requested.Len() > 0 && !o.complete
 }
 
 // next returns the request to send.
@@ -44,15 +44,10 @@ func (o *opening) next(now time.Time) *fleetv1.ConnectResponse {
 		return nil
 	}
 	o.due, o.since = false, now
-	if o.asked == nil {
-		// Nothing was requested: the member cache is complete.
-		o.since = time.Time{}
-		return inventoryRequest(convert.BucketSet{})
+	var buckets convert.BucketSet // none, if the member cache is complete
+	if o.requested != nil {
+		buckets = *o.requested
 	}
-	return inventoryRequest(*o.asked)
-}
-
-func inventoryRequest(buckets convert.BucketSet) *fleetv1.ConnectResponse {
 	return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{
 		InventoryRequest: convert.BucketsToWire(buckets)}}
 }
@@ -71,21 +66,20 @@ func (c *Conn) digest(w *fleetv1.InventoryDigest) (Effect, error) {
 	return Effect{Digest: digest}, nil
 }
 
-// Ask has the agent send what it holds in some buckets; none is an answer too,
-// upon which the agent sends nothing: then Applied with an
-// empty Part follows at once.
-func (c *Conn) Ask(buckets convert.BucketSet) {
+// Request requests the agent's inventory of some buckets. For no buckets the agent sends
+// nothing, and the caller calls Applied with an empty Part at once.
+func (c *Conn) Request(buckets convert.BucketSet) {
 	if c.state == AwaitDigest {
 		c.state = AwaitInventory
-		c.opening.ask(buckets)
+		c.opening.request(buckets)
 	}
 }
 
-// partPage takes a page of the buckets that were requested. In the middle of a
-// stream it is sent between two batches of reports, and names them.
+// partPage handles a page of the requested buckets. At a resync it names the batch of
+// reports that it follows.
 func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
 	if c.state != AwaitInventory && c.state != Serving || !c.opening.awaited() || c.opening.due {
-		return Effect{}, fmt.Errorf("%w: inventory in state %s that was not asked for", ErrViolation, c.state)
+		return Effect{}, fmt.Errorf("%w: inventory in state %s that was not requested", ErrViolation, c.state)
 	}
 	if page.GetReportSequence() != c.received {
 		return Effect{}, fmt.Errorf("%w: inventory as of report batch %d after %d", ErrViolation, page.GetReportSequence(), c.received)
@@ -93,8 +87,8 @@ func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
 	items, malformed := readReports(page.GetItems())
 	effect := Effect{Malformed: malformed}
 	for _, item := range items {
-		if item.Gone || !c.opening.asked.Has(convert.BucketOf(string(item.Spec.Session.UID))) {
-			effect.Malformed = append(effect.Malformed, fmt.Errorf("report of %s/%s is of nothing that was asked for", item.Namespace, item.Name))
+		if item.Gone || !c.opening.requested.Has(convert.BucketOf(string(item.Spec.Session.UID))) {
+			effect.Malformed = append(effect.Malformed, fmt.Errorf("report of %s/%s is of no bucket that was requested", item.Namespace, item.Name))
 			continue
 		}
 		c.opening.pages = append(c.opening.pages, item)
@@ -103,8 +97,8 @@ func (c *Conn) partPage(page *fleetv1.Inventory) (Effect, error) {
 		return Effect{}, fmt.Errorf("%w: inventory of more than %d assignments", ErrViolation, MaxInventory)
 	}
 	if page.GetLast() {
-		effect.Part = &Part{Buckets: *c.opening.asked, Items: c.opening.pages}
-		c.opening.pages, c.opening.whole = nil, true
+		effect.Part = &Part{Buckets: *c.opening.requested, Items: c.opening.pages}
+		c.opening.pages, c.opening.complete = nil, true
 	}
 	return effect, nil
 }

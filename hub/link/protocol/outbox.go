@@ -18,40 +18,38 @@ const (
 	maxBatchBytes = 1 << 20
 )
 
-// Outbox has the orders that the hub has still to send to one agent: a set, by
-// session, of the newest assignment and the newest withdrawal. It is pure and not
-// safe for concurrent use. Its size is bounded by the sessions that have orders,
-// however long nothing can be sent.
+// Outbox has the unsent and unanswered orders of one agent: of each session the newest
+// assignment and the newest withdrawal. It is pure and not safe for concurrent use. Its
+// size is bounded by the sessions, however long nothing can be sent.
 type Outbox struct {
 	slots map[types.UID]*slot
-	// dirty are sessions with something unsent, in the order in which they
-	// became so; queued has the same ones.
+	// dirty is the queue of sessions with unsent orders; queued has the same ones.
 	dirty  []types.UID
 	queued map[types.UID]bool
-	// refused are results of assignments that can't be sent.
+	// refused are results of assignments that cannot be sent.
 	refused []Result
 }
 
 // slot has the orders of one session.
 //
-// Invariant: assign, where present, is of a higher epoch than withdraw, where
-// present. Each is kept until its result is in.
+// Invariant: assign is of a higher epoch than withdraw. Each is kept until its result
+// arrives.
 type slot struct {
 	assign   *v1alpha1.SessionAssignment
 	hash     string
 	withdraw *Withdrawal
-	// assignSent and withdrawSent: in flight, the result is awaited since sentAt.
+	// assignSent and withdrawSent: sent at sentAt, without a result yet.
 	assignSent, withdrawSent bool
 	sentAt                   time.Time
 }
 
-// NewOutbox returns an empty one.
+// NewOutbox returns an empty Outbox.
 func NewOutbox() *Outbox {
 	return &Outbox{slots: map[types.UID]*slot{}, queued: map[types.UID]bool{}}
 }
 
-// Put adds an order and reports whether there is something new to send: not
-// if it is of an older epoch than what is kept, or equal to it.
+// Put adds an order and reports whether it is new. One of an older epoch than what is
+// kept, or equal to it, is dropped.
 func (o *Outbox) Put(order Order) bool {
 	uid := order.SessionUID()
 	if uid == "" {
@@ -116,9 +114,8 @@ func SpecHash(a *v1alpha1.SessionAssignment) string {
 	return convert.SpecHash(&a.Spec)
 }
 
-// Next renders the next batch of unsent orders and marks them in flight since now;
-// nil if there are none. An assignment too large for any batch is refused: see
-// Refused.
+// Next returns the next batch of unsent orders, nil if there are none, and marks them as
+// sent now. An assignment too large for any batch is refused: see Refused.
 func (o *Outbox) Next(now time.Time) []*fleetv1.Order {
 	batch := &orderBatch{now: now}
 	for len(o.dirty) > 0 {
@@ -142,7 +139,7 @@ type orderBatch struct {
 	bytes int
 }
 
-// add returns whether the order fits.
+// add adds an order if it fits, and reports whether it does.
 func (b *orderBatch) add(order *fleetv1.Order, size int) bool {
 	if len(b.items) >= maxBatchItems || b.bytes+size > maxBatchBytes {
 		return false
@@ -151,13 +148,11 @@ func (b *orderBatch) add(order *fleetv1.Order, size int) bool {
 	return true
 }
 
-// itemOverhead is what a message costs within its batch besides itself, and
-// the batch's own fields: a tag and a length.
+// itemOverhead bounds the bytes of an item's tag and length within its batch.
 const itemOverhead = 16
 
-// render puts what was not sent yet of a session into a batch: a withdrawal
-// before the assignment of the higher epoch. It returns false if something is
-// left for the next batch. A slot that has been settled meanwhile has nothing.
+// render adds a session's unsent orders to a batch: a withdrawal before the assignment
+// of the higher epoch. It returns false if one is left for the next batch.
 func (o *Outbox) render(uid types.UID, s *slot, batch *orderBatch) bool {
 	if s.withdraw != nil && !s.withdrawSent {
 		order := withdrawalToWire(s.withdraw)
@@ -181,9 +176,9 @@ func (o *Outbox) render(uid types.UID, s *slot, batch *orderBatch) bool {
 	return s.assignSent
 }
 
-// Resend has the orders sent again that have no result since before. A result that
-// was lost is noticed by nothing else: an order without one is not compared with
-// what the member holds. To an agent that is still at it, it is the same order.
+// Resend marks the orders that were sent before a time and have no result as unsent,
+// since a lost result is not detected otherwise: digests are not compared while an order
+// is unanswered. The agent drops a duplicate.
 func (o *Outbox) Resend(before time.Time) {
 	for uid, s := range o.slots {
 		if (s.assignSent || s.withdrawSent) && s.sentAt.Before(before) {
@@ -193,7 +188,7 @@ func (o *Outbox) Resend(before time.Time) {
 	}
 }
 
-// refuse answers an assignment in the agent's place, since it can't be sent.
+// refuse records a refusal of an assignment that cannot be sent.
 func (o *Outbox) refuse(uid types.UID, s *slot, size int) {
 	a := s.assign
 	o.refused = append(o.refused, Result{
@@ -207,7 +202,7 @@ func (o *Outbox) refuse(uid types.UID, s *slot, size int) {
 	}
 }
 
-// Refused takes the results of assignments that could not be sent.
+// Refused returns, once, the results of assignments that cannot be sent.
 func (o *Outbox) Refused() []Result {
 	refused := o.refused
 	o.refused = nil
@@ -220,9 +215,9 @@ func withdrawalToWire(w *Withdrawal) *fleetv1.Order {
 	}}}
 }
 
-// Settle forgets the orders that a result answers. A result of an older epoch
-// or of another spec than what is kept answers nothing.
-func (o *Outbox) Settle(r Result) {
+// Resolve drops the orders that a result answers: not those of a later epoch or of
+// another spec.
+func (o *Outbox) Resolve(r Result) {
 	s := o.slots[r.SessionUID]
 	if s == nil {
 		return
@@ -248,5 +243,5 @@ func (r Result) answersAssign(s *slot) bool {
 	return false
 }
 
-// Len counts the sessions about which something is unsent or unanswered.
+// Len returns the number of sessions with an unsent or unanswered order.
 func (o *Outbox) Len() int { return len(o.slots) }

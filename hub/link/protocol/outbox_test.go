@@ -57,7 +57,7 @@ func TestOutbox(t *testing.T) {
 	}
 	next := func(o *Outbox) string { return summary(o.Next(start)) }
 	resend := func(before time.Time) step { return func(o *Outbox) string { o.Resend(before); return "" } }
-	settle := func(r Result) step { return func(o *Outbox) string { o.Settle(r); return "" } }
+	settle := func(r Result) step { return func(o *Outbox) string { o.Resolve(r); return "" } }
 	left := func(o *Outbox) string { return fmt.Sprint(o.Len()) }
 
 	for name, tc := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// reportFromWire is proto/convert's, of epochs that a hub may have given.
+// reportFromWire is convert.ReportFromWire with a bound on the epoch.
 func reportFromWire(item *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment, error) {
 	c := convert.Checks{}
 	if c.AtMost("epoch", item.GetEpoch(), maxEpoch); c.Err != nil {
@@ -19,8 +19,7 @@ func reportFromWire(item *fleetv1.AssignmentReport) (*v1alpha1.SessionAssignment
 	return convert.ReportFromWire(item)
 }
 
-// readReports reads reports with their hashes. One whose status cannot be read
-// counts all the same: it was reported.
+// readReports reads reports with their hashes. One with a malformed status is Unread.
 func readReports(items []*fleetv1.AssignmentReport) (read []Report, malformed []error) {
 	for _, item := range items {
 		report, err := readOne(item)
@@ -36,7 +35,7 @@ func readReports(items []*fleetv1.AssignmentReport) (read []Report, malformed []
 
 func readOne(item *fleetv1.AssignmentReport) (Report, error) {
 	if item.GetGone() {
-		// An end is of no epoch.
+		// It has no epoch.
 		bare, err := reportFromWire(namesOf(item, 1))
 		return Report{SessionAssignment: bare, Gone: true}, err
 	}

@@ -161,11 +161,11 @@ func (p *Cache) Orphans() string {
 	if o == nil || o.count == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d assignments there are orphans, which the hub did not place and leaves alone", o.count)
+	text := fmt.Sprintf("%d assignments there are orphans, which the hub did not place and does not stop", o.count)
 	if len(o.some) > 0 {
 		text += ", such as " + strings.Join(o.some, ", ")
 	}
-	return text + ": delete those that nobody needs in the member, with kubectl delete sessionassignment"
+	return text + ": delete those that are not needed in the member, with kubectl delete sessionassignment"
 }
 
 // List returns a snapshot, and under the same lock opens the watch that begins right after

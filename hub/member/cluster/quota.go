@@ -176,8 +176,8 @@ func (q *quota) hide(key types.NamespacedName, item *v1alpha1.SessionAssignment)
 }
 
 // excessRemedy is the operator's remedy for an agent that reports too much.
-const excessRemedy = "list what it holds with kubectl get sessionassignments -A in the member, and delete what no session of the hub needs; " +
-	"if it holds less, the agent is not to be trusted: revoke it (spec.access)"
+const excessRemedy = "list its assignments with kubectl get sessionassignments -A in the member, and delete those that no session of the hub needs; " +
+	"if there are fewer, the agent is not to be trusted: revoke it (spec.access)"
 
 // exceeded returns the error that ends the stream of an agent that reports too much.
 func exceeded(format string, args ...any) error {

@@ -65,7 +65,7 @@ func (t Timings) Validate() error {
 		{"recovery", t.Recovery},
 	} {
 		if d.value <= 0 {
-			return fmt.Errorf("the link's timings: %s is %s, and must be more than nothing", d.name, d.value)
+			return fmt.Errorf("the link's timings: %s is %s, and must be more than 0", d.name, d.value)
 		}
 	}
 	switch {
@@ -74,9 +74,9 @@ func (t Timings) Validate() error {
 	case t.Unreachable <= t.Suspect:
 		return fmt.Errorf("the link's timings: unreachable (%s) must be more than suspect (%s)", t.Unreachable, t.Suspect)
 	case t.Recovery <= t.Unreachable:
-		return fmt.Errorf("the link's timings: recovery (%s) must be more than unreachable (%s), or nothing is awaited of a member that is only slow to come back", t.Recovery, t.Unreachable)
+		return fmt.Errorf("the link's timings: recovery (%s) must be more than unreachable (%s), or the hub does not wait for a member that is slow to reconnect", t.Recovery, t.Unreachable)
 	case t.Failover.Lease <= t.Unreachable:
-		return fmt.Errorf("the link's timings: the lease (%s) must be longer than unreachable (%s), or sessions end in a member that is only being waited for", t.Failover.Lease, t.Unreachable)
+		return fmt.Errorf("the link's timings: the lease (%s) must be longer than unreachable (%s), or sessions end in a member that is not Unreachable yet", t.Failover.Lease, t.Unreachable)
 	}
 	return t.Failover.Validate()
 }

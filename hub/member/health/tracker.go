@@ -216,7 +216,7 @@ func (s *Tracker) Silent(t Timings, now time.Time) bool {
 
 // unreachableAt returns since when a member is Unreachable, if Assess returns that state.
 func (s *Tracker) unreachableAt(t Timings) time.Time {
-	return s.LastWell().Add(t.Unreachable)
+	return s.LastHealthy().Add(t.Unreachable)
 }
 
 // LossAt returns since when an Unreachable member counts as lost for its sessions.
@@ -227,9 +227,9 @@ func (s *Tracker) LossAt(t Timings) time.Time {
 	return s.lostFrom
 }
 
-// LastWell returns the last time at which the member was healthy as far as this hub has
+// LastHealthy returns the last time at which the member was healthy as far as this hub has
 // observed.
-func (s *Tracker) LastWell() time.Time {
+func (s *Tracker) LastHealthy() time.Time {
 	if s.paused {
 		return s.resumed
 	}

@@ -14,8 +14,8 @@ import (
 type Members interface {
 	// Snapshot returns members without the numbers of their sessions; nil: all members.
 	Snapshot(of []types.UID) placement.Snapshot
-	// JudgmentOn returns the failover judgment on a member's sessions.
-	JudgmentOn(member types.UID) failover.Judgment
+	// FailoverOf returns the failover decisions on a member's sessions.
+	FailoverOf(member types.UID) failover.Decider
 	// SessionsMoved notifies listeners that members have more or fewer sessions, and that
 	// the caps of policies count fewer.
 	SessionsMoved(more, fewer []types.UID, policies []string)

@@ -19,7 +19,7 @@ func (c *Cache) Failover(req placement.Request, session failover.Session, from t
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.replace(req.UID)
-	v := c.members.JudgmentOn(from).Judge(session)
+	v := c.members.FailoverOf(from).Decide(session)
 	if !v.Due {
 		return pending(v), v
 	}
@@ -59,7 +59,7 @@ func pending(v failover.Verdict) placement.Decision {
 }
 
 func rateLimited(v failover.Verdict) (placement.Decision, failover.Verdict) {
-	v.Message += ": it waits for its turn, since sessions of members that are lost are rescheduled a few at a time"
+	v.Message += ": it waits for the rate limit of failover"
 	if v.MassFailure {
 		v.Message += ", and only one or two a second while most members are gone"
 	}

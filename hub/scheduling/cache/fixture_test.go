@@ -27,7 +27,7 @@ func (f fleet) Snapshot(of []types.UID) placement.Snapshot {
 	return s
 }
 
-func (fleet) JudgmentOn(types.UID) failover.Judgment { return failover.Facts{} }
+func (fleet) FailoverOf(types.UID) failover.Decider { return failover.Facts{} }
 
 func (fleet) SessionsMoved(_, _ []types.UID, _ []string) {}
 

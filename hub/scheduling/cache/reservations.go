@@ -58,7 +58,7 @@ func (c *Cache) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 }
 
 // Ordered sets which assignment of a session's epoch the member is to have, by the hash
-// that it acknowledges: no other acknowledgement counts the capacity that is reserved for a
+// that it acknowledges: no other acknowledgment counts the capacity that is reserved for a
 // session that runs again.
 func (c *Cache) Ordered(session types.UID, epoch int64, member types.UID, hash string) {
 	c.mu.Lock()

@@ -49,7 +49,7 @@ func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsCapacity(t *testing.T) {
 }
 
 // Where the second decision is the one that is stored, nothing is taken for the first.
-func TestDecisionThatWasReplacedAndNeverStoredTakesNoCapacity(t *testing.T) {
+func TestDecisionThatWasReplacedAndNeverStoredReservesNoCapacity(t *testing.T) {
 	x := newFixture(t, member("eu", "eu", 100), member("us", "us", 100))
 	first := x.Place(request("a"), 1).Cluster.UID
 	req := request("a")

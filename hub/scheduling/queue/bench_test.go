@@ -23,7 +23,7 @@ func BenchmarkTurn(b *testing.B) {
 				now := start.Add(time.Duration(i) * time.Second)
 				push(5000 + i)
 				_, turn, _ := q.Pop(now)
-				q.Settle(turn, i%2 == 0, now)
+				q.Finish(turn, i%2 == 0, now)
 			}
 		})
 	}

@@ -4,7 +4,7 @@
 //
 // Fair means start-time fair queueing of dispatches: namespaces with waiting items are
 // dispatched in rounds, and so are the users of each. Within a round the one with the fewest
-// placements is first, which Settle records for each dispatch: so if there is capacity for one
+// placements is first, which Finish records for each dispatch: so if there is capacity for one
 // at a time, and all try to get it each time, they alternate too. A namespace or user that
 // returns joins the current round, and counts as having had as much as the last one served:
 // idleness earns no credit. So a burst of thousands delays another user's single session by one

@@ -10,7 +10,7 @@ import (
 type share struct {
 	name string
 	account
-	// inFlight are its dispatches that are not settled.
+	// inFlight are its dispatches that are not finished.
 	inFlight int64
 	// last time that it was served.
 	last time.Time
@@ -51,7 +51,7 @@ type fairShares struct {
 	virtualTime, busy int64
 	// dispatched is set if there was a dispatch in this busy period.
 	dispatched bool
-	// inFlight are the dispatches that are not settled.
+	// inFlight are the dispatches that are not finished.
 	inFlight int64
 	// floor is the served count of the last share served: a share that returns has no
 	// lower one.
@@ -114,8 +114,8 @@ func (r *fairShares) undo(s *share, was account, virtualTime int64) {
 	r.queued(s)
 }
 
-// settle ends a dispatch of a share.
-func (r *fairShares) settle(s *share, served bool, now time.Time) {
+// finish ends a dispatch of a share.
+func (r *fairShares) finish(s *share, served bool, now time.Time) {
 	s.inFlight--
 	r.inFlight--
 	if served {

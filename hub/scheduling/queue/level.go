@@ -61,9 +61,9 @@ func (l *level) peek() (e *entry, undo func()) {
 	}
 }
 
-func (l *level) settle(d Dispatch, served bool, now time.Time) {
-	d.namespace.users.settle(d.user, served, now)
-	l.namespaces.settle(d.namespace, served, now)
+func (l *level) finish(d Dispatch, served bool, now time.Time) {
+	d.namespace.users.finish(d.user, served, now)
+	l.namespaces.finish(d.namespace, served, now)
 }
 
 func (l *level) charge(r Rank, now time.Time) {
@@ -72,12 +72,12 @@ func (l *level) charge(r Rank, now time.Time) {
 	n.inFlight++
 	n.users.inFlight++
 	l.namespaces.inFlight++
-	l.settle(Dispatch{level: l, namespace: n, user: u}, true, now)
+	l.finish(Dispatch{level: l, namespace: n, user: u}, true, now)
 }
 
 // age returns by how many steps the level is raised: for as long as its next item has
 // waited, since its namespace was last served here. While a dispatch of that namespace is
-// not settled it is not raised: one at a time.
+// not finished it is not raised: one at a time.
 func (l *level) age(now time.Time) int64 {
 	n := l.namespaces.first()
 	if n.inFlight > 0 {

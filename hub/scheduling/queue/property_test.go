@@ -55,9 +55,9 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 					open = append(open, turn)
 				}
 			},
-			"settle": func(t *rapid.T) {
+			"finish": func(t *rapid.T) {
 				for _, turn := range open {
-					q.Settle(turn, rapid.Bool().Draw(t, "served"), now)
+					q.Finish(turn, rapid.Bool().Draw(t, "served"), now)
 				}
 				open = nil
 			},
@@ -102,7 +102,7 @@ func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 				step := func(t *rapid.T) string {
 					if len(open) == workers || len(open) > 0 && rapid.Bool().Draw(t, "settles") {
 						i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-						q.Settle(open[i], rapid.IntRange(0, 3).Draw(t, "served") > 0, now)
+						q.Finish(open[i], rapid.IntRange(0, 3).Draw(t, "served") > 0, now)
 						open = append(open[:i], open[i+1:]...)
 					}
 					item, turn, ok := q.Pop(now)
@@ -161,7 +161,7 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 		}
 		for q.Len() > 0 {
 			item, turn, _ := q.Pop(start)
-			q.Settle(turn, rapid.Bool().Draw(t, "served"), start)
+			q.Finish(turn, rapid.Bool().Draw(t, "served"), start)
 			mine := ranks[item]
 			delete(ranks, item)
 			for other, r := range ranks {
@@ -192,7 +192,7 @@ func TestNoTenantStarves(t *testing.T) {
 			for i := range items + 1 {
 				q.Push(minute*100+i, Rank{Priority: 1000, Namespace: fmt.Sprint("h", i), User: "u", Since: now})
 				item, turn, _ := q.Pop(now)
-				q.Settle(turn, true, now)
+				q.Finish(turn, true, now)
 				delete(left, item)
 			}
 		}
@@ -216,8 +216,8 @@ func TestFirstReturnsTheOrderAndChangesNothing(t *testing.T) {
 				}
 				if ok {
 					served := rapid.Bool().Draw(t, "served")
-					peeked.Settle(x, served, now)
-					other.Settle(y, served, now)
+					peeked.Finish(x, served, now)
+					other.Finish(y, served, now)
 				}
 				continue
 			}

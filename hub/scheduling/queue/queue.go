@@ -25,7 +25,7 @@ type Rank struct {
 	Since time.Time
 }
 
-// Dispatch is the dispatch of an item by Pop, until Settle. The zero Dispatch is of none.
+// Dispatch is the dispatch of an item by Pop, until Finish. The zero Dispatch is of none.
 type Dispatch struct {
 	level     *level
 	namespace *share
@@ -91,7 +91,7 @@ func (q *Queue[T]) Remove(item T) {
 	}
 }
 
-// Pop dispatches the next item; the caller must Settle the dispatch. It returns false if
+// Pop dispatches the next item; the caller must Finish the dispatch. It returns false if
 // there is none.
 func (q *Queue[T]) Pop(now time.Time) (item T, d Dispatch, ok bool) {
 	if len(q.entries) == 0 {
@@ -118,10 +118,10 @@ func (q *Queue[T]) First(n int, now time.Time) []T {
 	return out
 }
 
-// Settle ends a dispatch: served reports whether it was successful.
-func (q *Queue[T]) Settle(d Dispatch, served bool, now time.Time) {
+// Finish ends a dispatch: served reports whether it was successful.
+func (q *Queue[T]) Finish(d Dispatch, served bool, now time.Time) {
 	if d.level != nil {
-		d.level.settle(d, served, now)
+		d.level.finish(d, served, now)
 		q.levels = slices.DeleteFunc(q.levels, (*level).removable)
 	}
 }

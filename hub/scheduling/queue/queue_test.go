@@ -23,7 +23,7 @@ func take(t *testing.T, q *Queue[string], n int, now time.Time) []string {
 		if !ok {
 			break
 		}
-		q.Settle(turn, true, now)
+		q.Finish(turn, true, now)
 		got = append(got, item)
 	}
 	return got
@@ -65,8 +65,8 @@ func TestATenantServedAloneYieldsToLaterOnes(t *testing.T) {
 		q.Push("b", at("b", "u", 0, 1))
 		first, turn, _ := q.Pop(now)
 		_, second, _ := q.Pop(now)
-		q.Settle(turn, true, now)
-		q.Settle(second, false, now)
+		q.Finish(turn, true, now)
+		q.Finish(second, false, now)
 		got[first[:1]]++
 		q.Remove("b")
 	}
@@ -86,7 +86,7 @@ func TestFailedAttemptsDoNotReduceATenantsShare(t *testing.T) {
 		q.Push("a", at("a", "u", 0, 0))
 		for first := true; q.Len() > 0; first = false {
 			item, turn, _ := q.Pop(now)
-			q.Settle(turn, first, now)
+			q.Finish(turn, first, now)
 			if first {
 				got[item[:1]]++
 			}
@@ -117,7 +117,7 @@ func TestANewTenantIsNotFavored(t *testing.T) {
 				}
 				for first := true; q.Len() > 0; first = false {
 					item, turn, _ := q.Pop(now)
-					q.Settle(turn, first, now)
+					q.Finish(turn, first, now)
 					if first {
 						got[item]++
 					}
@@ -139,8 +139,8 @@ func TestSharesOfUsersAreKeptWhileOtherNamespacesAreServed(t *testing.T) {
 		q.Push("ben", at("n", "ben", 0, 1))
 		first, turn, _ := q.Pop(now)
 		_, second, _ := q.Pop(now)
-		q.Settle(turn, true, now)
-		q.Settle(second, false, now)
+		q.Finish(turn, true, now)
+		q.Finish(second, false, now)
 		got[first]++
 		for i := range 400 {
 			q.Push(fmt.Sprint("m", i), at(fmt.Sprint("m", round, "/", i%100), "u", 0, 2))
@@ -232,7 +232,7 @@ func TestASingleFailedAttemptIsForgottenOnceTheQueueIsEmpty(t *testing.T) {
 	now := start.Add(time.Minute)
 	q.Push("ann", at("a", "ann", 0, 1))
 	_, turn, _ := q.Pop(now)
-	q.Settle(turn, false, now)
+	q.Finish(turn, false, now)
 	q.Push("ben", at("a", "ben", 0, 2))
 	q.Push("ann", at("a", "ann", 0, 1))
 	expect(t, take(t, q, 2, now), "ann", "ben")

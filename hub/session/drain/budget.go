@@ -42,10 +42,10 @@ type Session struct {
 
 // budget is the drain budget of one member.
 //
-// Invariant: a session is only moved while fewer than most are moving, itself not
-// counted. If most is not lowered meanwhile, no more than that are moving at any time.
+// Invariant: a session is only moved while fewer than limit are moving, itself not
+// counted. If limit is not lowered meanwhile, no more than that are moving at any time.
 type budget struct {
-	most     int
+	limit    int
 	sessions map[types.UID]Session
 }
 
@@ -68,7 +68,7 @@ func (b *budget) evict(uid types.UID, s Session) bool {
 	}
 	delete(b.sessions, uid)
 	s.Stage = Waiting
-	if b.moving() < b.most && !b.behind(s) {
+	if b.moving() < b.limit && !b.behind(s) {
 		s.Stage = Moving
 	}
 	b.sessions[uid] = s
@@ -90,7 +90,7 @@ func (b *budget) behind(s Session) bool {
 
 // next returns the sessions that may move now, in order.
 func (b *budget) next() []types.NamespacedName {
-	free := b.most - b.moving()
+	free := b.limit - b.moving()
 	if free <= 0 {
 		return nil
 	}

@@ -60,7 +60,7 @@ func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
 // and in the end all have been moved.
 func TestEvictedSessionsNeverExceedTheDrainBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := &budget{most: rapid.IntRange(1, 4).Draw(t, "most"), sessions: map[types.UID]Session{}}
+		b := &budget{limit: rapid.IntRange(1, 4).Draw(t, "limit"), sessions: map[types.UID]Session{}}
 		count := rapid.IntRange(1, 12).Draw(t, "sessions")
 		there, moving := map[types.UID]Session{}, map[types.UID]bool{}
 		for i := range count {
@@ -99,8 +99,8 @@ func TestEvictedSessionsNeverExceedTheDrainBudget(t *testing.T) {
 			case there[uid].Epoch > 0:
 				allowed(uid)
 			}
-			if len(moving) > b.most || len(moving) != b.moving() {
-				t.Fatalf("%d are on the move (%d are counted), %d are allowed", len(moving), b.moving(), b.most)
+			if len(moving) > b.limit || len(moving) != b.moving() {
+				t.Fatalf("%d are moving (%d are counted), %d are allowed", len(moving), b.moving(), b.limit)
 			}
 		}
 		for range 1000 * count {
@@ -118,8 +118,8 @@ func TestEvictedSessionsNeverExceedTheDrainBudget(t *testing.T) {
 					allowed(uid)
 				}
 			}
-			if len(moving) > b.most {
-				t.Fatalf("%d are on the move, %d are allowed", len(moving), b.most)
+			if len(moving) > b.limit {
+				t.Fatalf("%d are moving, %d are allowed", len(moving), b.limit)
 			}
 		}
 		if len(there) > 0 {

@@ -30,12 +30,12 @@ type Update struct {
 
 // Limit sets how many sessions may be moving at a time. It reports whether the member is
 // tracked: if not, Begin has to be called.
-func (t *Tracker) Limit(member types.UID, most int) bool {
+func (t *Tracker) Limit(member types.UID, limit int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b := t.budgets[member]
 	if b != nil {
-		b.most = most
+		b.limit = limit
 	}
 	return b != nil
 }
@@ -45,8 +45,8 @@ func (t *Tracker) Limit(member types.UID, most int) bool {
 // rescheduled since: so all count that were placed since the drain began, in any member,
 // and do not run yet. That may be too many, never too few: the member's agent has
 // connected to this leader, and by then the hub's cache has the writes of an earlier one.
-func (t *Tracker) Begin(member types.UID, most int, since time.Time, sessions []v1alpha1.VDISession) {
-	b := &budget{most: most, sessions: map[types.UID]Session{}}
+func (t *Tracker) Begin(member types.UID, limit int, since time.Time, sessions []v1alpha1.VDISession) {
+	b := &budget{limit: limit, sessions: map[types.UID]Session{}}
 	for i := range sessions {
 		s := &sessions[i]
 		if epoch := mayHaveLeft(s, member, since); epoch > 0 {

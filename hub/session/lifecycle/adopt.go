@@ -84,7 +84,7 @@ func adoptPlacement(p *pass, rep *assignment.Report, epoch int64) {
 	// The reservation of a decision that was not written yet is released.
 	p.Release = true
 	p.Account = accountOf(rep, p.Session.Status.Placement)
-	p.log("Took over a copy that a member runs and this hub did not place", "member", rep.Ref.Name, "epoch", rep.Assignment.Spec.Epoch)
+	p.log("Adopted a copy that a member runs and this hub did not place", "member", rep.Ref.Name, "epoch", rep.Assignment.Spec.Epoch)
 	p.normal(v1alpha1.EventPlaced, "Place", p.Decision.Message)
 }
 
@@ -122,7 +122,7 @@ func replace(p *pass, rep *assignment.Report, epoch int64) {
 	}
 	p.scheduled(at, placement.Decision{
 		Placed: true, Cluster: rep.Ref, Region: region, Reason: v1alpha1.ReasonPlaced,
-		Message: fmt.Sprintf("%s: it holds the session under epoch %d, which was given before the hub was restored from a backup", rep.Ref.Name, rep.Assignment.Spec.Epoch),
+		Message: fmt.Sprintf("%s: it runs the session under epoch %d, which was assigned before the hub was restored from a backup", rep.Ref.Name, rep.Assignment.Spec.Epoch),
 	})
 	if len(s.Status.Releasing) == 0 {
 		s.Status.Releasing = nil
@@ -159,7 +159,7 @@ func claimed(p *pass) (placement.Decision, bool) {
 		return placement.Decision{}, false
 	}
 	return placement.Decision{Reason: v1alpha1.ReasonHubRestored, Message: fmt.Sprintf(
-		"the hub was restored from a backup, and %s reports a copy that was placed since: it is taken over", member)}, true
+		"the hub was restored from a backup, and %s reports a copy that was placed since: it is adopted", member)}, true
 }
 
 // awaitsReports returns why a restored hub does not place a session of mode Hold yet: a member

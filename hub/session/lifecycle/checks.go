@@ -27,7 +27,7 @@ func checkTemplate(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, st
 	case t == nil:
 		return v1alpha1.ReasonTemplateNotFound, fmt.Sprintf("there is no template %q: create it, or delete the session and name one that exists (kubectl get vditemplates)", s.Spec.Template)
 	case t.State == v1alpha1.TemplateDisabled && isNew(s):
-		return v1alpha1.ReasonTemplateDisabled, fmt.Sprintf("template %q takes no new sessions: its spec.state is Disabled; set it to Enabled, or delete the session and name another template", s.Spec.Template)
+		return v1alpha1.ReasonTemplateDisabled, fmt.Sprintf("template %q accepts no new sessions: its spec.state is Disabled; set it to Enabled, or delete the session and name another template", s.Spec.Template)
 	}
 	return "", ""
 }
@@ -36,7 +36,7 @@ func checkTerminating(s *v1alpha1.VDISession, terminating bool) (string, string)
 	if !terminating || !isNew(s) {
 		return "", ""
 	}
-	return v1alpha1.ReasonTemplateTerminating, fmt.Sprintf("template %q is being deleted and takes no new sessions: delete the session and name another template, or create the template again once it is gone", s.Spec.Template)
+	return v1alpha1.ReasonTemplateTerminating, fmt.Sprintf("template %q is being deleted and accepts no new sessions: delete the session and name another template, or create the template again once it is gone", s.Spec.Template)
 }
 
 // isNew reports whether a session was never placed.
@@ -80,7 +80,7 @@ func checkResources(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, s
 			most, limited = t.Resources.Default[name], true
 		}
 		if limited && requested.Cmp(most) > 0 {
-			return v1alpha1.ReasonResourcesExceedMaximum, fmt.Sprintf("%s of %s is more than the %s that template %q allows: ask for less, or raise the template's spec.resources.max", requested.String(), name, most.String(), s.Spec.Template)
+			return v1alpha1.ReasonResourcesExceedMaximum, fmt.Sprintf("%s of %s is more than the %s that template %q allows: request less, or raise the template's spec.resources.max", requested.String(), name, most.String(), s.Spec.Template)
 		}
 	}
 	return "", ""
@@ -92,42 +92,33 @@ func checkLimits(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, stri
 	name := v1alpha1.WithoutLimit(s.Spec.Resources)
 	if name != "" {
 		requested := s.Spec.Resources[name]
-		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("%s of %s is no amount: it would be no limit; delete the session and create it with more, or without it for what template %q gives", requested.String(), name, s.Spec.Template)
+		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("%s of %s would mean no limit: delete the session and create it with more, or without it for the default of template %q", requested.String(), name, s.Spec.Template)
 	}
 	if name = v1alpha1.WithoutLimit(t.Resources.For(s.Spec.Resources)); name != "" {
-		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("template %q gives 0 of %s, which would be no limit: raise it in the template's spec.resources.default or spec.resources.max", s.Spec.Template, name)
+		return v1alpha1.ReasonResourcesInvalid, fmt.Sprintf("template %q sets 0 of %s, which would be no limit: raise it in the template's spec.resources.default or spec.resources.max", s.Spec.Template, name)
 	}
 	return "", ""
 }
 
 func checkTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
-	if message := overLimit("timeout", s.Spec.Template, s.Spec.Timeout, t.Timeout); message != "" {
-		return v1alpha1.ReasonTimeoutExceedsMaximum, message
-	}
-	return "", ""
+	return checkLimit(v1alpha1.ReasonTimeoutExceedsMaximum, "timeout", s.Spec.Template, s.Spec.Timeout, t.Timeout)
 }
 
 func checkIdleTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
-	if message := overLimit("idleTimeout", s.Spec.Template, s.Spec.IdleTimeout, t.IdleTimeout); message != "" {
-		return v1alpha1.ReasonIdleTimeoutExceedsMaximum, message
-	}
-	return "", ""
+	return checkLimit(v1alpha1.ReasonIdleTimeoutExceedsMaximum, "idleTimeout", s.Spec.Template, s.Spec.IdleTimeout, t.IdleTimeout)
 }
 
-// overLimit returns why a session may not have the requested time; empty: it may. Zero
-// requests no limit at all.
-func overLimit(field, template string, requested v1alpha1.Duration, limit v1alpha1.TimeLimit) string {
+// checkLimit refuses a requested time beyond a limit. Zero requests no limit at all.
+func checkLimit(reason, field, template string, requested v1alpha1.Duration, limit v1alpha1.TimeLimit) (string, string) {
 	d, ok := requested.Value()
-	most, limited := limit.Max.Value()
+	maximum, limited := limit.Max.Value()
 	switch {
-	case !ok:
-		return ""
-	case d == 0 && !limit.Unlimited:
-		return fmt.Sprintf("spec.%s of %s asks for no limit, which template %q does not allow: ask for a time, or set the template's spec.%s.unlimited", field, requested, template, field)
-	case d != 0 && limited && d > most:
-		return fmt.Sprintf("spec.%s of %s is more than the %s that template %q allows: ask for less, or raise the template's spec.%s.max", field, requested, limit.Max, template, field)
+	case ok && d == 0 && !limit.Unlimited:
+		return reason, fmt.Sprintf("spec.%s of %s requests no limit, which template %q does not allow: request a time, or set the template's spec.%s.unlimited", field, requested, template, field)
+	case ok && d != 0 && limited && d > maximum:
+		return reason, fmt.Sprintf("spec.%s of %s is more than the %s that template %q allows: request less, or raise the template's spec.%s.max", field, requested, limit.Max, template, field)
 	}
-	return ""
+	return "", ""
 }
 
 func checkPolicy(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (string, string) {
@@ -147,10 +138,10 @@ func checkEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string)
 			continue
 		}
 		remedy := "remove it from spec.env"
-		if why != "the template takes it from a Secret" {
+		if why != "the template sets it from a Secret" {
 			remedy += ", or add it to the template's spec.overridableEnv"
 		}
-		return v1alpha1.ReasonEnvNotAllowed, fmt.Sprintf("variable %s of spec.env is not allowed by template %q, and not given to the desktop: %s; %s",
+		return v1alpha1.ReasonEnvNotAllowed, fmt.Sprintf("variable %s of spec.env is not allowed by template %q, and not passed to the desktop: %s; %s",
 			e.Name, s.Spec.Template, why, remedy)
 	}
 	return "", ""
@@ -159,7 +150,7 @@ func checkEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string)
 func checkFiles(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
 	for _, f := range s.Spec.Files {
 		if assignment.FileRefused(t, f.Name) {
-			return v1alpha1.ReasonFileNotAllowed, fmt.Sprintf("file %s of spec.files is not allowed by template %q, and not given to the desktop: the template has files of its own; "+
+			return v1alpha1.ReasonFileNotAllowed, fmt.Sprintf("file %s of spec.files is not allowed by template %q, and not passed to the desktop: the template sets files; "+
 				"remove it from spec.files, or add it to the template's spec.overridableFiles", f.Name, s.Spec.Template)
 		}
 	}
@@ -173,6 +164,6 @@ func checkFailover(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, st
 		return "", ""
 	}
 	return v1alpha1.ReasonFailoverLosesHome, fmt.Sprintf(
-		"spec.failover.mode %s would lose what is in the home that template %q gives the session: set it to Hold or leave it out, or name a template without a home",
+		"spec.failover.mode %s would lose the contents of the session's home, which template %q requires: set it to Hold or omit it, or name a template without a home",
 		mode, s.Spec.Template)
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
@@ -46,9 +44,9 @@ func evictDrained(p *pass, deadline time.Time) next {
 	}
 	switch {
 	case p.keptByHome():
-		return waits(drain.KeptByHome, fmt.Sprintf("%s is being drained; the session stays, for its home is there: save what you need, delete it and create it again with spec.freshHome", at.ClusterName))
+		return waits(drain.KeptByHome, fmt.Sprintf("%s is being drained; the session stays, since its home is there: save what you need, delete it and create it again with spec.freshHome", at.ClusterName))
 	case status.FailedPermanently(s) != nil:
-		return waits(drain.Failed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or tried again by spec.attempt", at.ClusterName))
+		return waits(drain.Failed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or retried by spec.attempt", at.ClusterName))
 	case at.Idle:
 		moveOut(p, MovedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
 		p.Drain = &Drain{Member: at.ClusterUID, Drop: true}
@@ -61,7 +59,7 @@ func evictDrained(p *pass, deadline time.Time) next {
 	case !answered:
 		return goOn
 	case !decision.Placed:
-		return waits(drain.NoCapacity, fmt.Sprintf("%s is being drained; the session stays while no other member takes it: %s", at.ClusterName, decision.Message))
+		return waits(drain.NoCapacity, fmt.Sprintf("%s is being drained; the session stays while no other member accepts it: %s", at.ClusterName, decision.Message))
 	default:
 		moveOut(p, MovedByDrain, fmt.Sprintf("%s is being drained: it goes to %s", at.ClusterName, decision.Cluster.Name))
 		return done
@@ -79,9 +77,9 @@ func inUse(s *v1alpha1.VDISession) bool {
 
 func inUseMessage(cluster string, deadline time.Time) string {
 	if deadline.IsZero() {
-		return fmt.Sprintf("%s is being drained: once nobody uses the desktop it is stopped and restarted in another member; save your work", cluster)
+		return fmt.Sprintf("%s is being drained: once the desktop is not in use it is stopped and restarted in another member; save your work", cluster)
 	}
-	return fmt.Sprintf("%s is being drained: the desktop is stopped and restarted in another member at %s, or once nobody uses it; save your work",
+	return fmt.Sprintf("%s is being drained: the desktop is stopped and restarted in another member at %s, or once it is not in use; save your work",
 		cluster, deadline.UTC().Format(time.RFC3339))
 }
 
@@ -96,7 +94,7 @@ func moveOut(p *pass, reason, message string) {
 // showDraining shows on a session that its member is being drained, and the consequence for it.
 func showDraining(p *pass, message string) {
 	s := p.Session
-	before := scheduledReason(s)
+	before := status.ReasonOf(s, v1alpha1.ConditionScheduled)
 	changed := status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonDraining, message)
 	if changed && before != v1alpha1.ReasonDraining {
 		p.warn(v1alpha1.EventDraining, "Drain", message)
@@ -106,19 +104,12 @@ func showDraining(p *pass, message string) {
 // endDrain reverts the condition after a drain was canceled.
 func endDrain(p *pass) {
 	s := p.Session
-	if scheduledReason(s) != v1alpha1.ReasonDraining {
+	if status.ReasonOf(s, v1alpha1.ConditionScheduled) != v1alpha1.ReasonDraining {
 		return
 	}
 	message := s.Status.Placement.ClusterName + ": it is placed there, and is not drained any more"
 	status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonPlaced, message)
 	p.normal(v1alpha1.EventDraining, "Drain", message)
-}
-
-func scheduledReason(s *v1alpha1.VDISession) string {
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c != nil {
-		return c.Reason
-	}
-	return ""
 }
 
 // rebalance moves a session on an operator's request, if it is not in use and another member
@@ -135,7 +126,7 @@ func rebalance(p *pass) next {
 	case p.in.Members[at.ClusterUID].Health != health.Ready:
 		return endMove(p, at.ClusterName+" could not confirm its stop now: see the member's condition Ready")
 	case status.FailedPermanently(s) != nil:
-		return endMove(p, "it has failed where it is: raise spec.attempt to try it again")
+		return endMove(p, "it has failed permanently: raise spec.attempt to retry it")
 	case inUse(s):
 		return endMove(p, "it is in use, or does not report whether it is")
 	case p.keptByHome():
@@ -146,9 +137,9 @@ func rebalance(p *pass) next {
 		return goOn
 	case !decision.Placed:
 		p.Release = true
-		return endMove(p, "no other member takes it: "+decision.Message)
+		return endMove(p, "no other member accepts it: "+decision.Message)
 	default:
-		moveOut(p, MovedByRebalance, fmt.Sprintf("it was asked to leave %s: it goes to %s", at.ClusterName, decision.Cluster.Name))
+		moveOut(p, MovedByRebalance, fmt.Sprintf("it was moved out of %s: it is placed in %s", at.ClusterName, decision.Cluster.Name))
 		return done
 	}
 }

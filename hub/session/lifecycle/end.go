@@ -50,7 +50,7 @@ func confirmStops(p *pass) {
 	case at == nil:
 	case p.in.gone(at.ClusterUID):
 		s.Status.Placement = nil
-	case DeclaredFenced(p.in.Members[at.ClusterUID].Judgment):
+	case DeclaredFenced(p.in.Members[at.ClusterUID].Failover):
 		// Nothing is placed there any more, so that the member may be removed; what may
 		// remain there is recorded until then.
 		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
@@ -59,8 +59,8 @@ func confirmStops(p *pass) {
 }
 
 // DeclaredFenced reports whether an operator declared a member fenced.
-func DeclaredFenced(member failover.Judgment) bool {
-	return judge(member, failover.Session{Mode: v1alpha1.FailoverHold}).Reason == v1alpha1.ReasonMemberFenced
+func DeclaredFenced(member failover.Decider) bool {
+	return decideFailover(member, failover.Session{Mode: v1alpha1.FailoverHold}).Reason == v1alpha1.ReasonMemberFenced
 }
 
 // forced reports whether an operator forces the cleanup of a session, and how long its
@@ -91,7 +91,7 @@ func showUnreachable(p *pass) {
 	switch {
 	case away != "":
 		status.SetUnknown(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonMemberUnreachable,
-			fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to have the session go without, annotate it with %s=<why>", away, v1alpha1.AnnotationForceCleanup))
+			fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to delete the session without that, annotate it with %s=<why>", away, v1alpha1.AnnotationForceCleanup))
 	case shown != nil && (shown.Reason == v1alpha1.ReasonMemberUnreachable || shown.Reason == v1alpha1.ReasonFailoverPending):
 		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	}

@@ -29,7 +29,7 @@ func failBack(p *pass) next {
 		}
 		p.Epoch, p.Account = s.Status.Epoch, AccountReserve
 		p.normal(v1alpha1.EventHealed, "Heal", fmt.Sprintf(
-			"its first copy runs still in %s, and is kept, as its healing says; the replacement in %s is stopped", rep.Ref.Name, replacement.ClusterName))
+			"its first copy still runs in %s and is kept, as its healing requires; the replacement in %s is stopped", rep.Ref.Name, replacement.ClusterName))
 		return done
 	}
 	return goOn

@@ -71,7 +71,7 @@ func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, loss failover.Session
 		return awaitFailover(p, v, status.FailoverPendingMessage(s))
 	case v.Due && v.Wait == 0:
 		p.Result = ResultUnschedulable
-		return awaitFailover(p, v, fmt.Sprintf("%s, and no other takes the session now: %s", v.Message, d.Message))
+		return awaitFailover(p, v, fmt.Sprintf("%s, and no other member accepts the session now: %s", v.Message, d.Message))
 	default:
 		return awaitFailover(p, v, cmp.Or(d.Message, v.Message))
 	}
@@ -109,7 +109,7 @@ func failOver(p *pass, req placement.Request, d placement.Decision, v failover.V
 func failoverNote(s *v1alpha1.VDISession, left v1alpha1.Release, v failover.Verdict, away time.Duration) string {
 	f, at := s.Status.LastFailover, s.Status.Placement
 	var b strings.Builder
-	fmt.Fprintf(&b, "from %s%s to %s%s: %s; it was away for %s", f.From, region(f.FromRegion), at.ClusterName, region(at.Region), v.Message, away.Round(time.Second))
+	fmt.Fprintf(&b, "from %s%s to %s%s: %s; it was down for %s", f.From, region(f.FromRegion), at.ClusterName, region(at.Region), v.Message, away.Round(time.Second))
 	if s.Status.URL != "" {
 		fmt.Fprintf(&b, "; it is now at %s", s.Status.URL)
 	}

@@ -59,7 +59,7 @@ func TestMembersThatAHomeAllows(t *testing.T) {
 			h := &v1alpha1.VDIHome{Spec: v1alpha1.HomeSpec{ClusterName: "eu", ClusterUID: sessiontest.Here}}
 			h.Annotations = map[string]string{home.AnnotationUnused: "true"}
 			c.home(h)
-			p := begin(&Input{Session: sessiontest.With(c.session...), Home: h, Now: sessiontest.Now})
+			p := newPass(&Input{Session: sessiontest.With(c.session...), Home: h, Now: sessiontest.Now})
 			p.spec = c.spec
 			n := p.acquireHome()
 			got := "anywhere"

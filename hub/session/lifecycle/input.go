@@ -72,8 +72,8 @@ type Member struct {
 	// never.
 	Draining bool
 	Deadline time.Time
-	// Judgment on its sessions if it is lost; nil: it is not.
-	Judgment failover.Judgment
+	// Failover decides on its sessions if it is lost; nil: it is not.
+	Failover failover.Decider
 }
 
 // Known is the leading process's state of a session that is not stored. That of a new
@@ -149,14 +149,14 @@ func (t Timings) OrDefaults() Timings {
 // lossOf returns whether a session's member is lost, and whether the session may be
 // rescheduled.
 func (in *Input) lossOf(s failover.Session, from types.UID) failover.Verdict {
-	return judge(in.Members[from].Judgment, s)
+	return decideFailover(in.Members[from].Failover, s)
 }
 
-func judge(member failover.Judgment, s failover.Session) failover.Verdict {
+func decideFailover(member failover.Decider, s failover.Session) failover.Verdict {
 	if member == nil {
 		return failover.Verdict{}
 	}
-	return member.Judge(s)
+	return member.Decide(s)
 }
 
 // lost reports whether a member is lost.

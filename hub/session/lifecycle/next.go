@@ -43,7 +43,7 @@ const (
 
 // Next returns the plan for a session.
 func Next(in *Input) Plan {
-	p := begin(in)
+	p := newPass(in)
 	if !in.Session.DeletionTimestamp.IsZero() {
 		end(p)
 		return p.Plan
@@ -76,10 +76,8 @@ func Next(in *Input) Plan {
 	return p.Plan
 }
 
-func begin(in *Input) *pass {
-	p := &pass{in: in}
-	p.Session = in.Session.DeepCopy()
-	return p
+func newPass(in *Input) *pass {
+	return &pass{in: in, Plan: Plan{Write: Write{Session: in.Session.DeepCopy()}}}
 }
 
 // conclude summarizes the status, claims the home, and determines the session's next deadline.

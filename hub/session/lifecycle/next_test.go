@@ -65,7 +65,7 @@ func lost(member types.UID) func(*Input) {
 	return func(in *Input) {
 		m := in.Members[member]
 		m.Health, m.LastHeartbeat = health.Unreachable, in.Now.Add(-time.Hour)
-		m.Judgment = failover.Facts{
+		m.Failover = failover.Facts{
 			Timings: failover.DefaultTimings(1), Fleet: failover.Fleet{Now: in.Now, LedSince: in.Now.Add(-time.Hour)},
 			Member: failover.Member{Name: "name-of-" + string(member), Unreachable: true, LostAt: in.Now.Add(-time.Hour), LastHeartbeat: in.Now.Add(-time.Hour)},
 		}

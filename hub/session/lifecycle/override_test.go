@@ -50,21 +50,21 @@ func TestUserCannotReplaceWhatATemplateLocks(t *testing.T) {
 		message string
 	}{
 		{"a managed policy", withFile("policy.json"), "FileNotAllowed",
-			`file policy.json of spec.files is not allowed by template "browser", and not given to the desktop: the template has files of its own; remove it from spec.files, or add it to the template's spec.overridableFiles`},
+			`file policy.json of spec.files is not allowed by template "browser", and not passed to the desktop: the template sets files; remove it from spec.files, or add it to the template's spec.overridableFiles`},
 		{"a policy that is read after the managed one", withFile("zz.json"), "FileNotAllowed",
-			`file zz.json of spec.files is not allowed by template "browser", and not given to the desktop: the template has files of its own; remove it from spec.files, or add it to the template's spec.overridableFiles`},
+			`file zz.json of spec.files is not allowed by template "browser", and not passed to the desktop: the template sets files; remove it from spec.files, or add it to the template's spec.overridableFiles`},
 		{"a variable of the template", withEnv("HTTPS_PROXY"), "EnvNotAllowed",
-			`variable HTTPS_PROXY of spec.env is not allowed by template "browser", and not given to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
+			`variable HTTPS_PROXY of spec.env is not allowed by template "browser", and not passed to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
 		{"a variable of the template in lower case", withEnv("https_proxy"), "EnvNotAllowed",
-			`variable https_proxy of spec.env is not allowed by template "browser", and not given to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
+			`variable https_proxy of spec.env is not allowed by template "browser", and not passed to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
 		{"a variable that the template locks without a value", withEnv("APP_ARGS"), "EnvNotAllowed",
-			`variable APP_ARGS of spec.env is not allowed by template "browser", and not given to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
+			`variable APP_ARGS of spec.env is not allowed by template "browser", and not passed to the desktop: the template sets it; remove it from spec.env, or add it to the template's spec.overridableEnv`},
 		{"all GPUs of the node", withEnv("NVIDIA_VISIBLE_DEVICES"), "EnvNotAllowed",
-			`variable NVIDIA_VISIBLE_DEVICES of spec.env is not allowed by template "browser", and not given to the desktop: the name is reserved; remove it from spec.env, or add it to the template's spec.overridableEnv`},
+			`variable NVIDIA_VISIBLE_DEVICES of spec.env is not allowed by template "browser", and not passed to the desktop: the name is reserved; remove it from spec.env, or add it to the template's spec.overridableEnv`},
 		{"the password, though it is listed", withEnv("VNC_PW"), "EnvNotAllowed",
-			`variable VNC_PW of spec.env is not allowed by template "browser", and not given to the desktop: the template takes it from a Secret; remove it from spec.env`},
+			`variable VNC_PW of spec.env is not allowed by template "browser", and not passed to the desktop: the template sets it from a Secret; remove it from spec.env`},
 		{"a variable from a Secret", withEnv("LICENSE"), "EnvNotAllowed",
-			`variable LICENSE of spec.env is not allowed by template "browser", and not given to the desktop: the template takes it from a Secret; remove it from spec.env`},
+			`variable LICENSE of spec.env is not allowed by template "browser", and not passed to the desktop: the template sets it from a Secret; remove it from spec.env`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fresh := sessiontest.With(func(s *v1alpha1.VDISession) { s.Status.Epoch = 0 }, c.change)

@@ -129,7 +129,7 @@ func pauses(p *pass) bool {
 		return false
 	}
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c == nil || c.Reason != v1alpha1.ReasonRefused {
-		p.unscheduled(v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(known.Refused)), "; ")+"; it is tried again after a pause")
+		p.unscheduled(v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(known.Refused)), "; ")+"; it is retried after a pause")
 	}
 	p.Waits = v1alpha1.ReasonRefused
 	p.soon(known.Pause)
@@ -165,6 +165,6 @@ func explained(a scheduling.Answer, message string) string {
 	if a.ClassLimit == "" {
 		return message
 	}
-	return fmt.Sprintf("%s; it is rechecked every %s at the latest and not when capacity is reported, since %s are waiting before it: delete sessions, or ask for the same resources and placement as others",
+	return fmt.Sprintf("%s; it is rechecked every %s at the latest and not when capacity is reported, since %s are waiting before it: delete sessions, or request the same resources and placement as others",
 		message, scheduling.RecheckAtMost, a.ClassLimit)
 }

@@ -28,7 +28,7 @@ type Preview struct {
 // PreviewOf returns the request that the session of an Input would make without its
 // placement.
 func PreviewOf(in *Input) (Preview, error) {
-	p := begin(in)
+	p := newPass(in)
 	if resolve(p) == done {
 		return Preview{}, p.Err
 	}
@@ -69,7 +69,7 @@ func heldUp(p *pass) *metav1.Condition {
 	n := p.acquireHome()
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it goes where the verdicts say")
+		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it is placed as the verdicts show")
 	case status.TimeOver(s, p.spec):
 		return condition(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec))
 	case len(status.AwaitedReleases(s)) > 0:

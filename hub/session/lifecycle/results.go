@@ -62,7 +62,7 @@ func recordRefused(p *pass, rep *assignment.Report) {
 	p.Refused = &Refused{Member: rep.Ref.UID, Epoch: at.Epoch, Reason: reported.Status.Reason, Message: reported.Status.Message}
 	message := fmt.Sprintf("%s refused it: %s: %s", at.ClusterName, reported.Status.Reason, reported.Status.Message)
 	if p.in.Known.PauseNext {
-		message += fmt.Sprintf("; %d or more in a row have refused it, and it is tried again after a pause", memory.RefusalStreak)
+		message += fmt.Sprintf("; %d or more in a row have refused it, and it is retried after a pause", memory.RefusalStreak)
 	}
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonRefused, message)

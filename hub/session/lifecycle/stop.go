@@ -24,7 +24,7 @@ func stop(p *pass) next {
 	status.EndRun(s, now)
 	switch cluster := s.Status.Placement.ClusterName; why {
 	case status.StopSuspended:
-		p.normal(v1alpha1.EventSuspended, "Suspend", fmt.Sprintf("its desktop in %s is stopped, as spec.operatingMode says; its home and its URL are kept", cluster))
+		p.normal(v1alpha1.EventSuspended, "Suspend", fmt.Sprintf("its desktop in %s is stopped, as spec.operatingMode requires; its home and its URL are kept", cluster))
 	case status.StopExpired:
 		p.warn(v1alpha1.EventExpired, "Expire", status.ExpiredMessage(s, p.spec))
 	default:

@@ -76,7 +76,7 @@ func (m *Memory) Settled(s *v1alpha1.VDISession) {
 }
 
 // MovedOut is why a session is not placed in a member that it was moved out of on request.
-const MovedOut = "Moved: it was asked to leave that member"
+const MovedOut = "Moved: it was moved out of that member"
 
 // leftMember is a member that a session was moved out of.
 type leftMember struct {

@@ -12,7 +12,7 @@ func at(version string) *v1alpha1.VDISession {
 	return s
 }
 
-func TestWrittenKnowsAViewFromBeforeTheLastWrite(t *testing.T) {
+func TestStaleDetectsAViewFromBeforeTheLastWrite(t *testing.T) {
 	w := &Memory{}
 	if w.Stale(at("5")) {
 		t.Error("a session that was never written is not stale")

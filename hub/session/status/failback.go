@@ -35,6 +35,6 @@ func FailBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64, now 
 		ClusterName: ref.Name, ClusterUID: ref.UID, Region: s.Status.LastFailover.FromRegion, Policy: at.Policy,
 		Epoch: s.Status.Epoch, PlacementTime: now, Run: 1, FailoverMode: at.FailoverMode,
 	}
-	SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonPlaced, ref.Name+": it ran there before, and runs there still")
+	SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonPlaced, ref.Name+": it ran there before and still runs there")
 	SetSending(s)
 }

@@ -87,7 +87,7 @@ func failureMessage(s *v1alpha1.VDISession, f *v1alpha1.Failure) string {
 	if strings.Contains(f.Message, "spec.attempt") {
 		return f.Message
 	}
-	return fmt.Sprintf("%s; to try again raise spec.attempt to %d", strings.TrimRight(f.Message, ". "), s.Status.Attempt+1)
+	return fmt.Sprintf("%s; to retry, raise spec.attempt to %d", strings.TrimRight(f.Message, ". "), s.Status.Attempt+1)
 }
 
 // mirrorConfig records which config the desktop has, and since when.

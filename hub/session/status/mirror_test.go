@@ -141,7 +141,7 @@ func TestReportOfAnEarlierRun(t *testing.T) {
 		{"it was suspended", sessiontest.With(sessiontest.Scheduled), idle(v1alpha1.ReasonSuspended), "", "", ""},
 		{"its time was over", sessiontest.With(sessiontest.Scheduled), idle(v1alpha1.ReasonTimeExpired), "", "", ""},
 		{"its time is over, by the member's clock", sessiontest.With(sessiontest.Ready, runs), idle(v1alpha1.ReasonTimeExpired), "TimeExpired", "", "1h0m0.124s"},
-		{"it fails", sessiontest.With(sessiontest.Scheduled, tries), failure(2), "ImagePullFailed", "Mend the image; to try again raise spec.attempt to 3", ""},
+		{"it fails", sessiontest.With(sessiontest.Scheduled, tries), failure(2), "ImagePullFailed", "Mend the image; to retry, raise spec.attempt to 3", ""},
 		{"it failed before", sessiontest.With(sessiontest.Scheduled, tries), failure(1), "ImagePullFailed", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -124,13 +124,13 @@ func stopped(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) *metav1.Condition
 	failed := FailedPermanently(s)
 	switch refused := refusedChange(s); {
 	case failed != nil && refused != nil && Retrying(s):
-		ready = newReady(metav1.ConditionFalse, refused.Reason, "it is not tried again: "+refused.Message)
+		ready = newReady(metav1.ConditionFalse, refused.Reason, "it is not retried: "+refused.Message)
 	case failed != nil:
 		ready = newReady(metav1.ConditionFalse, failed.Reason, failed.Message)
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended && removalDenied(s) != nil:
 		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, "suspended, but the desktop still runs: "+removalDenied(s).Message)
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running to go on")
+		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running to continue")
 	case t != nil && TimeOver(s, t):
 		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonTimeExpired, ExpiredMessage(s, t))
 	default:

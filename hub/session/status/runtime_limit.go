@@ -180,13 +180,13 @@ func ExpiredMessage(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 	if atTemplateMaximum(s, t) {
 		return fmt.Sprintf("its time of %s is over, and template %s allows no more: delete it", EffectiveTimeout(s, t), s.Spec.Template)
 	}
-	return fmt.Sprintf("its time of %s is over: raise spec.timeout to go on, or delete it", EffectiveTimeout(s, t))
+	return fmt.Sprintf("its time of %s is over: raise spec.timeout to continue, or delete it", EffectiveTimeout(s, t))
 }
 
 // expiringMessage states when the time is over, and the remedy.
 func expiringMessage(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 	end, _ := expiry(s, t)
-	remedy := ": raise spec.timeout to go on"
+	remedy := ": raise spec.timeout to continue"
 	if atTemplateMaximum(s, t) {
 		remedy = fmt.Sprintf(", and template %s allows no more spec.timeout: save what you need", s.Spec.Template)
 	}

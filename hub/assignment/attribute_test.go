@@ -26,7 +26,7 @@ func TestAMemberThatNamesASessionWithoutItsUIDGetsNoData(t *testing.T) {
 			for epoch := int64(4); epoch <= 6; epoch++ {
 				forged := sessiontest.Reported(state, epoch, "hash")
 				forged.Spec.Session.UID = "a-guess"
-				s, reported := Own(session, sessiontest.Here, forged, true)
+				s, reported := Attribute(session, sessiontest.Here, forged, true)
 				want := planned(nil, forged)
 				if w := status.DesiredIn(session, sessiontest.Here); w.Run || w.Stop {
 					want = planned(session, nil)
@@ -35,7 +35,7 @@ func TestAMemberThatNamesASessionWithoutItsUIDGetsNoData(t *testing.T) {
 					t.Errorf("%s, reported %s of epoch %d: %s, want %s", wanted.name, state, epoch, got, want)
 				}
 				forged.Spec.Session.UID = "its-own"
-				if s, reported := Own(session, sessiontest.Here, forged, true); s != session || reported != forged {
+				if s, reported := Attribute(session, sessiontest.Here, forged, true); s != session || reported != forged {
 					t.Errorf("%s, reported %s of epoch %d: what bears the UID is ignored", wanted.name, state, epoch)
 				}
 			}
@@ -72,7 +72,7 @@ func TestOnlyProvenReportsCountBeyondTheStatus(t *testing.T) {
 	plannedFor := func(s *v1alpha1.VDISession, epoch int64, proof string) string {
 		reported := sessiontest.Reported(v1alpha1.AssignmentActive, epoch, "hash")
 		reported.Spec.Proof = proof
-		return planned(Own(s, sessiontest.Here, reported, proofs.Proves(s, sessiontest.Here, reported)))
+		return planned(Attribute(s, sessiontest.Here, reported, proofs.Proves(s, sessiontest.Here, reported)))
 	}
 	for _, wanted := range sessionsAsWanted {
 		if wanted.session == nil {
@@ -100,7 +100,7 @@ func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
 	for _, state := range statesReported {
 		for _, epoch := range []int64{1, 5, 6, 1 << 40} {
 			forged := sessiontest.Reported(state, epoch, "hash")
-			s, reported := Own(session, sessiontest.Here, forged, false)
+			s, reported := Attribute(session, sessiontest.Here, forged, false)
 			if s != nil || planned(s, reported) != planned(nil, forged) {
 				t.Errorf("%s of epoch %d: %s", state, epoch, planned(s, reported))
 			}
@@ -128,7 +128,7 @@ func TestAnAnswerCountsThoughItsEpochIsNotProven(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := c.reported.DeepCopy()
-			if got := planned(Own(c.session, sessiontest.Here, c.reported, false)); got != c.want {
+			if got := planned(Attribute(c.session, sessiontest.Here, c.reported, false)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if !equality.Semantic.DeepEqual(before, c.reported) {

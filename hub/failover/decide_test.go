@@ -25,7 +25,7 @@ func silent(ago time.Duration) Member {
 	return Member{Name: "eu-west", Unreachable: true, LostAt: heartbeat.Add(40 * time.Second), LastHeartbeat: heartbeat, GrantedAt: heartbeat}
 }
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	leads := Fleet{Now: start, LedSince: long}
 	restart := Session{Mode: v1alpha1.FailoverRestart}
 	fence := Session{Mode: v1alpha1.FailoverFence, Guarded: true}
@@ -73,7 +73,7 @@ func TestJudge(t *testing.T) {
 		"a member that was removed":       {session: hold, member: Member{Removed: true}, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced, message: []string{"removed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := Facts{normal, test.member, test.fleet}.Judge(test.session)
+			v := Facts{normal, test.member, test.fleet}.Decide(test.session)
 			if v.Due != test.due || v.Wait != test.wait || v.Reason != test.reason || v.Lost() != (test.reason != "") {
 				t.Errorf("got %+v", v)
 			}
@@ -98,7 +98,7 @@ func TestTimings(t *testing.T) {
 	for want, change := range map[string]func(*Timings){
 		"regain is 4m32s, and with a lease of 3m0s it must be at least 4m32.447s; raise it": func(t *Timings) { t.Regain = 272 * time.Second },
 		"after is -1s":                   func(t *Timings) { t.After = -time.Second },
-		"more than nothing":              func(t *Timings) { t.Lease = 0 },
+		"more than 0":                    func(t *Timings) { t.Lease = 0 },
 		"and slack 0s":                   func(t *Timings) { t.Slack = 0 },
 		"it must be at least 12m16.658s": func(t *Timings) { t.Lease = 10 * time.Minute },
 	} {
@@ -138,7 +138,7 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-func (w world) verdict() Verdict { return Facts{normal, w.member, w.fleet}.Judge(w.session) }
+func (w world) verdict() Verdict { return Facts{normal, w.member, w.fleet}.Decide(w.session) }
 
 // G1 depends on the first three.
 func TestFailoverByTimeMeetsItsConditions(t *testing.T) {

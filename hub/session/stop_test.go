@@ -319,7 +319,7 @@ func TestRetryThatIsRefused(t *testing.T) {
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Attempt = 1 })
 	s := h.pass()
 	h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseFailed))
-	h.Expect(s.Status.Message).To(HavePrefix(`it is not tried again: there is no template "browser"`))
+	h.Expect(s.Status.Message).To(HavePrefix(`it is not retried: there is no template "browser"`))
 	h.Expect(s.Status.Placement.Idle).To(BeTrue())
 	h.Expect(h.fleet.resumed).To(BeEmpty())
 }

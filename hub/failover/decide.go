@@ -67,10 +67,10 @@ type Verdict struct {
 // Lost reports whether the session's member is lost.
 func (v Verdict) Lost() bool { return v.Reason != "" }
 
-// Judgment decides whether the sessions of a member may be rescheduled.
-type Judgment interface {
-	// Judge returns whether a session of the member may be rescheduled.
-	Judge(s Session) Verdict
+// Decider decides whether the sessions of a member may be rescheduled.
+type Decider interface {
+	// Decide returns whether a session of the member may be rescheduled.
+	Decide(s Session) Verdict
 }
 
 // Facts are what the failover of a member's sessions depends on.
@@ -80,8 +80,8 @@ type Facts struct {
 	Fleet   Fleet
 }
 
-// Judge returns whether a session of the member may be rescheduled.
-func (facts Facts) Judge(s Session) Verdict {
+// Decide returns whether a session of the member may be rescheduled.
+func (facts Facts) Decide(s Session) Verdict {
 	t, m, f := facts.Timings, facts.Member, facts.Fleet
 	switch {
 	case m.Unknown:
@@ -90,7 +90,7 @@ func (facts Facts) Judge(s Session) Verdict {
 			Message: "its member is not known to this hub, which has just begun to lead",
 		}
 	case m.Removed:
-		return Verdict{Due: true, Reason: v1alpha1.ReasonMemberFenced, Message: m.name() + " was removed from the fleet for good"}
+		return Verdict{Due: true, Reason: v1alpha1.ReasonMemberFenced, Message: m.name() + " was permanently removed from the fleet"}
 	case m.Fenced:
 		return Verdict{Due: true, Reason: v1alpha1.ReasonMemberFenced, Message: m.name() + " was declared fenced"}
 	case !m.Unreachable:
@@ -106,7 +106,7 @@ func (facts Facts) Judge(s Session) Verdict {
 		return v
 	case f.CutOff && !f.Now.Before(f.LedSince.Add(t.Regain)):
 		v.Message = m.missing() + ", and no other outside the hub's own cluster is: it may be the hub that is cut off, so that nothing is moved. " +
-			"Look at the hub's network; " + m.orFence()
+			"Check the hub's network; " + m.orFence()
 		return v
 	}
 	at := dueAt(t, s, m, f)
@@ -136,7 +136,7 @@ func because(t Timings, s Session, m Member, f Fleet, at time.Time) string {
 	case at.Equal(m.LostAt.Add(t.after(s))):
 		return ""
 	}
-	return fmt.Sprintf(": the hub has led, or run without a pause, only since %s, and gives members time to come back", moment(f.LedSince))
+	return fmt.Sprintf(": the hub has led, or run without a pause, only since %s, and gives members time to reconnect", moment(f.LedSince))
 }
 
 func (t Timings) after(s Session) time.Duration {
