@@ -162,7 +162,7 @@ func BucketsToWire(s BucketSet) *fleetv1.InventoryRequest {
 // beyond its end.
 func BucketsFromWire(w *fleetv1.InventoryRequest) (s BucketSet, err error) {
 	if len(w.GetBuckets()) > len(s) {
-		return s, fmt.Errorf("buckets: %d bytes, at most %d make sense", len(w.GetBuckets()), len(s))
+		return s, fmt.Errorf("buckets: %d bytes, more than %d", len(w.GetBuckets()), len(s))
 	}
 	copy(s[:], w.GetBuckets())
 	return s, nil
