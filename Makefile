@@ -11,20 +11,19 @@ SESSIONS    ?= 300
 LOST        ?= 500
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
-# Two packages at a time: more starve each other on two cores.
+# Two packages at a time: more would compete for two cores.
 TESTFLAGS   ?= -p 2
-# Memory for CPU: linking takes 40% less of it, and the tests a tenth.
+# Trades memory for CPU: linking takes 40% less CPU, and the tests a tenth.
 TEST_GOGC   ?= 400
 FUZZTIME    ?= 10s
-# A pass of test-faults (81 scenarios) takes about 75 minutes with its default FACTOR,
-# half of them those that wait for failover; FACTOR=1 and a long SOAK take longer.
+# test-faults (81 scenarios) takes about 75 minutes with the default FACTOR, half of them for
+# failover delays; FACTOR=1 and a long SOAK take longer.
 FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,120m)
 
 GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
-# Packages that `make test` and `make test-all` run: all that have tests, those that
-# wait the most first, so that the others run beside them. test/scale
-# is a measurement and has its own target.
+# Packages of `make test` and `make test-all`: first those that wait the most, so that the
+# others run in parallel. test/scale is a measurement with its own target.
 SLOW_PKGS   := ./test/integration ./test/faults ./test/placement ./agent/session ./hub/session ./test/harness
 TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|faults|placement|harness)|(agent|hub)/session)$$')
 
@@ -57,16 +56,16 @@ vet: ## Run go vet.
 	go vet ./...
 
 .PHONY: lint
-lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (the import law is among its rules).
+lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (which includes the import rules).
 	$(BIN)/buf lint
 	tools/lint.sh
 
 .PHONY: vulncheck
-vulncheck: $(BIN)/govulncheck ## Fail if code of ours reaches a vulnerability that the Go vulnerability database knows (VULNDB=file:///… for a copy of it).
+vulncheck: $(BIN)/govulncheck ## Fail if the code reaches a known vulnerability (VULNDB=file:///… uses a copy of the Go vulnerability database).
 	@tools/vulncheck.sh
 
 .PHONY: test test-all
-test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run the tests with the race detector: of fleets and suites on real API servers those that stand for the others.
+test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run the tests with the race detector; of the suites with fleets and real API servers, only the smoke tests.
 	@echo "test: compiling with the race detector takes some minutes the first time"
 	GOGC=$(TEST_GOGC) go test -short -race -timeout 20m $(TESTFLAGS) $(TEST_PKGS)
 	cd deploy/desktop && go test -race ./...
@@ -76,36 +75,36 @@ test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## R
 	cd deploy/desktop && go test -race ./...
 
 .PHONY: test-faults
-test-faults: controlplane build ## Break a fleet in every way, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).
+test-faults: controlplane build ## Inject faults into a fleet, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).
 	@mkdir -p dist
 	SCENARIOS=all REPORT=$(or $(REPORT),$(CURDIR)/dist/faults.json) LOGS=$(or $(LOGS),$(CURDIR)/dist/faults-logs) \
 	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults
 
 .PHONY: failover
-failover: controlplane build ## Measure how a member with LOST sessions dies: detected, decided, assigned, Running, next to what policy waits.
+failover: controlplane build ## Measure the failover of a member with LOST sessions: detection, decision, assignment and restart, and the delays by policy.
 	go run ./test/scale/failover --sessions $(LOST) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## Run every fuzzer for FUZZTIME (10s); FOCUS= picks some by name.
+fuzz: ## Run every fuzzer for FUZZTIME (10s); FOCUS= selects some by name.
 	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(FOCUS)
 
 .PHONY: bench
-bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member: the agent's own figures, and placements a second next to a bare client's.
+bench: controlplane build ## Run the benchmarks, and 1,000 sessions in one member.
 	go test -run '^$$' -bench . -benchmem ./api/... ./proto/... ./hub/... ./agent/...
 	go run ./test/scale --sessions 1000 --members 1 --nodes 80 --idle 20s --baseline=false
 
 .PHONY: simulate
-simulate: ## Replay a day through the placement code in simulated time, and compare strategies (plots in dist/).
+simulate: ## Simulate a day of placements, and compare strategies (plots in dist/).
 	go run ./test/scale/placement --out dist/simulation $(ARGS)
 
 .PHONY: verify
-verify: $(BIN)/crdcompat $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/govulncheck ## Fail if generated files are stale, formatting, modules or lint are not clean, or a known vulnerability is reached (VULNDB=file:///…).
+verify: $(BIN)/crdcompat $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/govulncheck ## Fail if generated files are stale, formatting, modules or lint are not clean, or the code reaches a known vulnerability (VULNDB=file:///…).
 	@tools/verify.sh
 
 ##@ Build
 
 .PHONY: build
-build: ## Build bin/hub, bin/agent, bin/kubectl-vdi, and bin/fleet, which runs them here.
+build: ## Build bin/hub, bin/agent, bin/kubectl-vdi, and bin/fleet, which runs a fleet on this machine.
 	@echo "build: hub, agent, kubectl-vdi and fleet $(VERSION) (a first build takes some minutes)"
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/hub ./cmd/hub
@@ -126,10 +125,10 @@ docker-build: ## Build the images HUB_IMG and AGENT_IMG (PLATFORMS=linux/amd64,l
 	@VERSION=$(VERSION) HUB_IMG=$(HUB_IMG) AGENT_IMG=$(AGENT_IMG) PLATFORMS=$(PLATFORMS) GO_IMAGE=$(GO_IMAGE) tools/images.sh
 
 .PHONY: clean
-clean: down ## Stop the fleet and remove what was built.
+clean: down ## Stop the fleet and remove all build results.
 	rm -rf $(BIN) dist .fleet
 
-##@ A fleet on this machine
+##@ Local fleet
 
 .PHONY: up
 up: controlplane build ## Start a hub and MEMBERS members of NODES simulated nodes in the background.
@@ -140,31 +139,31 @@ down: ## Stop that fleet and remove its data.
 	@if [ -x $(BIN)/fleet ]; then $(BIN)/fleet down; fi
 
 .PHONY: demo
-demo: controlplane build ## Show a fleet at work (KEEP=1 leaves it running).
+demo: controlplane build ## Demonstrate a fleet (KEEP=1 leaves it running).
 	go run ./test/demo
 
 .PHONY: writes
-writes: ## Print the API writes of hub and agents in the fleet that is up, by user, a session of SESSIONS.
+writes: ## Print the API writes of hub and agents in the running fleet, by user and per session (SESSIONS).
 	$(BIN)/fleet audit --sessions $(SESSIONS) $(ARGS)
 
 .PHONY: scale
-scale: controlplane build ## Measure a fleet: SESSIONS at once, what they cost, and what it costs at rest.
+scale: controlplane build ## Measure a fleet: time and cost of SESSIONS created at once, and the cost of the idle fleet.
 	go run ./test/scale --sessions $(SESSIONS) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
 
 ##@ kind
 
-# Real kubelets. IMAGE=kindest/node:v1.36.3 takes the published node image instead of ours.
+# Real kubelets. IMAGE=kindest/node:v1.36.3 uses the published node image.
 SAMPLE_IMG  ?= vdi-sample-desktop:$(VERSION)
-# Loaded into the members' nodes, beside hub and agent.
+# Images to load into the nodes, in addition to those of hub and agent.
 E2E_IMAGES  ?= $(SAMPLE_IMG)
 NODE_IMAGE   = $(or $(IMAGE),$(shell . test/e2e/nodeimage/versions.sh && echo $$image))
 E2E_FLEET    = $(BIN)/kindfleet
 E2E_TIMEOUT ?= 60m
-# Of every timing of link and failover.
+# Scales all timings of link and failover.
 E2E_FACTOR  ?= 0.3
 
 .PHONY: kind-docker
-kind-docker: ## Install Docker and what kind-image needs from Debian packages, and start dockerd, where they are missing (root).
+kind-docker: ## Install Docker and the requirements of kind-image from Debian packages, and start dockerd, if they are missing (root).
 	@test/e2e/nodeimage/docker.sh up
 
 .PHONY: kind-image
@@ -172,7 +171,7 @@ kind-image: kind-docker ## Build a node image for kind from Go modules and Debia
 	@[ -n "$(IMAGE)" ] || test/e2e/nodeimage/build.sh
 
 .PHONY: sample-desktop-image
-sample-desktop-image: ## Build the image SAMPLE_IMG of the sample desktop of test/desktop.
+sample-desktop-image: ## Build SAMPLE_IMG, the sample desktop of test/desktop.
 	@mkdir -p dist/images/sample
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -buildid=" -o dist/images/sample/desktop ./test/desktop
 	@touch -d @0 dist/images/sample/desktop
@@ -183,30 +182,30 @@ kindfleet: build $(BIN)/helm
 	@cd test/e2e && CGO_ENABLED=0 go build -trimpath -o $(abspath $(E2E_FLEET)) ./cmd/kindfleet
 
 .PHONY: kind-up
-kind-up: kind-image docker-build sample-desktop-image kindfleet ## Start a hub and two members in two regions as kind clusters, five nodes, with the charts and images of this tree.
+kind-up: kind-image docker-build sample-desktop-image kindfleet ## Start a hub and two members in two regions as kind clusters with five nodes, from this tree's charts and images.
 	$(E2E_FLEET) up --image $(NODE_IMAGE) --hub-image $(HUB_IMG) --agent-image $(AGENT_IMG) --load $(E2E_IMAGES) --time-factor $(E2E_FACTOR) $(ARGS)
 
 .PHONY: kind-test
-kind-test: kind-up desktop-image ingress-image chromium ## Run test/e2e against it: sessions on real kubelets, in a real browser, failover, the guard, upgrades (FOCUS=, SEED= of their order).
+kind-test: kind-up desktop-image ingress-image chromium ## Run test/e2e on them: sessions on real kubelets, a real browser, failover, the guard, upgrades (FOCUS=, SEED= for the order).
 	@mkdir -p dist/e2e
 	cd test/e2e && E2E=1 DESKTOP_IMG=$(DESKTOP_IMG) INGRESS_IMG=$(INGRESS_IMG) go test -count=1 -timeout $(E2E_TIMEOUT) -v . -args -ginkgo.v -ginkgo.label-filter=e2e $(if $(SEED),-ginkgo.seed $(SEED)) $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
 
 .PHONY: kind-down
-kind-down: ## Remove these clusters, their network and their kubeconfig.
+kind-down: ## Remove these clusters, their network and kubeconfig.
 	@if [ -x $(E2E_FLEET) ]; then $(E2E_FLEET) down; fi
 
 ##@ desktop
 
-# A desktop to use, of Debian packages: DESKTOP_PACKAGES="firefox-esr" adds to them.
+# A complete desktop of Debian packages. DESKTOP_PACKAGES="firefox-esr" adds packages.
 DESKTOP_IMG ?= vdi-desktop:$(VERSION)
 INGRESS_IMG ?= vdi-ingress:$(VERSION)
 
 .PHONY: desktop-image
-desktop-image: ## Build the image DESKTOP_IMG of a desktop, from Debian packages (root, Docker; 2 minutes or more the first time).
+desktop-image: ## Build DESKTOP_IMG, a complete desktop, from Debian packages (root, Docker; 2 minutes or more the first time).
 	@DESKTOP_IMG=$(DESKTOP_IMG) DESKTOP_PACKAGES="$(DESKTOP_PACKAGES)" deploy/desktop/build.sh
 
 .PHONY: ingress-image
-ingress-image: ## Build the image INGRESS_IMG of an ingress controller for test/e2e, from Go modules (5 minutes or more the first time).
+ingress-image: ## Build INGRESS_IMG, an ingress controller for test/e2e, from Go modules (5 minutes or more the first time).
 	@INGRESS_IMG=$(INGRESS_IMG) test/ingress/build.sh
 
 .PHONY: chromium
@@ -215,7 +214,7 @@ chromium:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 
 .PHONY: desktop-test
-desktop-test: desktop-image chromium ## Open that image in headless Chromium, run by Docker as little privileged as its Pod would be.
+desktop-test: desktop-image chromium ## Test DESKTOP_IMG in headless Chromium, run by Docker with the privileges of its Pod.
 	@mkdir -p dist/e2e
 	cd test/browser && DESKTOP_IMG=$(DESKTOP_IMG) ARTIFACTS=$(CURDIR)/dist/e2e go test -count=1 -v -timeout 20m .
 
@@ -223,22 +222,22 @@ desktop-test: desktop-image chromium ## Open that image in headless Chromium, ru
 
 HUB_FILES = deploy/charts/vdi-hub/files
 HUB_TAG   = $(lastword $(subst :, ,$(HUB_IMG)))
-# The network policy stays out: it needs to know where the API server of the cluster is.
+# Without the NetworkPolicy, which needs the addresses of the cluster's API server.
 HUB_CHART = $(BIN)/helm template vdi-hub deploy/charts/vdi-hub --namespace vdi-system --no-hooks \
   --set 'sessionNamespaces={desktops},networkPolicy.enabled=false,image.repository=$(HUB_IMG:%:$(HUB_TAG)=%),image.tag=$(HUB_TAG)'
 
 .PHONY: install
-install: $(KUBECTL) ## Install the CRDs, and who may create sessions and fence or remove members, into the cluster of the current kubeconfig.
+install: $(KUBECTL) ## Install the CRDs, admission policies and user roles into the cluster of the current kubeconfig.
 	$(KUBECTL) apply --server-side $(patsubst %,-f %,$(filter-out %/session-finalizer.yaml,$(wildcard $(HUB_FILES)/admission/*.yaml))) -f $(HUB_FILES)/crds -f $(HUB_FILES)/users.yaml
 
 .PHONY: deploy
-deploy: install $(BIN)/helm ## Deploy the hub with image HUB_IMG, for sessions of namespace desktops.
+deploy: install $(BIN)/helm ## Deploy the hub with image HUB_IMG, for sessions in namespace desktops.
 	for name in vdi-system desktops; do $(KUBECTL) get namespace $$name >/dev/null 2>&1 || $(KUBECTL) create namespace $$name || exit; done
 	$(KUBECTL) label --overwrite namespace vdi-system pod-security.kubernetes.io/enforce=restricted
 	$(HUB_CHART) | $(KUBECTL) apply --server-side -f -
 
 .PHONY: undeploy
-undeploy: $(KUBECTL) $(BIN)/helm ## Remove the hub; its namespace, what `make install` installs, and all that people made stay.
+undeploy: $(KUBECTL) $(BIN)/helm ## Remove the hub; its namespace, the objects of `make install`, and all sessions are kept.
 	$(KUBECTL) delete --ignore-not-found -f $(HUB_FILES)/admission/session-finalizer.yaml
 	$(HUB_CHART) $(foreach name,rbac deployment service monitoring poddisruptionbudget priorityclass,--show-only templates/$(name).yaml) | $(KUBECTL) delete --ignore-not-found -f -
 
@@ -277,8 +276,8 @@ $(BIN)/crdcompat: tools/crdcompat/go.mod $(wildcard tools/crdcompat/*.go)
 	@echo "tools: building crdcompat"
 	@cd tools/crdcompat && $(TOOL_BUILD) -o $(abspath $@) .
 
-# Helm takes the version of Kubernetes that it renders for, if no cluster says one,
-# from its linker's flags; without them it is 1.20.
+# Without a cluster, Helm renders for the version of Kubernetes in its linker flags, by
+# default 1.20.
 HELM_KUBERNETES = -X helm.sh/helm/v3/pkg/$(1).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(1).k8sVersionMinor=36
 
 $(BIN)/helm: tools/helm/go.mod

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Takes the hub out of its cluster, or an agent out of its member, however it was
-# installed, and leaves nothing behind.
+# Removes the hub or an agent from its cluster, with all of its objects, however it was
+# installed.
 #
-#   deploy/uninstall.sh hub [KUBECTL'S FLAGS]               all sessions are ended first
-#   deploy/uninstall.sh member [--homes] [KUBECTL'S FLAGS]  when the hub is gone, or has
-#                                                           let go of the member; --homes
-#                                                           deletes the users' homes too
+#   deploy/uninstall.sh hub [KUBECTL FLAGS]               deletes all sessions first
+#   deploy/uninstall.sh member [--homes] [KUBECTL FLAGS]  after the hub, or its MemberCluster,
+#                                                         was removed; --homes deletes the
+#                                                         users' homes too
 #
-# NAMESPACE (vdi-system) is where it is, WAIT (600) how many seconds to wait for
-# sessions to end.
+# NAMESPACE is its namespace (default vdi-system), WAIT the timeout in seconds for sessions
+# to end (default 600).
 set -euo pipefail
 
 namespace=${NAMESPACE:-vdi-system}
@@ -27,33 +27,33 @@ say() { echo "uninstall: $*"; }
 fail() { say "$*" >&2 && exit 1; }
 installed() { k get crd "$1.vdi.kasm.io" >/dev/null 2>&1; }
 
-# empty ends all sessions, and then removes the members: these are refused until the
-# hub has counted that nothing of theirs is left. Then what sessions were made of.
+# empty deletes all sessions, and then the members, which admission denies until the hub
+# counts none of their sessions. Then it deletes policies, homes and templates.
 empty() {
 	installed vdisessions || return 0
-	say "ending all sessions; each is gone once its member has confirmed that nothing of it runs"
+	say "deleting all sessions; each remains until its member confirms that nothing of it runs"
 	k delete vdisessions --all --all-namespaces --timeout="${wait}s" ||
-		fail "sessions are left: kubectl describe vdis says what each waits for; a member that is off for good is declared so by kubectl vdi fence"
+		fail "sessions remain: kubectl describe vdis states what each waits for; if a member is off for good, declare it fenced with kubectl vdi fence"
 	local end=$((SECONDS + wait))
 	until k delete memberclusters --all --timeout="${wait}s"; do
-		[ $SECONDS -lt $end ] || fail "members are left, see above"
+		[ $SECONDS -lt $end ] || fail "members remain, see above"
 		sleep 5
 	done
-	# The hub holds what is in use, and has to let go of it while it is there.
+	# The finalizers of objects in use are removed by the hub, which must still run.
 	k delete vditemplates --all --timeout="${wait}s" &&
 		k delete vdihomes --all --all-namespaces --timeout="${wait}s" ||
-		fail "templates or homes are left: the hub lets go of them, and does not run. See to it (kubectl -n $namespace get pods), and try again"
+		fail "templates or homes remain: only a running hub removes their finalizers; check it (kubectl -n $namespace get pods), and try again"
 }
 
-# without takes away what is named NAME: its release, its Pods, its roles, its kinds.
+# without deletes what is named NAME: its release, Pods, roles and CRDs.
 without() {
 	local name=$1 release kind role
 	shift
 	release=$(k get deployment "$name" -n "$namespace" --ignore-not-found -o jsonpath='{.metadata.annotations.meta\.helm\.sh/release-name}')
 	say "removing $name"
 	k delete deployment "$name" -n "$namespace" --ignore-not-found
-	# An API server that has not served a kind before takes five minutes to delete it:
-	# its first look whether anything of it is left fails.
+	# An API server that has not served a kind before takes five minutes to delete its CRD,
+	# since its first check for remaining objects fails.
 	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null || true; done
 	k delete crd "$@" --ignore-not-found
 	k delete clusterrolebinding,clusterrole "$name"{,-sessions,-user-roles,-metrics,-metrics-reader} --ignore-not-found
@@ -67,10 +67,10 @@ without() {
 	[ -z "$release" ] || k delete secret -n "$namespace" -l "owner=helm,name=$release"
 }
 
-# last removes the namespace, unless the other one is still there.
+# last deletes the namespace, unless the other component is still installed there.
 last() {
 	if [ -n "$(k get deployment vdi-hub vdi-agent -n "$namespace" --ignore-not-found -o name)" ]; then
-		say "namespace $namespace stays: something of vdi-fleet still runs there"
+		say "namespace $namespace is kept: vdi-fleet is still installed there"
 	else
 		k delete namespace "$namespace" --ignore-not-found --wait=false
 	fi
@@ -90,14 +90,14 @@ hub)
 	;;
 member)
 	if installed sessionassignments && [ -n "$(k get sessionassignments --all-namespaces -o name)" ]; then
-		fail "sessions are left here: let the hub remove the member first (kubectl delete membercluster NAME); what no hub knows any more goes with: kubectl delete sessionassignments --all --all-namespaces"
+		fail "assignments remain: remove the member from the hub first (kubectl delete membercluster NAME); if the hub no longer exists, kubectl delete sessionassignments --all --all-namespaces"
 	fi
 	without vdi-agent sessionassignments.vdi.kasm.io
 	if $homes; then
 		k delete persistentvolumeclaims --all-namespaces -l app.kubernetes.io/managed-by=vdi-fleet
 	else
 		k get persistentvolumeclaims --all-namespaces -l app.kubernetes.io/managed-by=vdi-fleet --no-headers 2>/dev/null |
-			awk '{n++} END {if (n) print "uninstall: " n " homes stay; --homes deletes them"}'
+			awk '{n++} END {if (n) print "uninstall: " n " homes are kept; --homes deletes them"}'
 	fi
 	last
 	;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the static binaries of the images: the same bytes for the same commit,
-# wherever it lies and whoever builds it with the same Go.
+# Builds the static binaries of the images, reproducibly for the same commit and version of
+# Go.
 #
 #   VERSION=1.0 GOARCH=arm64 tools/build.sh "hub agent" OUTDIR
 set -eu

@@ -1,20 +1,18 @@
 #!/usr/bin/env bash
-# Runs every fuzzer of the module for FUZZTIME each, one after the other. What
-# one finds is left under testdata/fuzz of its package, for `go test` to repeat:
-# commit it with the mend.
+# Runs every fuzzer of the module for FUZZTIME, one after the other. A failing input is
+# written to testdata/fuzz of its package, where `go test` repeats it: commit it with the fix.
 #
-# The end of FUZZTIME itself is no failure: before Go 1.27 the coordinator's
-# deadline can surface as the error of a worker that is still busy (Go issue
-# 75804). A real failure names the input that it has written.
+# The deadline FUZZTIME is not a failure: before Go 1.27 it can surface as the error of a
+# busy worker (Go issue 75804). A real failure names the input that it has written.
 #
-# Inputs are minimized in few tries: by default one takes up to a minute, which
-# is all the time that a short run has.
+# Minimization is limited: by default it takes up to a minute for each input, as long as a
+# short run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 time=${FUZZTIME:-10s}
 only=${1:-.}
 
-# out_of_time tells a run that ended at its deadline from one that failed.
+# out_of_time distinguishes a run that reached its deadline from a failed one.
 out_of_time() {
 	grep -qx '    context deadline exceeded' <<<"$1" && grep -q ', now fuzzing with' <<<"$1" &&
 		! grep -qE 'Failing input written|panic:|DATA RACE|^FAIL.*build failed' <<<"$1"

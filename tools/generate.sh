@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # Generates code and manifests from their sources.
 #
-#   tools/generate.sh manifests|code|all DIR     DIR is the repository to write
-#                                                into; another one leaves this
-#                                                one as it is.
+#   tools/generate.sh manifests|code|all DIR     DIR is the repository to write to
 set -euo pipefail
 
 what=$1
@@ -14,12 +12,11 @@ cd "$(dirname "$0")/.."
 # role NAME writes the role of hub or agent into its chart.
 role() {
 	bin/controller-gen "rbac:roleName=vdi-$1,fileName=rbac.yaml" "paths=./$1/..." output:rbac:dir="$out/deploy/charts/vdi-$1/files"
-	# A marker counts only in a comment of its own: controller-gen ignores one in the
-	# doc comment of a declaration.
+	# controller-gen ignores markers in the doc comment of a declaration.
 	local attached
 	attached=$(grep -rn --include='*.go' -A1 '+kubebuilder:rbac' "$1" | grep -E '^[^:]+-[0-9]+-(type|func|var|const)' || true)
 	if [ -n "$attached" ]; then
-		echo "generate: set the +kubebuilder:rbac markers before these off by an empty line, or they are ignored:" >&2
+		echo "generate: markers +kubebuilder:rbac in a doc comment are ignored: insert an empty line between the markers and these declarations:" >&2
 		echo "$attached" >&2
 		return 1
 	fi
@@ -29,7 +26,7 @@ manifests() {
 	local charts=$out/deploy/charts
 	mkdir -p "$charts/vdi-agent/files/crds"
 	bin/controller-gen crd paths=./api/... output:crd:dir="$charts/vdi-hub/files/crds"
-	# The hub's cluster has no assignments; it can be a member's too, whose agent brings them.
+	# The hub has no assignments. If its cluster is also a member, the agent's chart has the CRD.
 	mv "$charts/vdi-hub/files/crds/vdi.kasm.io_sessionassignments.yaml" "$charts/vdi-agent/files/crds"
 	role hub
 	role agent

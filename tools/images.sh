@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Builds the images of hub and agent, the same bytes for the same commit.
+# Builds the images of hub and agent, reproducibly for the same commit.
 #
 #   VERSION=1.0 HUB_IMG=vdi-hub:1.0 AGENT_IMG=vdi-agent:1.0 tools/images.sh
 #
-# PLATFORMS (linux/MACHINE'S) are the ones to build, such as linux/amd64,linux/arm64:
-# those of other machines get their architecture as the tag's suffix. With GO_IMAGE
-# (golang:1.26) the binaries are built in that image, else here, and nothing is
-# fetched from any registry. Needs Docker; its classic builder is enough.
+# PLATFORMS are the platforms to build, such as linux/amd64,linux/arm64 (default: that of this
+# machine); the tags of other architectures have the architecture as a suffix. With GO_IMAGE
+# (such as golang:1.26) the binaries are built in that image, otherwise on this machine,
+# without access to a registry. Needs Docker; its classic builder suffices.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 version=${VERSION:-dev}
 revision=$(git rev-parse HEAD 2>/dev/null || true)
-# The commit's time is the time of all that is in the images.
+# All times in the images are the commit's.
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 machine=linux/$(go env GOHOSTARCH)
 platforms=${PLATFORMS:-$machine}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs golangci-lint in the modules with code of ours, by the one .golangci.yaml. Not
-# among them: those whose one file puts somebody else's commands together, as of
-# which all of Kubernetes would be compiled once more.
+# Runs golangci-lint in the project's modules, with the same .golangci.yaml. Modules with a
+# single file that links external commands are left out: linting them would compile all of
+# Kubernetes again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

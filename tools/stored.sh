@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails, naming each, if the CRDs have changed since the last release, which is the last
-# git tag, in a way that breaks stored objects.
+# Fails if the CRDs have changed since the last release (the last git tag) in a way that breaks
+# stored objects, and prints each break.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

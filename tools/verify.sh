@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails, naming each thing, if generated files are stale or if formatting,
-# modules or lint are not clean. It changes nothing.
+# Fails if generated files are stale, or formatting, modules or lint are not clean, and prints
+# each finding. It changes no files.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -47,13 +47,13 @@ tidy() {
 }
 
 check "generated files" "run make generate manifests" generated
-check "stored objects" "keep what was released, or acknowledge the break in tools/crdcompat/acknowledged.yaml (tools/README.md)" \
+check "stored objects" "restore what was released, or acknowledge the break in tools/crdcompat/acknowledged.yaml (tools/README.md)" \
 	tools/stored.sh
 check "formatting" "run make fmt" formatted
 check "modules" "run go mod tidy there" tidy
-check "buf lint" "mend the .proto files" bin/buf lint
-check "golangci-lint" "mend what it names" tools/lint.sh
-check "vulnerabilities" "upgrade what it names (go get, go mod tidy), or Go" tools/vulncheck.sh
+check "buf lint" "fix the .proto files" bin/buf lint
+check "golangci-lint" "fix the findings" tools/lint.sh
+check "vulnerabilities" "upgrade the named modules (go get, go mod tidy), or Go" tools/vulncheck.sh
 
 if [ ${#failures[@]} -gt 0 ]; then
 	echo "verify: FAILED: $(

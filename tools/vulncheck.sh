@@ -1,14 +1,11 @@
 #!/usr/bin/env bash
-# Runs govulncheck in the modules with code of ours, and fails where a vulnerability
-# is reached that the database knows.
+# Runs govulncheck in the project's modules, and fails if they reach a known vulnerability.
 #
-#   VULNDB=file:///srv/vulndb tools/vulncheck.sh    a copy of https://vuln.go.dev, or a
+#   VULNDB=file:///srv/vulndb tools/vulncheck.sh    uses a copy of https://vuln.go.dev, or a
 #                                                   mirror by https
 #
-# The database is that of today, and not pinned: what was clean yesterday may not be
-# today. Where nobody says which, and the public one cannot be reached, it says so
-# and does not fail: a network without it is no finding. With VULNDB, or with
-# VULNCHECK=required, it fails.
+# The database is not pinned: results change with it. If the public database is unreachable,
+# it prints NOT DONE and does not fail, unless VULNDB or VULNCHECK=required is set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -16,13 +13,13 @@ scan=$root/bin/govulncheck
 public=https://vuln.go.dev
 db=${VULNDB:-$public}
 
-# A scanner that finds nothing must be one that can: of an invented database it has to
-# report a vulnerability (exit status 3).
+# Check that the scanner works: it must report a vulnerability of an invented database (exit
+# status 3).
 status=0
 (cd tools/image && "$scan" -db "file://$root/tools/govulncheck/canary" ./...) >/dev/null 2>&1 || status=$?
-[ "$status" = 3 ] || { echo "vulncheck: govulncheck does not find what is invented (status $status, want 3)" >&2 && exit 1; }
+[ "$status" = 3 ] || { echo "vulncheck: govulncheck does not find the invented vulnerability (status $status, want 3)" >&2 && exit 1; }
 
-# reachable whether the database answers.
+# reachable succeeds if the database is reachable.
 reachable() {
 	case $db in
 	file://*) [ -f "${db#file://}/index/db.json" ] ;;
@@ -30,7 +27,7 @@ reachable() {
 	esac
 }
 if ! reachable; then
-	echo "vulncheck: NOT DONE: the vulnerability database $db cannot be reached; VULNDB=file:///… names a copy" >&2
+	echo "vulncheck: NOT DONE: the vulnerability database $db is unreachable; set VULNDB=file:///… to a copy" >&2
 	[ -z "${VULNDB:-}" ] && [ "${VULNCHECK:-}" != required ] && exit 0
 	exit 1
 fi

@@ -51,7 +51,7 @@ func AssignmentOf(a *v1alpha1.SessionAssignment) Assignment {
 // just extended or resumed is about to run. A failure names its attempt.
 func idle(a *v1alpha1.SessionAssignment) bool {
 	current := a.Status.ObservedGeneration >= a.Generation
-	return a.Idle() && (current || a.Spec.RunState == v1alpha1.ModeSuspended || a.GivenUp())
+	return a.Idle() && (current || a.Spec.RunState == v1alpha1.ModeSuspended || a.FailedPermanently())
 }
 
 // Annotations with value "true" by which a class is the default of its kind.

@@ -20,7 +20,7 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 		return absent(a, f)
 	case (f.NodeLost || f.StopUnknown) && !isReady(pod):
 		return notReady(api.ReasonNodeLost, lost(f))
-	case pod.DeletionTimestamp != nil, a.GivenUp():
+	case pod.DeletionTimestamp != nil, a.FailedPermanently():
 		return notReady(api.ReasonPodTerminating, terminating(pod))
 	}
 	if f.Denied != "" {
@@ -43,7 +43,7 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 func absent(a *api.SessionAssignment, f Found) metav1.Condition {
 	problem := cmp.Or(f.PodProblem, f.ConfigProblem, f.BudgetProblem, f.PolicyProblem)
 	switch {
-	case a.GivenUp():
+	case a.FailedPermanently():
 		return notReady(a.Status.Failure.Reason, a.Status.Failure.Message)
 	case a.Spec.RunState == api.ModeSuspended:
 		return notReady(api.ReasonSuspended, "The session is suspended: set its operating mode to Running to go on.")

@@ -18,7 +18,7 @@ var Kinds = []string{api.ConditionHomeReady, api.ConditionPodReady, api.Conditio
 // Status returns the new status of an assignment from its children and its current status.
 func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentActive)
-	if !a.GivenUp() {
+	if !a.FailedPermanently() {
 		s.Failure = nil
 		meta.RemoveStatusCondition(&s.Conditions, api.ConditionProgressing)
 	}

@@ -60,7 +60,7 @@ var _ = Describe("A failure", Serial, func() {
 		expectFailed(ctx, a, api.ReasonImagePull)
 		withAgent(impatient)
 		Consistently(ctx, func(g Gomega) {
-			g.Expect(get(ctx, a).GivenUp()).To(BeTrue())
+			g.Expect(get(ctx, a).FailedPermanently()).To(BeTrue())
 			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(a), podOf(a))).NotTo(Succeed())
 		}).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
@@ -98,7 +98,7 @@ var _ = Describe("A failure", Serial, func() {
 func expectFailed(ctx context.Context, a *api.SessionAssignment, reason string) {
 	GinkgoHelper()
 	expectCondition(ctx, a, api.ConditionProgressing, metav1.ConditionFalse, reason, "raise spec.attempt")
-	Expect(a.GivenUp()).To(BeTrue())
+	Expect(a.FailedPermanently()).To(BeTrue())
 	expectGone(ctx, podOf(a))
 	expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, reason, "raise spec.attempt")
 }

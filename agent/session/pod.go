@@ -88,7 +88,7 @@ func (s *podStep) removePodIfRequired(ctx context.Context, p *pass, have *corev1
 // mustNotRun reports whether there must be no desktop. A failure counts only once it is
 // written, so that the reason of the removal is not lost.
 func mustNotRun(p *pass) bool {
-	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.GivenUp() || p.ending != nil
+	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.FailedPermanently() || p.ending != nil
 }
 
 // mayCreate reports whether a Pod may be created: its prerequisites exist, and no other Pod

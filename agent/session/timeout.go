@@ -108,7 +108,7 @@ func (k *timeStep) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	if !t.usage.Running() {
 		return
 	}
-	if t.usage = t.usage.End(p.assignment, at); p.assignment.GivenUp() && p.assignment.Status.RunningSince == nil {
+	if t.usage = t.usage.End(p.assignment, at); p.assignment.FailedPermanently() && p.assignment.Status.RunningSince == nil {
 		// The run ended when the failure was written.
 		t.usage = observe.Restore(p.assignment, at)
 	}

@@ -230,7 +230,7 @@ var _ = Describe("A desktop that reports whether it is used", Serial, func() {
 		left := time.Now()
 		expectGone(ctx, podOf(a))
 		Expect(time.Since(left)).To(BeNumerically(">", 3*time.Second))
-		Expect(get(ctx, a).GivenUp()).To(BeTrue())
+		Expect(get(ctx, a).FailedPermanently()).To(BeTrue())
 		Expect(a.Status.Failure.Reason).To(Equal(api.ReasonIdleExpired))
 		Expect(a.Status.Failure.Message).To(ContainSubstring("spec.attempt"))
 		expectUsed(ctx, a)
@@ -242,7 +242,7 @@ var _ = Describe("A desktop that reports whether it is used", Serial, func() {
 		By("retrying")
 		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Attempt++ })
 		expectReady(ctx, a)
-		Expect(a.GivenUp()).To(BeFalse())
+		Expect(a.FailedPermanently()).To(BeFalse())
 	}, SpecTimeout(3*time.Minute))
 
 	It("keeps running, with an event, when its answer is invalid", func(ctx SpecContext) {
@@ -255,6 +255,6 @@ var _ = Describe("A desktop that reports whether it is used", Serial, func() {
 		By("giving a valid answer")
 		desktop.status.Store(http.StatusOK)
 		expectGone(ctx, podOf(a))
-		Expect(get(ctx, a).GivenUp()).To(BeTrue())
+		Expect(get(ctx, a).FailedPermanently()).To(BeTrue())
 	}, SpecTimeout(3*time.Minute))
 })

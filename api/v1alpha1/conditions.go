@@ -1,50 +1,52 @@
 package v1alpha1
 
-// Conditions of a session. Each has one writer, and True is always the good
-// state.
+// Conditions of sessions, members and templates. Each has one writer, and True is always
+// the good state.
 const (
-	// ConditionAccepted (hub): the session may be placed as it is.
+	// ConditionAccepted (hub): the session is valid and may be placed.
 	ConditionAccepted = "Accepted"
-	// ConditionScheduled (hub): a member was chosen.
+	// ConditionScheduled (hub): the session is placed on a member.
 	ConditionScheduled = "Scheduled"
-	// ConditionAssigned (hub): that member has stored the assignment.
+	// ConditionAssigned (hub): the member has stored the assignment.
 	ConditionAssigned = "Assigned"
-	// ConditionHomeReady (agent): the home's claim is bound, or there is none.
+	// ConditionHomeReady (agent): the home's PersistentVolumeClaim is bound, or the
+	// template has no home.
 	ConditionHomeReady = "HomeReady"
 	// ConditionPodReady (agent): the desktop's Pod is ready.
 	ConditionPodReady = "PodReady"
-	// ConditionEndpointReady (agent): Service and Ingress are in place.
+	// ConditionEndpointReady (agent): the desktop's Service and Ingress or HTTPRoute
+	// exist.
 	ConditionEndpointReady = "EndpointReady"
-	// ConditionProgressing (agent): shown only when it is False: the agent has
-	// failed permanently, for the reason of the condition that did not come true. It tries
-	// again once spec.attempt is raised.
+	// ConditionProgressing (agent): set only while False: the attempt failed permanently,
+	// for the reason of the condition that did not become True. Raise spec.attempt to
+	// retry.
 	ConditionProgressing = "Progressing"
-	// ConditionFailoverReady (hub): shown only when it is False: the session asks
-	// for a failover mode that can't be kept where it runs.
+	// ConditionFailoverReady (hub): set only while False: the session's member cannot
+	// guarantee its failover mode.
 	ConditionFailoverReady = "FailoverReady"
-	// ConditionDrained (hub), on a MemberCluster that is Draining: nothing is
-	// placed there any more.
+	// ConditionDrained (hub), on a MemberCluster that is Draining: no session is placed
+	// there any more.
 	ConditionDrained = "Drained"
-	// ConditionFenced (hub), on a MemberCluster that was declared fenced: the
-	// declaration holds.
+	// ConditionFenced (hub), on a MemberCluster with spec.fenced: the declaration is in
+	// effect.
 	ConditionFenced = "Fenced"
-	// ConditionReady (hub): the sum of the others. On a MemberCluster: its
+	// ConditionReady (hub): the summary of the other conditions. On a MemberCluster: the
 	// agent is connected and renews its lease.
 	ConditionReady = "Ready"
-	// ConditionEnrolled (hub), on a MemberCluster: its agent has a certificate
-	// that the hub accepts.
+	// ConditionEnrolled (hub), on a MemberCluster: the agent has a certificate that the
+	// hub accepts.
 	ConditionEnrolled = "Enrolled"
-	// ConditionConnected (hub), on a MemberCluster: its agent's stream is open.
-	// One that breaks and is back at once does not show.
+	// ConditionConnected (hub), on a MemberCluster: the agent's stream is open. An
+	// immediate reconnect does not change it.
 	ConditionConnected = "Connected"
-	// ConditionSynced (hub), on a MemberCluster: hub and agent agree on what
-	// runs there.
+	// ConditionSynced (hub), on a MemberCluster: the hub's member cache matches what the
+	// agent reports.
 	ConditionSynced = "Synced"
 	// ConditionPodSecurity (hub), on a MemberCluster: all namespaces that its
-	// administrator has admitted enforce Pod Security level restricted. Absent: the
+	// administrator admitted enforce the Pod Security level restricted. Absent if the
 	// agent does not report it.
 	ConditionPodSecurity = "PodSecurity"
-	// ConditionAvailable (hub), on a VDITemplate: some member can run it.
+	// ConditionAvailable (hub), on a VDITemplate: at least one member can run it.
 	ConditionAvailable = "Available"
 )
 
@@ -52,93 +54,92 @@ const (
 const (
 	// ReasonAccepted: True.
 	ReasonAccepted = "Accepted"
-	// ReasonTemplateNotFound: False, no template of that name.
+	// ReasonTemplateNotFound: False, the VDITemplate does not exist.
 	ReasonTemplateNotFound = "TemplateNotFound"
-	// ReasonTemplateDisabled: False, the template takes no new sessions.
+	// ReasonTemplateDisabled: False, the template accepts no new sessions.
 	ReasonTemplateDisabled = "TemplateDisabled"
-	// ReasonTemplateInvalid: False, the template can't be used as it is.
+	// ReasonTemplateInvalid: False, the template is invalid.
 	ReasonTemplateInvalid = "TemplateInvalid"
-	// ReasonResourcesExceedMaximum: False, more was asked for than the
-	// template's maximum.
+	// ReasonResourcesExceedMaximum: False, the session requests more than the template's
+	// resources.max.
 	ReasonResourcesExceedMaximum = "ResourcesExceedMaximum"
-	// ReasonResourcesInvalid: False (Accepted, PodReady), zero cpu, memory or
-	// ephemeral-storage was asked for, which would be no limit.
+	// ReasonResourcesInvalid: False (Accepted, PodReady), the session requests zero cpu,
+	// memory or ephemeral-storage, which would mean no limit.
 	ReasonResourcesInvalid = "ResourcesInvalid"
-	// ReasonSessionTooLarge: False, labels, owners, finalizers, groups, placement
-	// and resources have more than 32 KiB together.
+	// ReasonSessionTooLarge: False, labels, ownerReferences, finalizers, groups,
+	// placement and resources exceed 32 KiB together.
 	ReasonSessionTooLarge = "SessionTooLarge"
-	// ReasonTimeoutExceedsMaximum: False, a longer time was asked for than the
-	// template's maximum.
+	// ReasonTimeoutExceedsMaximum: False, the session's timeout exceeds the template's
+	// timeout.max.
 	ReasonTimeoutExceedsMaximum = "TimeoutExceedsMaximum"
-	// ReasonUserNotAllowed: False, the template is not for this user.
+	// ReasonUserNotAllowed: False, the template does not allow this user.
 	ReasonUserNotAllowed = "UserNotAllowed"
-	// ReasonTemplateTerminating: False, the template is being deleted and takes
-	// no new sessions.
+	// ReasonTemplateTerminating: False, the template is being deleted and accepts no new
+	// sessions.
 	ReasonTemplateTerminating = "TemplateTerminating"
-	// ReasonIdleTimeoutExceedsMaximum: False, a longer idle time was asked for
-	// than the template's maximum.
+	// ReasonIdleTimeoutExceedsMaximum: False, the session's idleTimeout exceeds the
+	// template's idleTimeout.max.
 	ReasonIdleTimeoutExceedsMaximum = "IdleTimeoutExceedsMaximum"
-	// ReasonNamespaceNotAllowed: False, the template or the hub is not for sessions of
-	// this namespace.
+	// ReasonNamespaceNotAllowed: False, the template or the hub does not allow sessions
+	// of this namespace.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
-	// ReasonPolicyNotFound: False, spec.placement.policy names no policy.
+	// ReasonPolicyNotFound: False, the PlacementPolicy in spec.placement.policy does not
+	// exist.
 	ReasonPolicyNotFound = "PolicyNotFound"
-	// ReasonFailoverLosesHome: False, the failover mode would lose what is in the
+	// ReasonFailoverLosesHome: False, the failover mode would lose the data in the
 	// session's home.
 	ReasonFailoverLosesHome = "FailoverLosesHome"
-	// ReasonEnvNotAllowed: False, the session sets a variable that the template
-	// locks, or that is reserved.
+	// ReasonEnvNotAllowed: False, the session sets an environment variable that is
+	// reserved or that the template locks.
 	ReasonEnvNotAllowed = "EnvNotAllowed"
-	// ReasonFileNotAllowed: False, the session has a file that the template does
-	// not let it have.
+	// ReasonFileNotAllowed: False, the session has a file that the template does not
+	// allow.
 	ReasonFileNotAllowed = "FileNotAllowed"
-	// ReasonSessionNotFound: of a PlacementReview alone, no session of that name.
+	// ReasonSessionNotFound: of a PlacementReview only, the session does not exist.
 	ReasonSessionNotFound = "SessionNotFound"
-	// ReasonTooManyReviews: of a PlacementReview alone, its namespace has the maximum
-	// of reviews that are not answered yet, and it was not computed.
+	// ReasonTooManyReviews: of a PlacementReview only, its namespace has the maximum
+	// number of unanswered reviews, and this one was not computed.
 	ReasonTooManyReviews = "TooManyReviews"
 )
 
 // Reasons of Scheduled.
 const (
-	// ReasonPlaced: True, a member was chosen.
+	// ReasonPlaced: True, the session is placed on a member.
 	ReasonPlaced = "Placed"
-	// ReasonNoMembers: False, the fleet has no member.
+	// ReasonNoMembers: False, the fleet has no members.
 	ReasonNoMembers = "NoMembers"
-	// ReasonPolicyCap: False, the policy that governs the session places no more
-	// of its kind: one of its session caps is reached.
+	// ReasonPolicyCap: False, a session cap of the governing policy is reached.
 	ReasonPolicyCap = "PolicyCapReached"
-	// ReasonUnschedulable: False, no member fits; the message says what each
-	// lacks.
+	// ReasonUnschedulable: False, no member fits; the message lists what each lacks.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonReleasing: False, an earlier placement's stop is awaited before
-	// the next.
+	// ReasonReleasing: False, an earlier placement must be confirmed stopped before the
+	// next one.
 	ReasonReleasing = "Releasing"
 	// ReasonSuspended: False (Scheduled, PodReady), the session is suspended.
 	ReasonSuspended = "Suspended"
-	// ReasonHomeInUse: False (Scheduled, HomeReady), another session has the
-	// user's home mounted; the message names it.
+	// ReasonHomeInUse: False (Scheduled, HomeReady), another session has the user's home
+	// mounted; the message names it.
 	ReasonHomeInUse = "HomeInUse"
-	// ReasonNoRoomToResume: False, the member has no capacity for the session to run
-	// again, and its home keeps it there or no other has any.
+	// ReasonNoRoomToResume: False, the member lacks the capacity to resume the session,
+	// and no other member can take it: its home is there, or none has capacity.
 	ReasonNoRoomToResume = "NoRoomToResume"
-	// ReasonTooManyHomes: False, the session asks for a fresh home, and its user
-	// has left too many behind already; the message names them.
+	// ReasonTooManyHomes: False, the session requests a fresh home, and its user has the
+	// maximum number of homes left behind; the message names them.
 	ReasonTooManyHomes = "TooManyHomes"
-	// ReasonHubRestored: False, the hub was restored from a backup, and places
-	// nothing until every member has reported what it runs, or 5 min have passed. A
-	// session of mode Hold waits for every member.
+	// ReasonHubRestored: False, the hub was restored from a backup, and places no session
+	// until every member has reported what it runs, for at most 5 min. A session of mode
+	// Hold waits for every member.
 	ReasonHubRestored = "HubRestored"
 )
 
 // Reasons of Assigned.
 const (
-	// ReasonStored: True, the member's API server has the assignment.
+	// ReasonStored: True, the assignment is stored in the member's API server.
 	ReasonStored = "Stored"
-	// ReasonSending: False, on its way to the member.
+	// ReasonSending: False, the order is being sent to the member.
 	ReasonSending = "Sending"
-	// ReasonRefused: False, the member's agent would not store it; the
-	// message says why.
+	// ReasonRefused: False, the member's agent refused the order; the message states the
+	// cause.
 	ReasonRefused = "Refused"
 )
 
@@ -146,195 +147,188 @@ const (
 const (
 	// ReasonNoHome: True (HomeReady), the template has no home.
 	ReasonNoHome = "NoHome"
-	// ReasonBound: True (HomeReady), the claim is bound.
+	// ReasonBound: True (HomeReady), the PersistentVolumeClaim is bound.
 	ReasonBound = "Bound"
-	// ReasonBinding: False (HomeReady), the claim is not bound yet.
+	// ReasonBinding: False (HomeReady), the PersistentVolumeClaim is not bound yet.
 	ReasonBinding = "Binding"
-	// ReasonClaimLost: False (HomeReady), the claim's volume is gone.
+	// ReasonClaimLost: False (HomeReady), the volume of the PersistentVolumeClaim is
+	// lost.
 	ReasonClaimLost = "ClaimLost"
-	// ReasonBoundTooSmall: True (HomeReady), the claim is bound and could not be
-	// made as large as the template asks; the message says why.
+	// ReasonBoundTooSmall: True (HomeReady), the PersistentVolumeClaim is bound and could
+	// not be expanded to the template's size; the message states the cause.
 	ReasonBoundTooSmall = "BoundTooSmall"
 	// ReasonPodReady: True (PodReady).
 	ReasonPodReady = "PodReady"
-	// ReasonPodPending: False (PodReady), not made or not bound yet.
+	// ReasonPodPending: False (PodReady), the Pod is not created or not scheduled yet.
 	ReasonPodPending = "PodPending"
 	// ReasonUnschedulablePod: False (PodReady), kube-scheduler finds no node.
 	ReasonUnschedulablePod = "PodUnschedulable"
-	// ReasonStarting: False (PodReady), the containers start.
+	// ReasonStarting: False (PodReady), the containers are starting.
 	ReasonStarting = "Starting"
-	// ReasonImagePull: False (PodReady), the image can't be pulled.
+	// ReasonImagePull: False (PodReady), the image cannot be pulled.
 	ReasonImagePull = "ImagePullFailed"
-	// ReasonOutOfMemory: False (PodReady), the desktop was ended for using more
-	// memory than its limit.
+	// ReasonOutOfMemory: False (PodReady), the desktop exceeded its memory limit and was
+	// killed.
 	ReasonOutOfMemory = "OutOfMemory"
-	// ReasonEvicted: False (PodReady), the node was short of something and ended
-	// the Pod; a new one is made.
+	// ReasonEvicted: False (PodReady), the kubelet evicted the Pod under node pressure; a
+	// new one is created.
 	ReasonEvicted = "Evicted"
-	// ReasonNodeLost: False (PodReady), the Pod's node does not answer.
+	// ReasonNodeLost: False (PodReady), the Pod's node is unreachable.
 	ReasonNodeLost = "NodeLost"
-	// ReasonQuotaExceeded: False (any of the agent's), a quota of the namespace
-	// leaves no capacity for the child.
+	// ReasonQuotaExceeded: False (any condition of the agent), a ResourceQuota of the
+	// namespace does not admit the child.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonSecretMissing: False (PodReady), a Secret that the hub sends is not
-	// there yet.
+	// ReasonSecretMissing: False (PodReady), a Secret that the hub sends has not arrived
+	// yet.
 	ReasonSecretMissing = "SecretMissing"
-	// ReasonIdleSoon: True (PodReady), nobody has used the desktop for long: it
-	// is about to be ended.
+	// ReasonIdleSoon: True (PodReady), the desktop is unused and about to reach its idle
+	// timeout.
 	ReasonIdleSoon = "IdleSoon"
-	// ReasonIdleExpired: False (PodReady, Progressing), nobody used the desktop
-	// for its idle timeout.
+	// ReasonIdleExpired: False (PodReady, Progressing), the desktop was unused for its
+	// idle timeout.
 	ReasonIdleExpired = "IdleExpired"
-	// ReasonCrashLoop: False (PodReady), the desktop ends again and again.
+	// ReasonCrashLoop: False (PodReady), the desktop exits repeatedly.
 	ReasonCrashLoop = "CrashLoop"
-	// ReasonContainerError: False (PodReady), the kubelet can't make the
-	// container; the message is its own.
+	// ReasonContainerError: False (PodReady), the kubelet cannot create the container;
+	// the message is the kubelet's.
 	ReasonContainerError = "ContainerError"
-	// ReasonPodNotReady: False (PodReady), the desktop has started and does
-	// not answer on its port.
+	// ReasonPodNotReady: False (PodReady), the desktop has started and does not answer on
+	// its port.
 	ReasonPodNotReady = "PodNotReady"
-	// ReasonPodFailed: False (PodReady), the Pod ended; a new one is made.
+	// ReasonPodFailed: False (PodReady), the Pod ended; a new one is created.
 	ReasonPodFailed = "PodFailed"
-	// ReasonPodTerminating: False (PodReady), the Pod is being removed.
+	// ReasonPodTerminating: False (PodReady), the Pod is being deleted.
 	ReasonPodTerminating = "PodTerminating"
 	// ReasonEndpointReady: True (EndpointReady).
 	ReasonEndpointReady = "EndpointReady"
-	// ReasonEndpointPending: False (EndpointReady), Service or Ingress are not
-	// in place yet.
+	// ReasonEndpointPending: False (EndpointReady), the Service, or the Ingress or
+	// HTTPRoute, does not exist yet.
 	ReasonEndpointPending = "EndpointPending"
-	// ReasonApplyFailed: False (any of the agent's), the member's API server
-	// denies the creation, change or removal of a child; the message names the
-	// cause and the remedy.
+	// ReasonApplyFailed: False (any condition of the agent), the member's API server
+	// denies to create, change or delete a child; the message states cause and remedy.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonConflict: False (any of the agent's), an object of that name
-	// has another owner.
+	// ReasonConflict: False (any condition of the agent), an object of that name has
+	// another owner.
 	ReasonConflict = "NameTaken"
-	// ReasonWriteDenied: False (Accepted, Scheduled, Assigned), the hub's API server denies a
-	// request of the hub that the session needs; the message names the cause and
-	// the remedy.
+	// ReasonWriteDenied: False (Accepted, Scheduled, Assigned), the hub's API server
+	// denies a request that the session needs; the message states cause and remedy.
 	ReasonWriteDenied = "WriteDenied"
 )
 
-// Reasons of Ready, and of what the hub lays over the agent's conditions.
+// Reasons of Ready, and of the agent's conditions where the hub overrides them.
 const (
-	// ReasonReady: True, all others are.
+	// ReasonReady: True, all other conditions are True.
 	ReasonReady = "Ready"
-	// ReasonMemberUnreachable: Unknown, it was ready when its member was last
-	// reachable.
+	// ReasonMemberUnreachable: Unknown, the session was ready at its member's last
+	// heartbeat.
 	ReasonMemberUnreachable = "MemberUnreachable"
-	// ReasonFailoverPending: Unknown, or False if it was not ready, its member is
-	// lost, and the session waits to be rescheduled; the message says for what.
+	// ReasonFailoverPending: Unknown, or False if it was not ready, the session's member
+	// is lost, and the session is not rescheduled yet; the message states what it waits
+	// for.
 	ReasonFailoverPending = "FailoverPending"
-	// ReasonUnguarded: False (FailoverReady), the member has no guard that would
-	// stop the desktop when its lease is over: the session is held as with mode
-	// Hold.
+	// ReasonUnguarded: False (FailoverReady), the member has no guard that stops the
+	// desktop after its lease: the session behaves as with mode Hold.
 	ReasonUnguarded = "Unguarded"
-	// ReasonLeaseExpired: False (PodReady), the member received no renewal for
-	// as long as its lease: the desktop is stopped, and runs again when the hub
-	// says that it was not rescheduled.
+	// ReasonLeaseExpired: False (PodReady), the member's lease ended without a renewal:
+	// the desktop is stopped, and runs again once the hub affirms the placement.
 	ReasonLeaseExpired = "LeaseExpired"
-	// ReasonGuardUnavailable: False (PodReady), the guard or gate of the Pod can't be
-	// pulled or does not start. It is of the agent's image, and the session waits
-	// until the member's administrator corrects the agent's --guard-image.
+	// ReasonGuardUnavailable: False (PodReady), the image of the guard or gate cannot be
+	// pulled or does not start. Correct the agent's --guard-image.
 	ReasonGuardUnavailable = "GuardUnavailable"
-	// ReasonAwaitingHub: False (PodReady), the member's agent has restarted, as
-	// after a power cut, and the desktop of mode Hold starts once the hub has
-	// affirmed that the session was not rescheduled meanwhile.
+	// ReasonAwaitingHub: False (PodReady), the agent restarted, for example after a power
+	// outage: the desktop of mode Hold starts once the hub affirms the placement.
 	ReasonAwaitingHub = "AwaitingHub"
 	// ReasonTerminating: False, the session is being deleted.
 	ReasonTerminating = "Terminating"
-	// ReasonExpiringSoon: True, the session is about to be ended by a time limit.
+	// ReasonExpiringSoon: True, the session is about to reach a time limit.
 	ReasonExpiringSoon = "ExpiringSoon"
-	// ReasonTimeExpired: False (Ready, PodReady; Scheduled, where it lost its
-	// placement since), the session's timeout has passed.
+	// ReasonTimeExpired: False (Ready, PodReady; Scheduled, if it lost its placement
+	// since), the session reached its timeout.
 	ReasonTimeExpired = "TimeExpired"
 )
 
 // Reasons of a MemberCluster's Ready.
 const (
-	// ReasonConnected: True (Ready, Connected), its agent is connected and
-	// renews its lease.
+	// ReasonConnected: True (Ready, Connected), the agent is connected and renews its
+	// lease.
 	ReasonConnected = "Connected"
-	// ReasonNeverConnected: False (Ready, Connected), no agent has said hello
-	// yet.
+	// ReasonNeverConnected: False (Ready, Connected), no agent has connected yet.
 	ReasonNeverConnected = "NeverConnected"
-	// ReasonSuspect: Unknown, no renewal for 15 s, or the agent does not keep up, or can't
-	// write to its own API server; takes no new sessions.
+	// ReasonSuspect: Unknown, no heartbeat for 15 s, or the agent does not keep up or
+	// cannot write to its API server; the member accepts no new sessions.
 	ReasonSuspect = "Suspect"
-	// ReasonUnreachable: False, no renewal for 40 s.
+	// ReasonUnreachable: False, no heartbeat for 40 s.
 	ReasonUnreachable = "Unreachable"
-	// ReasonRecovering: False, the agent sends heartbeats again and takes no new sessions
-	// until it has been stable for 30 s.
+	// ReasonRecovering: False, the agent sends heartbeats again; the member accepts no
+	// new sessions until it is stable for 30 s.
 	ReasonRecovering = "Recovering"
-	// ReasonQuarantined: False, the agent was lost three times within 10 min; the
-	// member takes no new sessions for 10 min.
+	// ReasonQuarantined: False, the agent was lost three times within 10 min; the member
+	// accepts no new sessions for 10 min.
 	ReasonQuarantined = "Quarantined"
-	// ReasonFingerprintChanged: False (Ready, Connected), the agent speaks for
-	// another cluster than before.
+	// ReasonFingerprintChanged: False (Ready, Connected), the agent runs in another
+	// cluster than before.
 	ReasonFingerprintChanged = "FingerprintChanged"
-	// ReasonIncompatible: False (Ready, Connected), the agent and the hub are too
-	// many versions apart, or the agent claims to have seen a later hub and does not
-	// prove it; the message says what to do.
+	// ReasonIncompatible: False (Ready, Connected), the versions of agent and hub are too
+	// far apart, or the agent reports a later term of the hub without proof; the message
+	// states the remedy.
 	ReasonIncompatible = "Incompatible"
-	// ReasonRevoked: False (Ready, Enrolled, Connected), an operator took the
-	// agent's access away.
+	// ReasonRevoked: False (Ready, Enrolled, Connected), spec.access is Revoked.
 	ReasonRevoked = "Revoked"
 )
 
 // Reasons of a MemberCluster's Drained and Fenced.
 const (
-	// ReasonDraining: False (Drained), sessions are being moved; True (Scheduled),
-	// the session's member is drained. The message says what is waited for.
+	// ReasonDraining: False (Drained), sessions are being moved; True (Scheduled), the
+	// session's member is being drained. The message states what it waits for.
 	ReasonDraining = "Draining"
-	// ReasonDrained: True (Drained), nothing is placed there any more.
+	// ReasonDrained: True (Drained), no session is placed there any more.
 	ReasonDrained = "Drained"
-	// ReasonSessionsRemain: False (Drained), all that can be moved was; the message
-	// says why the rest stays and what to do.
+	// ReasonSessionsRemain: False (Drained), all sessions that can move have moved; the
+	// message states why the others remain, and the remedy.
 	ReasonSessionsRemain = "SessionsRemain"
-	// ReasonMemberFenced: True (Fenced), an operator has declared that nothing runs
-	// there any more, and its sessions were released.
+	// ReasonMemberFenced: True (Fenced), an operator declared that nothing runs there any
+	// more, and its sessions were released.
 	ReasonMemberFenced = "MemberFenced"
-	// ReasonFencedOther: False (Fenced), the declaration is of another cluster than
-	// the member's, and counts for nothing.
+	// ReasonFencedOther: False (Fenced), the declaration names another cluster than the
+	// member's, and has no effect.
 	ReasonFencedOther = "FencedOtherCluster"
-	// ReasonFencedAlive: False (Fenced), the agent is connected, so that the cluster
-	// is not off: the declaration counts for nothing and is taken away.
+	// ReasonFencedAlive: False (Fenced), the agent is connected, so the cluster is
+	// running: the declaration has no effect and is removed.
 	ReasonFencedAlive = "FencedButAlive"
 )
 
 // Reasons of a MemberCluster's Enrolled.
 const (
-	// ReasonEnrolled: True, the hub has issued the agent's certificate.
+	// ReasonEnrolled: True, the hub issued the agent's certificate.
 	ReasonEnrolled = "Enrolled"
-	// ReasonExternallyIssued: True, the agent's certificate is of an authority
-	// other than the hub.
+	// ReasonExternallyIssued: True, an authority other than the hub issued the agent's
+	// certificate.
 	ReasonExternallyIssued = "ExternallyIssued"
 	// ReasonAwaitingAgent: False, no agent has joined yet, or it must join again.
 	ReasonAwaitingAgent = "AwaitingAgent"
-	// ReasonCertificateExpired: False (Enrolled, Connected), the agent's
-	// certificate is not valid any more; it must join again.
+	// ReasonCertificateExpired: False (Enrolled, Connected), the agent's certificate
+	// expired; it must join again.
 	ReasonCertificateExpired = "CertificateExpired"
 )
 
 // Reasons of a MemberCluster's Connected and Synced.
 const (
-	// ReasonDisconnected: False (Connected), the stream is not open; the message
-	// says since when, and why it ended.
+	// ReasonDisconnected: False (Connected), the stream is closed; the message states
+	// since when, and why.
 	ReasonDisconnected = "Disconnected"
-	// ReasonStalled: False (Connected), the stream was ended, for the agent did
+	// ReasonStalled: False (Connected), the hub closed the stream because the agent did
 	// not read or acknowledge.
 	ReasonStalled = "Stalled"
-	// ReasonExcess: False (Connected, Synced), the stream was ended, for the agent
-	// reported more than a member may have; the message says of what, and what to
-	// do.
+	// ReasonExcess: False (Connected, Synced), the hub closed the stream because the
+	// agent reported more than the limits of a member; the message states which limit,
+	// and the remedy.
 	ReasonExcess = "Excess"
-	// ReasonWithdrawalsStopped: False (Synced), the member runs more sessions than
-	// the hub stops without a record of why; the message says what to do.
+	// ReasonWithdrawalsStopped: False (Synced), the member runs more orphans than the hub
+	// stops without a recorded cause; the message states the remedy.
 	ReasonWithdrawalsStopped = "WithdrawalsStopped"
 	// ReasonSynced: True (Synced).
 	ReasonSynced = "Synced"
-	// ReasonResyncing: False (Synced), the agent is telling the hub again what it
-	// has.
+	// ReasonResyncing: False (Synced), the agent is sending its full state again.
 	ReasonResyncing = "Resyncing"
 	// ReasonNotConnected: Unknown (Synced), the agent is not connected.
 	ReasonNotConnected = "NotConnected"
@@ -344,43 +338,43 @@ const (
 const (
 	// ReasonEnforced: True (PodSecurity).
 	ReasonEnforced = "Enforced"
-	// ReasonNotEnforced: False (PodSecurity), the message names namespaces that do
-	// not enforce it. Whoever has the agent's token can make Pods there that take
-	// over a node.
+	// ReasonNotEnforced: False (PodSecurity), the message names namespaces that do not
+	// enforce the level. With the agent's token, Pods can be created there that take over
+	// a node.
 	ReasonNotEnforced = "NotEnforced"
 )
 
-// Reasons of an assignment that was refused.
+// Reasons of a refused order.
 const (
-	// RefusedNamespaceNotAdmitted: the member's administrator has not admitted
-	// the namespace.
+	// RefusedNamespaceNotAdmitted: the member's administrator has not admitted the
+	// namespace.
 	RefusedNamespaceNotAdmitted = "NamespaceNotAdmitted"
-	// RefusedStaleEpoch: the agent has seen a higher epoch of the session.
+	// RefusedStaleEpoch: the agent has received a higher epoch of the session.
 	RefusedStaleEpoch = "StaleEpoch"
 	// RefusedInvalid: the member's API server rejected the assignment.
 	RefusedInvalid = "Invalid"
-	// RefusedNoRoom: there is no free capacity.
+	// RefusedNoRoom: the member has no free capacity.
 	RefusedNoRoom = "NoRoom"
-	// RefusedNotAllowed: the settings of the member's administrator do not allow it;
+	// RefusedNotAllowed: the restrictions of the member's administrator do not allow it;
 	// see status.restrictions of the MemberCluster.
 	RefusedNotAllowed = "NotAllowed"
 )
 
-// Reasons of a template that a member can't run.
+// Reasons of a template that is unavailable in a member.
 const (
-	// UnavailableStorageClass: the home's storage class is not there, or there is
-	// no default one.
-	UnavailableStorageClass = "NoSuchStorageClass"
-	// UnavailableIngressClass: the ingress class is not there, or there is no
+	// UnavailableStorageClass: the home's StorageClass does not exist, or there is no
 	// default one.
+	UnavailableStorageClass = "NoSuchStorageClass"
+	// UnavailableIngressClass: the IngressClass does not exist, or there is no default
+	// one.
 	UnavailableIngressClass = "NoSuchIngressClass"
-	// UnavailableRuntimeClass: the runtime class is not there.
+	// UnavailableRuntimeClass: the RuntimeClass does not exist.
 	UnavailableRuntimeClass = "NoSuchRuntimeClass"
-	// UnavailableNode: no node matches the selector and the tolerations.
+	// UnavailableNode: no node matches nodeSelector and tolerations.
 	UnavailableNode = "NoMatchingNode"
 	// UnavailableResource: no node is large enough, or has such a device.
 	UnavailableResource = "NoSuchResource"
-	// UnavailableNotAllowed: the settings of the member's administrator do not allow
+	// UnavailableNotAllowed: the restrictions of the member's administrator do not allow
 	// the template; see status.restrictions of the MemberCluster.
 	UnavailableNotAllowed = "NotAllowed"
 )

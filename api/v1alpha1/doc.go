@@ -1,11 +1,9 @@
-// Package v1alpha1 is the user's contract: the kinds of group vdi.kasm.io,
-// their validation, conditions, labels and names. It holds data and pure
-// functions of that data, and nothing that does I/O.
+// Package v1alpha1 defines the API group vdi.kasm.io: its kinds with their validation,
+// conditions, labels and names. It consists of data and pure functions of that data.
 //
-// On the hub live VDISession, VDITemplate, VDIHome, MemberCluster and
-// PlacementPolicy. SessionAssignment lives in members only: it is the hub's
-// desired state of one session in a member, a kind of its own so that the hub's own
-// cluster can be a member too.
+// VDISession, VDITemplate, VDIHome, MemberCluster, PlacementPolicy and PlacementReview are
+// on the hub. SessionAssignment, the desired state of one session in a member, is only in
+// members: it is a separate kind so that the hub's own cluster can be a member.
 //
 // +kubebuilder:object:generate=true
 // +groupName=vdi.kasm.io

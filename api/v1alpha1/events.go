@@ -1,81 +1,80 @@
 package v1alpha1
 
-// Reasons of events on a session.
+// Reasons of events. They are on the session unless stated.
 const (
-	// EventPlaced: a member was chosen.
+	// EventPlaced: the session was placed on a member.
 	EventPlaced = "Placed"
-	// EventMoved: another member was chosen than before.
+	// EventMoved: the session was placed on another member than before.
 	EventMoved = "Moved"
 	// EventRunning: the desktop is ready.
 	EventRunning = "Running"
-	// EventWaiting: no member fits, or something keeps the desktop from running.
+	// EventWaiting: no member fits, or the desktop cannot run yet.
 	EventWaiting = "Waiting"
-	// EventRefused: the member would not store the assignment.
+	// EventRefused: the member refused the order.
 	EventRefused = "Refused"
-	// EventNotAllowed: the session may not be placed as it is.
+	// EventNotAllowed: the session is not accepted.
 	EventNotAllowed = "NotAccepted"
 	// EventUnreached: the session's member is unreachable.
 	EventUnreached = "MemberUnreachable"
-	// EventStopped: nothing of the session runs in the member any more.
+	// EventStopped: the session is confirmed stopped in the member.
 	EventStopped = "Stopped"
-	// EventExpiringSoon: a time limit is near.
+	// EventExpiringSoon: the session is about to reach a time limit.
 	EventExpiringSoon = "ExpiringSoon"
-	// EventExpired: a time limit has ended the session.
+	// EventExpired: the session reached a time limit and was stopped.
 	EventExpired = "Expired"
-	// EventSuspended: the desktop is stopped, as spec.operatingMode asked.
+	// EventSuspended: the desktop is stopped, as spec.operatingMode requests.
 	EventSuspended = "Suspended"
-	// EventResumed: it runs again, as spec.operatingMode asked.
+	// EventResumed: the desktop runs again, as spec.operatingMode requests.
 	EventResumed = "Resumed"
-	// EventFailed: the session failed permanently, until a person corrects it.
+	// EventFailed: the session failed permanently, and needs a correction.
 	EventFailed = "Failed"
-	// EventRetried: it is tried again, under a higher attempt.
+	// EventRetried: the session is retried with a higher attempt.
 	EventRetried = "Retried"
-	// EventFreshHome: a new home has taken the place of the user's.
+	// EventFreshHome: a new home replaced the user's home.
 	EventFreshHome = "FreshHome"
-	// EventHomeDeleted: a home is deleted, in its member, that nobody has used for
-	// as long as it was to be kept.
+	// EventHomeDeleted: an unused home was deleted in its member after its retention
+	// time.
 	EventHomeDeleted = "HomeDeleted"
-	// EventSkipped: a step of the cleanup was skipped; the note says what is
-	// left where.
+	// EventSkipped: a step of the cleanup was skipped; the note states what remains and
+	// where.
 	EventSkipped = "CleanupSkipped"
-	// EventForced: an operator asked for the cleanup to be forced.
+	// EventForced: an operator forced the cleanup.
 	EventForced = "CleanupForced"
-	// EventNodeGivenUp: the node of a desktop that may run twice has not answered for
-	// so long that the desktop starts on another one.
+	// EventNodeGivenUp: the node of a desktop that may run twice was unreachable for too
+	// long, and the desktop starts on another node.
 	EventNodeGivenUp = "NodeGivenUp"
-	// EventActivityUnknown: the desktop does not report whether it is used, and so
-	// its idle timeout is not enforced.
+	// EventActivityUnknown: the desktop does not report its activity, so that its idle
+	// timeout is not enforced.
 	EventActivityUnknown = "ActivityUnknown"
-	// EventTermRaised: the hub was restored from a backup, and has raised its term
-	// above those that agents have seen. It is on the Lease vdi-hub-term.
+	// EventTermRaised: the hub was restored from a backup, and raised its term above
+	// those that agents have received. It is on the Lease vdi-hub-term.
 	EventTermRaised = "TermRaised"
-	// EventFailedOver: the session was rescheduled, for its member is lost.
+	// EventFailedOver: the session was rescheduled because its member is lost.
 	EventFailedOver = "FailedOver"
-	// EventFailoverPending: its member is lost, and the session waits to be placed
-	// again; the note says for what.
+	// EventFailoverPending: the session's member is lost, and the session is not
+	// rescheduled yet; the note states what it waits for.
 	EventFailoverPending = "FailoverPending"
-	// EventHealed: a copy that was left behind in a member that was lost is
-	// stopped, or was kept in the stead of its replacement.
+	// EventHealed: the older copy of a rescheduled session was stopped after its member
+	// reconnected, or was kept and its replacement stopped.
 	EventHealed = "Healed"
-	// EventDraining: the session's member is being drained; the note says when the
+	// EventDraining: the session's member is being drained; the note states when the
 	// session is moved.
 	EventDraining = "Draining"
-	// EventNotMoved: a move that was asked for was not done; the note says why.
+	// EventNotMoved: a requested move was not made; the note states the cause.
 	EventNotMoved = "NotMoved"
-	// EventFenced: an operator declared a member fenced, or the declaration was
-	// taken away. It is on the MemberCluster.
+	// EventFenced: an operator declared a member fenced, or the declaration was removed.
+	// It is on the MemberCluster.
 	EventFenced = "Fenced"
-	// EventExcess: an agent's stream was ended, for it reported more than a member
-	// may have. It is on the MemberCluster.
+	// EventExcess: the hub closed an agent's stream because it reported more than the
+	// limits of a member. It is on the MemberCluster.
 	EventExcess = "Excess"
-	// EventOlderAgent: an agent was let in of a lower term than an earlier one had;
-	// its cluster was restored from a backup. It is on the MemberCluster.
+	// EventOlderAgent: the hub accepted an agent with a lower term than an earlier one,
+	// because its cluster was restored from a backup. It is on the MemberCluster.
 	EventOlderAgent = "OlderAgentLetIn"
-	// EventRoleConflict: the session's user can't read its password, since a Role or
-	// RoleBinding that the hub did not create has the name of the one that the hub
-	// needs; the note names it.
+	// EventRoleConflict: the session's user cannot read the session's password because a
+	// Role or RoleBinding that the hub did not create has the required name; the note
+	// names it.
 	EventRoleConflict = "RoleConflict"
-	// EventWriteDenied: the hub's API server denies a request of the hub that the
-	// session needs.
+	// EventWriteDenied: the hub's API server denies a request that the session needs.
 	EventWriteDenied = "WriteDenied"
 )

@@ -9,7 +9,7 @@ import (
 	vdi "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func TestWarnBeforeIsAFifthAndFiveMinutesAtTheMost(t *testing.T) {
+func TestWarnBeforeIsAFifthAndAtMostFiveMinutes(t *testing.T) {
 	for limit, want := range map[time.Duration]time.Duration{
 		10 * time.Second: 2 * time.Second,
 		20 * time.Minute: 4 * time.Minute,
@@ -28,12 +28,12 @@ func TestAnAssignmentIsIdleWhenNothingOfItIsToRun(t *testing.T) {
 		change func(*vdi.SessionAssignment)
 		want   bool
 	}{
-		"it runs":                  {func(*vdi.SessionAssignment) {}, false},
-		"suspended":                {func(a *vdi.SessionAssignment) { a.Spec.RunState = vdi.ModeSuspended }, true},
-		"given up":                 {func(a *vdi.SessionAssignment) { a.Status.Failure = &vdi.Failure{Attempt: 2} }, true},
-		"an earlier try given up":  {func(a *vdi.SessionAssignment) { a.Status.Failure = &vdi.Failure{Attempt: 1} }, false},
-		"its time is over":         {withPod(vdi.ReasonTimeExpired), true},
-		"its Pod is not ready yet": {withPod(vdi.ReasonStarting), false},
+		"it runs":                   {func(*vdi.SessionAssignment) {}, false},
+		"suspended":                 {func(a *vdi.SessionAssignment) { a.Spec.RunState = vdi.ModeSuspended }, true},
+		"failed":                    {func(a *vdi.SessionAssignment) { a.Status.Failure = &vdi.Failure{Attempt: 2} }, true},
+		"an earlier attempt failed": {func(a *vdi.SessionAssignment) { a.Status.Failure = &vdi.Failure{Attempt: 1} }, false},
+		"timed out":                 {withPod(vdi.ReasonTimeExpired), true},
+		"its Pod is not ready yet":  {withPod(vdi.ReasonStarting), false},
 	} {
 		a := running.DeepCopy()
 		c.change(a)

@@ -5,116 +5,124 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FailoverMode is what becomes of a session whose member is gone
-// (docs/design.md, section 7).
+// FailoverMode defines what happens to a session when its member is lost (docs/design.md,
+// section 7).
 //
 // +kubebuilder:validation:Enum=Restart;Fence;Hold
 type FailoverMode string
 
 // The failover modes.
 const (
-	// FailoverRestart reschedules the session some time after its member was
-	// lost; a copy left behind a partition is stopped when it heals.
+	// FailoverRestart reschedules the session some time after its member became
+	// Unreachable. A copy left behind a network partition is stopped when the member
+	// reconnects.
 	FailoverRestart FailoverMode = "Restart"
-	// FailoverFence never lets two copies run: the agent stops its own first.
+	// FailoverFence never runs two copies: the agent stops its copy before the hub
+	// reschedules the session.
 	FailoverFence FailoverMode = "Fence"
-	// FailoverHold waits until the stop is confirmed.
+	// FailoverHold reschedules the session only once its stop is confirmed.
 	FailoverHold FailoverMode = "Hold"
 )
 
-// HealingMode is what becomes of the first copy of a session that was placed
-// again, once its member reconnects and the copy still runs.
+// HealingMode defines which copy of a rescheduled session is kept when its first member
+// reconnects and still runs it.
 //
 // +kubebuilder:validation:Enum=KeepReplacement;KeepOriginal
 type HealingMode string
 
 // The healing modes.
 const (
-	// HealKeepReplacement stops the first copy.
+	// HealKeepReplacement stops the older copy.
 	HealKeepReplacement HealingMode = "KeepReplacement"
-	// HealKeepOriginal goes back to the first copy, under a new epoch, and stops
-	// the replacement: for desktops whose state is worth more than the work that
-	// was done since. Only with FailoverRestart.
+	// HealKeepOriginal returns to the older copy under a new epoch, and stops the newer
+	// one: for desktops whose state is worth more than the work since the failover.
+	// Requires FailoverRestart.
 	HealKeepOriginal HealingMode = "KeepOriginal"
 )
 
-// SessionFailover says what happens when a session's member is lost.
+// SessionFailover defines what happens to a session when its member is lost.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.healing) || self.healing != 'KeepOriginal' || !has(self.mode) || self.mode == 'Restart'",message="healing KeepOriginal is of mode Restart alone: with any other mode no two copies ever run, so leave healing out, or set mode to Restart",fieldPath=".healing"
+// +kubebuilder:validation:XValidation:rule="!has(self.healing) || self.healing != 'KeepOriginal' || !has(self.mode) || self.mode == 'Restart'",message="healing KeepOriginal requires mode Restart, since no other mode runs two copies: leave healing out, or set mode to Restart",fieldPath=".healing"
 type SessionFailover struct {
-	// Mode, by default the policy's that governs the session, else Restart for a
-	// template without a home and Hold for one with a home in the cluster. With a
-	// home only Hold is accepted: any other mode would lose what is in it.
+	// mode of failover. Restart: reschedule after a delay; two copies may run during a
+	// network partition. Fence: reschedule once the member's lease ended; never two
+	// copies. Hold: reschedule once the stop is confirmed. Defaults to the mode of the
+	// governing PlacementPolicy, else to Hold for a template with a home in the cluster
+	// and to Restart for others. A session with a home accepts only Hold, since any other
+	// mode would lose the home's data.
 	// +optional
 	Mode FailoverMode `json:"mode,omitempty"`
 
-	// After is how long a Restart session waits beyond its member's being
-	// declared Unreachable; 60s by default. The hub's time factor, of which tests
-	// and demonstrations make use, scales the default alone.
+	// after is how long a Restart session waits before it is rescheduled, counted from
+	// when its member became Unreachable. Defaults to 60s (flag --failover-after of the
+	// hub).
 	// +optional
 	After Duration `json:"after,omitempty"`
 
-	// Healing of a Restart session, KeepReplacement by default.
+	// healing defines which copy of a Restart session is kept when its first member
+	// reconnects. KeepReplacement stops the older copy, KeepOriginal the newer one.
+	// Defaults to KeepReplacement.
 	// +optional
 	Healing HealingMode `json:"healing,omitempty"`
 }
 
-// Placement is a decision: this session, that member, under this epoch.
+// Placement is the decision that a session runs in a member, under an epoch.
 type Placement struct {
-	// ClusterName is the name of the MemberCluster.
+	// clusterName is the name of the MemberCluster.
 	ClusterName string `json:"clusterName"`
-	// ClusterUID is the UID of the MemberCluster.
+	// clusterUID is the UID of the MemberCluster.
 	ClusterUID types.UID `json:"clusterUID"`
-	// Region of the member when the decision fell.
+	// region of the member at the time of the placement.
 	// +optional
 	Region string `json:"region,omitempty"`
-	// Policy is the name of the PlacementPolicy by which it was placed; absent:
-	// none governed it. The policy's caps count it for as long as it is placed.
+	// policy is the name of the PlacementPolicy that governed the placement, empty if
+	// none did. Its session caps count the session for as long as it is placed.
 	// +optional
 	Policy string `json:"policy,omitempty"`
-	// Epoch numbers the placements of this session, from 1.
+	// epoch is the number of the placement, from 1. It is higher for each new placement
+	// of the session.
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
-	// PlacementTime is when the decision fell.
+	// placementTime is when the session was placed.
 	PlacementTime metav1.Time `json:"placementTime"`
-	// Run numbers the runs of the desktop in this placement, from 1: it grows
-	// when a session is resumed or tried again. The access secret is of one run.
+	// run is the number of the desktop's run within this placement, from 1. It is higher
+	// after each resume or retry. Each run has its own access password.
 	// +optional
 	Run int64 `json:"run,omitempty"`
-	// Idle: the desktop is not to run, and its slot was given back. Before it
-	// runs again, capacity is reserved.
+	// idle is true if the desktop is not to run, and holds no slot. Capacity is reserved
+	// before it runs again.
 	// +optional
 	Idle bool `json:"idle,omitempty"`
-	// FailoverMode of the session as it holds for this placement, after defaults.
+	// failoverMode is the effective failover mode of this placement, after defaults.
 	// +optional
 	FailoverMode FailoverMode `json:"failoverMode,omitempty"`
-	// Guarded: the member has reported that a guard runs beside the desktop, without
-	// which a Fence session is held.
+	// guarded is true if the member reported a guard beside the desktop. A Fence session
+	// without a guard behaves as with mode Hold.
 	// +optional
 	Guarded bool `json:"guarded,omitempty"`
-	// Lapse is the last number with which the member asked, after a lapse of its
-	// lease or a start of its agent, and the hub has let the desktop run again.
+	// lapse is the number of the last lease lapse, or restart of the agent, after which
+	// the hub affirmed the placement so that the desktop may run again.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Lapse int64 `json:"lapse,omitempty"`
 }
 
-// FailoverRecord is a session's way from a member that was lost.
+// FailoverRecord describes a failover of a session.
 type FailoverRecord struct {
-	// From is the name of the MemberCluster that was lost, and FromRegion where
-	// it is.
+	// from is the name of the MemberCluster that was lost.
 	From string `json:"from"`
+	// fromRegion is the region of that member.
 	// +optional
 	FromRegion string `json:"fromRegion,omitempty"`
-	// FromEpoch of the placement there.
+	// fromEpoch is the epoch of the placement there.
 	FromEpoch int64 `json:"fromEpoch"`
-	// Reason for which it was lost: MemberUnreachable or MemberFenced.
+	// reason of the loss: MemberUnreachable or MemberFenced.
 	Reason string `json:"reason"`
-	// LostTime is when that member sent its last heartbeat, by the hub's clock.
+	// lostTime is the time of that member's last heartbeat, by the hub's clock.
 	LostTime metav1.Time `json:"lostTime"`
-	// Time at which the session was rescheduled.
+	// time at which the session was rescheduled.
 	Time metav1.Time `json:"time"`
-	// RecoveredTime is when it was ready again; absent: not yet.
+	// recoveredTime is when the session was ready again. Absent until then.
 	// +optional
 	RecoveredTime *metav1.Time `json:"recoveredTime,omitempty"`
 }

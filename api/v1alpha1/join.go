@@ -10,42 +10,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A member joins with a token "<id>.<secret>". What the hub keeps of it is a
-// Secret in its own namespace, named JoinTokenPrefix and the id, of type
-// JoinTokenType and owned by the MemberCluster. It holds no secret.
+// A member joins with a token "<id>.<secret>". The hub keeps only its hash, in a Secret in
+// the hub's namespace that is named JoinTokenPrefix and the ID, has type JoinTokenType and
+// is owned by the MemberCluster.
 const (
-	// JoinTokenPrefix begins the names of join tokens' Secrets.
+	// JoinTokenPrefix is the prefix of the names of these Secrets.
 	JoinTokenPrefix = "join-"
-	// JoinTokenType is the type of their Secrets.
+	// JoinTokenType is the type of these Secrets.
 	JoinTokenType corev1.SecretType = "vdi.kasm.io/join-token"
 	// JoinTokenMember is the key of the MemberCluster's name.
 	JoinTokenMember = "member"
-	// JoinTokenMemberUID is the key of the MemberCluster's UID: a MemberCluster
-	// that was recreated under the same name needs a token of its own.
+	// JoinTokenMemberUID is the key of the MemberCluster's UID: a MemberCluster that is
+	// recreated under the same name needs a new token.
 	JoinTokenMemberUID = "memberUID"
-	// JoinTokenHash is the key of the SHA-256 of the whole token, in lower case
+	// JoinTokenHash is the key of the SHA-256 of the whole token, in lower-case
 	// hexadecimal digits.
 	JoinTokenHash = "sha256"
-	// JoinTokenExpires is the key of the time at which the token expires
-	// (RFC 3339, by the hub's clock), at most JoinTokenLifetime from the
-	// Secret's creation.
+	// JoinTokenExpires is the key of the time at which the token expires (RFC 3339, by
+	// the hub's clock), at most JoinTokenLifetime after the creation of the Secret.
 	JoinTokenExpires = "expires"
-	// JoinTokenUsedBy is the key of the SHA-256 of the public key for which the
-	// token was used, by the hub: an agent that did not get its answer may ask
-	// again with the same key, and nobody else.
+	// JoinTokenUsedBy is the key of the SHA-256 of the public key that used the token;
+	// the hub sets it. An agent that did not receive the answer may repeat the request
+	// with the same key; no other key is accepted.
 	JoinTokenUsedBy = "usedBy"
 )
 
-// JoinTokenLifetime is the longest that a token is valid.
+// JoinTokenLifetime is the longest validity of a token.
 const JoinTokenLifetime = time.Hour
 
-// joinToken is what every token looks like: an id of 6 to 32 lower case letters
-// and digits, and a secret of 32 to 128 characters of an URL, which is 128 bits
-// at the least, however it was written.
+// joinToken matches a token: an ID of 6 to 32 lower-case letters and digits, and a secret
+// of 32 to 128 URL-safe characters, which is at least 128 bits in any encoding.
 var joinToken = regexp.MustCompile(`^[a-z0-9]{6,32}\.[A-Za-z0-9_-]{32,128}$`)
 
-// JoinTokenID is the id of a token, by which its Secret is found; false if the
-// text is no token.
+// JoinTokenID returns the ID of a token, by which its Secret is named; false if the text
+// is not a token.
 func JoinTokenID(token string) (string, bool) {
 	if !joinToken.MatchString(token) {
 		return "", false
@@ -54,7 +52,7 @@ func JoinTokenID(token string) (string, bool) {
 	return id, true
 }
 
-// JoinTokenSum is what the hub keeps of a token under JoinTokenHash.
+// JoinTokenSum returns the value of JoinTokenHash for a token.
 func JoinTokenSum(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

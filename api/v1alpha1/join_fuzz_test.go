@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzJoinTokenID: the ID of whatever passes for a token makes the name of a
-// Secret and no other thing.
+// FuzzJoinTokenID checks that the ID of every accepted token yields a valid name of a Secret.
 func FuzzJoinTokenID(f *testing.F) {
 	for _, token := range []string{"abcdef.0123456789abcdef0123456789abcdef", "a.b.c", ".", "../x.y", "a\n.b", "A.b", ""} {
 		f.Add(token)

@@ -1,97 +1,93 @@
 package v1alpha1
 
-// Finalizer keeps a session until its members have confirmed that nothing of
-// it runs any more.
+// Finalizer keeps a session until its members have confirmed that nothing of it runs any
+// more.
 const Finalizer = "vdi.kasm.io/session-cleanup"
 
-// AssignmentFinalizer keeps a SessionAssignment until its children are gone.
+// AssignmentFinalizer keeps a SessionAssignment until its children are deleted.
 const AssignmentFinalizer = "vdi.kasm.io/assignment-cleanup"
 
-// PodFinalizer keeps the Pod of a session that must never run twice, or that has a
-// home, until its kubelet has reported that its containers ended: the deletion of the
-// Pod's object, by force or with its Node, is no proof of that.
+// PodFinalizer keeps the Pod of a session that must never run twice, or that has a home,
+// until its kubelet has reported that its containers ended. The deletion of the Pod
+// object, by force or with its Node, does not prove that.
 const PodFinalizer = "vdi.kasm.io/pod-stopped"
 
 // HomeFinalizer keeps a VDIHome while a session may write to the home.
 const HomeFinalizer = "vdi.kasm.io/home-in-use"
 
-// TemplateFinalizer keeps a VDITemplate while sessions are made of it.
+// TemplateFinalizer keeps a VDITemplate while sessions use it.
 const TemplateFinalizer = "vdi.kasm.io/template-in-use"
 
-// MemberFinalizer keeps a MemberCluster while sessions are placed there or
-// not confirmed stopped.
+// MemberFinalizer keeps a MemberCluster while sessions are placed there or not confirmed
+// stopped.
 const MemberFinalizer = "vdi.kasm.io/member-in-use"
 
-// Labels on what the agent makes in a member.
+// Labels of the hub's and the agent's objects, and of Namespaces.
 const (
-	// LabelManagedBy with ManagedBy is on every child.
+	// LabelManagedBy is on every child, with the value ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "vdi-fleet"
-	// LabelAssignment is the name of the SessionAssignment that a child is of.
+	// LabelAssignment is the name of a child's SessionAssignment.
 	LabelAssignment = "vdi.kasm.io/assignment"
-	// LabelSessionUID is the UID of the session that a child is of.
+	// LabelSessionUID is the UID of a child's session.
 	LabelSessionUID = "vdi.kasm.io/session-uid"
-	// LabelAdmitSessions with value "true" on a Namespace of a member is its
-	// administrator's permission for sessions to run there.
+	// LabelAdmitSessions with value "true" on a Namespace of a member admits sessions
+	// there; its administrator sets it.
 	LabelAdmitSessions = "vdi.kasm.io/admit-sessions"
-	// LabelPodSecurity is Kubernetes' label by which a Namespace enforces a level of
-	// Pod Security; PodSecurityRestricted is the one that desktops meet.
+	// LabelPodSecurity is the label of Kubernetes by which a Namespace enforces a Pod
+	// Security level; PodSecurityRestricted is the level that desktops meet.
 	LabelPodSecurity      = "pod-security.kubernetes.io/enforce"
 	PodSecurityRestricted = "restricted"
-	// LabelGateway with value "true" on a Namespace of a member says that the
-	// gateway or ingress controller lives there, which alone may reach desktops.
+	// LabelGateway with value "true" on a Namespace of a member marks the gateway or
+	// ingress controller, the only one that may reach desktops.
 	LabelGateway = "vdi.kasm.io/gateway"
-	// LabelSecret says what a Secret on the hub is to us: SecretAccess or
-	// SecretDistribute.
+	// LabelSecret is the role of a Secret on the hub: SecretAccess or SecretDistribute.
 	LabelSecret = "vdi.kasm.io/secret"
-	// SecretAccess is a session's access secret.
+	// SecretAccess marks a session's access secret.
 	SecretAccess = "access"
-	// SecretDistribute is an administrator's permission that a Secret of the hub's
-	// namespace may travel to members with the sessions whose template names it.
+	// SecretDistribute permits a Secret in the hub's namespace to be sent to members with
+	// the sessions whose template names it; an administrator sets it.
 	SecretDistribute = "distribute"
-	// LabelUserRole with value "true" is on the Roles and RoleBindings by which the
-	// hub lets users read the passwords of their own sessions. The hub changes and
-	// deletes no others.
+	// LabelUserRole with value "true" is on the Roles and RoleBindings by which users
+	// read the passwords of their own sessions. The hub changes and deletes no others.
 	LabelUserRole = "vdi.kasm.io/user-role"
 )
 
 // Annotations.
 const (
-	// AnnotationSession is namespace/name of the hub's session, on children.
+	// AnnotationSession on a child is namespace/name of the session on the hub.
 	AnnotationSession = "vdi.kasm.io/session"
-	// AnnotationEpoch is the epoch that a Pod was made for.
+	// AnnotationEpoch on a Pod is the epoch that it was created for.
 	AnnotationEpoch = "vdi.kasm.io/epoch"
-	// AnnotationSpecHash is the hash of the assignment's spec as the hub sent
-	// it; on the hub's picture of a member it is what the member has stored.
+	// AnnotationSpecHash is the hash of the assignment's spec as the hub sent it; in the
+	// hub's member cache, of the spec that the member has stored.
 	AnnotationSpecHash = "vdi.kasm.io/spec-hash"
 	// AnnotationTraceparent on an assignment is the W3C traceparent of the session's
-	// walk, where it is traced; see package tracing.
+	// lifecycle, if it is traced; see package tracing.
 	AnnotationTraceparent = "vdi.kasm.io/traceparent"
-	// AnnotationAttempt is the attempt that a Pod was made for.
+	// AnnotationAttempt on a Pod is the attempt that it was created for.
 	AnnotationAttempt = "vdi.kasm.io/attempt"
-	// AnnotationSecretVersion is the version of the content of a Secret that the
-	// hub sent, and AnnotationSecretHash a hash by which a change is found.
+	// AnnotationSecretVersion is the version of the content of a Secret that the hub
+	// sent, and AnnotationSecretHash the hash that detects drift.
 	AnnotationSecretVersion = "vdi.kasm.io/secret-version"
 	AnnotationSecretHash    = "vdi.kasm.io/secret-hash"
-	// AnnotationRun on an access secret of the hub is the epoch and run that its
-	// password was made for.
+	// AnnotationRun on an access secret of the hub is the epoch and run of its password.
 	AnnotationRun = "vdi.kasm.io/run"
-	// AnnotationActivity on a Pod: any new value is activity of its user.
+	// AnnotationActivity on a Pod: every new value is activity of its user.
 	AnnotationActivity = "vdi.kasm.io/activity"
-	// AnnotationMove on a session asks that it be moved to another member, as
-	// `kubectl vdi rebalance` does: the value is the name of the member that it is
-	// to leave. The hub takes it away when that is done, or can't be.
+	// AnnotationMove on a session requests to move it away from the member that is the
+	// value, as `kubectl vdi rebalance` does. The hub removes the annotation once the
+	// move is done or impossible.
 	AnnotationMove = "vdi.kasm.io/move"
-	// AnnotationForceCleanup on a session or an assignment that is being deleted
-	// is an operator override: Pods are deleted without waiting for their
-	// kubelet, and on the hub the finalizer is removed whatever the member reports. The
-	// value is the operator's reason, for the event. On a Pod that is being deleted it
-	// is the operator's assertion that nothing of the Pod runs, for a node that is off
-	// for good.
+	// AnnotationForceCleanup is an operator override; its value is the operator's reason,
+	// for the event. On a session or an assignment that is being deleted, Pods are
+	// deleted without waiting for their kubelet, and the hub removes the finalizer
+	// whatever the member reports. On a Pod that is being deleted, it asserts that
+	// nothing of the Pod runs, for a node that is off for good.
 	AnnotationForceCleanup = "vdi.kasm.io/force-cleanup"
-	// AnnotationLastUse and AnnotationRetention on a claim are when a session
-	// last used it, and for how long it is kept after that.
+	// AnnotationLastUse on a claim is when a session last used it, and
+	// AnnotationRetention how long it is kept after that.
 	AnnotationLastUse   = "vdi.kasm.io/last-use"
 	AnnotationRetention = "vdi.kasm.io/retention"
 )

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// SchedulingState is whether a member takes new sessions.
+// SchedulingState defines whether a member accepts new sessions.
 //
 // +kubebuilder:validation:Enum=Active;Cordoned;Draining
 type SchedulingState string
@@ -18,7 +18,7 @@ const (
 	SchedulingDraining SchedulingState = "Draining"
 )
 
-// MemberAccess is whether a member's agent is let in.
+// MemberAccess defines whether the hub accepts a member's agent.
 //
 // +kubebuilder:validation:Enum=Allowed;Revoked
 type MemberAccess string
@@ -29,246 +29,256 @@ const (
 	AccessRevoked MemberAccess = "Revoked"
 )
 
-// MemberClusterSpec is what the operator says of a member.
+// MemberClusterSpec is the desired configuration of a member.
 type MemberClusterSpec struct {
-	// Region that the member is in.
+	// region of the member. Sessions and policies select members by it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a region begins and ends with a letter or digit and has only letters, digits and -_. between"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must consist of letters, digits and -_., and begin and end with a letter or digit"
 	Region string `json:"region"`
 
-	// Zone of the member, if it is in one.
+	// zone of the member within its region, for information. Defaults to none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="a zone begins and ends with a letter or digit and has only letters, digits and -_. between"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must consist of letters, digits and -_., and begin and end with a letter or digit"
 	Zone string `json:"zone,omitempty"`
 
-	// IngressDomain under which the sessions' hosts are made.
+	// ingressDomain is the DNS domain of the sessions' URLs: the host of each session is
+	// one label below it. At most 180 characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=180
 	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be a domain, such as eu.desktops.example.com"
 	IngressDomain string `json:"ingressDomain"`
 
-	// IngressScheme of the URLs.
+	// ingressScheme of the sessions' URLs: http or https. Defaults to https.
 	// +optional
 	// +kubebuilder:validation:Enum=http;https
 	// +kubebuilder:default=https
 	IngressScheme string `json:"ingressScheme,omitempty"`
 
-	// Scheduling says whether the member takes new sessions.
+	// scheduling defines whether the member accepts new sessions. Active: yes. Cordoned:
+	// no; its sessions keep running. Draining: no, and its sessions are moved to other
+	// members within the limits of drain. Defaults to Active.
 	// +optional
 	// +kubebuilder:default=Active
 	Scheduling SchedulingState `json:"scheduling,omitempty"`
 
-	// Drain limits a draining, used while scheduling is Draining.
+	// drain limits how sessions are moved while scheduling is Draining.
 	// +optional
 	Drain DrainLimits `json:"drain,omitzero"`
 
-	// Taints keep away sessions that do not tolerate them. Only NoSchedule
-	// and PreferNoSchedule count.
+	// taints repel sessions that do not tolerate them. The effect must be NoSchedule or
+	// PreferNoSchedule. At most 16.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.all(t, t.effect in ['NoSchedule', 'PreferNoSchedule'])",message="a member's taint is NoSchedule or PreferNoSchedule: to empty a member set scheduling to Draining"
+	// +kubebuilder:validation:XValidation:rule="self.all(t, t.effect in ['NoSchedule', 'PreferNoSchedule'])",message="the effect of a taint must be NoSchedule or PreferNoSchedule: to move sessions off a member, set scheduling to Draining"
 	Taints []corev1.Taint `json:"taints,omitempty"`
 
-	// Weight of the member under strategy Weighted.
+	// weight is the member's share of sessions under strategy Weighted, from 0 to 1000. A
+	// member of weight 0 is used only if no other fits. Defaults to 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=100
 	Weight *int32 `json:"weight,omitempty"`
 
-	// SessionCap is the most sessions that the member may hold, those that are
-	// suspended included.
+	// sessionCap is the maximum number of sessions placed in the member, including
+	// suspended ones. Defaults to no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	SessionCap *int32 `json:"sessionCap,omitempty"`
 
-	// HeadroomPercent of its slots is kept free for failover.
+	// headroomPercent is the percentage of the member's slots kept free for failover,
+	// from 0 to 100. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	HeadroomPercent int32 `json:"headroomPercent,omitempty"`
 
-	// Access of the member's agent to the hub. Revoked ends its connection at
-	// once and makes its certificates invalid for good: to let it in again set
-	// Allowed and have it join with a new token.
+	// access of the member's agent to the hub. Revoked closes its connection at once and
+	// permanently invalidates its certificates: to allow it again, set Allowed and let it
+	// join with a new token. Defaults to Allowed.
 	// +optional
 	// +kubebuilder:default=Allowed
 	Access MemberAccess `json:"access,omitempty"`
 
-	// Fenced is the operator's declaration that nothing runs in this cluster any
-	// more. Bound to its fingerprint.
+	// fenced is an operator's declaration that nothing runs in this cluster any more. Its
+	// sessions are rescheduled at once, whatever their failover mode. The hub removes the
+	// declaration when the agent reconnects. Set it with `kubectl vdi fence`.
 	// +optional
 	Fenced *FencedDeclaration `json:"fenced,omitempty"`
 }
 
-// DrainLimits limit a draining.
+// DrainLimits limits the moves of a drain.
 type DrainLimits struct {
-	// Deadline after which sessions in use are moved as well.
+	// deadline is the time after which sessions in use are moved as well. Defaults to
+	// none: sessions in use are never moved.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
-	// MaxUnavailable is how many sessions may be on the move at once.
+	// maxUnavailable is the maximum number of sessions that are moving at any moment,
+	// stopped here and not yet running elsewhere. Sessions that are not to run do not
+	// count. At least 1. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
 }
 
-// DrainStatus is how far a draining is.
+// DrainStatus is the progress of a drain.
 type DrainStatus struct {
-	// StartTime is when the hub began.
+	// startTime is when the hub started the drain.
 	StartTime metav1.Time `json:"startTime"`
-	// Moving sessions are on their way out.
+	// moving is the number of sessions being moved.
 	Moving int32 `json:"moving"`
-	// Waiting sessions may go, and wait for others that are on the move.
+	// waiting is the number of sessions that may move and wait for drain.maxUnavailable.
 	// +optional
 	Waiting int32 `json:"waiting"`
-	// InUse sessions wait until they are idle, or for the deadline.
+	// inUse is the number of sessions that wait until they are idle or for the deadline.
 	InUse int32 `json:"inUse"`
-	// NoRoom is how many fit nowhere else.
+	// noRoom is the number of sessions that fit in no other member.
 	NoRoom int32 `json:"noRoom"`
-	// Homes is how many stay because their homes are there.
+	// homes is the number of sessions that remain because their homes are there.
 	Homes int32 `json:"homes"`
-	// Failed sessions failed permanently there, and stay until they are tried again.
+	// failed is the number of sessions that failed permanently there, and remain until
+	// they are retried.
 	// +optional
 	Failed int32 `json:"failed"`
 }
 
-// FencedDeclaration is an operator's declaration that a cluster is off.
+// FencedDeclaration is an operator's declaration that nothing runs in a cluster any more.
 type FencedDeclaration struct {
-	// Fingerprint of the cluster of which it is said.
+	// fingerprint of the cluster, as in status.fingerprint.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint"`
-	// By whom.
+	// by is the name of the user who declares it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	By string `json:"by"`
-	// At what time.
+	// at is the time of the declaration.
 	At metav1.Time `json:"at"`
 }
 
-// MemberClusterStatus is what the hub knows of a member. It is written when
-// something material changed; heartbeats go to a Lease.
+// MemberClusterStatus is the observed state of a member. Heartbeats do not change it;
+// they renew a Lease.
 type MemberClusterStatus struct {
-	// ObservedGeneration is the generation that this status speaks of.
+	// observedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, which sums up; Enrolled, Connected, Synced and PodSecurity.
+	// conditions of the member: Ready, which summarizes the others, Enrolled, Connected,
+	// Synced and PodSecurity; Drained while it is drained, and Fenced while it is
+	// declared fenced.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Fingerprint of the cluster: the UID of its kube-system namespace.
+	// fingerprint identifies the cluster: the UID of its kube-system namespace.
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// Certificate of the member's agent, where the hub issues it.
+	// certificate of the member's agent, if the hub issues it.
 	// +optional
 	Certificate *MemberCertificate `json:"certificate,omitempty"`
-	// AgentVersion that last said hello.
+	// agentVersion is the version of the agent that last connected.
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
-	// Sessions placed in the member.
+	// sessions is the number of sessions placed in the member.
 	// +optional
 	Sessions int32 `json:"sessions"`
-	// Releasing are sessions that were released from there and whose stop the member
-	// has not confirmed yet.
+	// releasing is the number of sessions released from the member whose stop it has not
+	// confirmed yet.
 	// +optional
 	Releasing int32 `json:"releasing,omitempty"`
-	// HubCluster: the member is the cluster that the hub itself runs in.
+	// hubCluster is true if the hub runs in this cluster.
 	// +optional
 	HubCluster bool `json:"hubCluster,omitempty"`
-	// Drain is how far a draining is; absent: there is none.
+	// drain is the progress of the drain. Absent if there is none.
 	// +optional
 	Drain *DrainStatus `json:"drain,omitempty"`
-	// Restrictions are what the member's administrator allows desktops to have, by
-	// the settings of the agent that last connected. A template that they do not allow
-	// is unavailable in the member, and an assignment is refused. Absent: the agent
-	// does not report them, and has none.
+	// restrictions are the limits that the member's administrator sets for desktops, as
+	// the last connected agent reported them. A template outside of them is unavailable
+	// in the member, and its orders are refused. Absent if the agent reports none.
 	// +optional
 	Restrictions *MemberRestrictions `json:"restrictions,omitempty"`
-	// Nodes that take sessions.
+	// nodes is the number of nodes that accept sessions.
 	// +optional
 	Nodes int32 `json:"nodes"`
-	// Templates: what the member says of each, with the slots left for its
-	// default resources.
+	// templates lists the availability of each template, as the member reports it.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Templates []TemplateAvailability `json:"templates,omitempty"`
 }
 
-// MemberRestrictions are what a member's administrator allows desktops to have.
+// MemberRestrictions are the limits that a member's administrator sets for desktops.
 type MemberRestrictions struct {
-	// HostSuffixes are the domains under which the hosts of desktops may be; empty:
-	// any. The ingressDomain should be in or under one of them.
+	// hostSuffixes are the domains permitted for the hosts of desktops. Empty permits
+	// any. The member's ingressDomain should be one of them or below one.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	HostSuffixes []string `json:"hostSuffixes,omitempty"`
-	// ImagePrefixes are the registries and repositories of which desktops' images
-	// may be; empty: any.
+	// imagePrefixes are the registries and repositories permitted for the images of
+	// desktops. Empty permits any.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	ImagePrefixes []string `json:"imagePrefixes,omitempty"`
-	// RuntimeClasses that desktops may name; empty: any. "-" is for desktops that
-	// name none.
+	// runtimeClasses are the RuntimeClasses permitted for desktops; "-" permits desktops
+	// without one. Empty permits any.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
-	// PriorityClasses that desktops may name; empty: any. "-" is for desktops that
-	// name none.
+	// priorityClasses are the PriorityClasses permitted for desktops; "-" permits
+	// desktops without one. Empty permits any.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	PriorityClasses []string `json:"priorityClasses,omitempty"`
-	// AllowOpenNetwork: templates of network mode Open are allowed.
+	// allowOpenNetwork permits templates with networkPolicy.mode Open.
 	AllowOpenNetwork bool `json:"allowOpenNetwork"`
-	// AllowPrivateEgress: egressCIDRs with addresses that are not public are allowed.
+	// allowPrivateEgress permits egressCIDRs with addresses that are not public.
 	AllowPrivateEgress bool `json:"allowPrivateEgress"`
-	// AllowLinkLocalEgress: egressCIDRs with link-local addresses are allowed.
+	// allowLinkLocalEgress permits egressCIDRs with link-local addresses.
 	AllowLinkLocalEgress bool `json:"allowLinkLocalEgress"`
-	// AllowControlPlane: templates that tolerate the control plane's taints are
-	// allowed.
+	// allowControlPlane permits templates that tolerate the taints of control plane
+	// nodes.
 	AllowControlPlane bool `json:"allowControlPlane"`
 }
 
-// MemberCertificate is the certificate that a member's agent connects with.
+// MemberCertificate describes the certificate of a member's agent.
 type MemberCertificate struct {
-	// Serial of the certificate that was last used, in hexadecimal digits.
+	// serial number of the certificate used last, in hexadecimal digits.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	Serial string `json:"serial,omitempty"`
-	// NotAfter is when it expires.
+	// notAfter is when it expires.
 	// +optional
 	NotAfter *metav1.Time `json:"notAfter,omitempty"`
-	// NextSerial of the one that was issued since and not used yet. Both are
-	// valid until it is.
+	// nextSerial is the serial number of the certificate issued since, and not used yet.
+	// Both are valid until it is used.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	NextSerial string `json:"nextSerial,omitempty"`
-	// NextNotAfter is when that one expires.
+	// nextNotAfter is when that one expires.
 	// +optional
 	NextNotAfter *metav1.Time `json:"nextNotAfter,omitempty"`
-	// TrustBundleHash of the CAs that were last given to the agent.
+	// trustBundleHash is the hash of the CA bundle last sent to the agent.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	TrustBundleHash string `json:"trustBundleHash,omitempty"`
-	// IssuerHash of the CA that issued the certificate that was last used.
+	// issuerHash is the hash of the CA that issued the certificate used last.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	IssuerHash string `json:"issuerHash,omitempty"`
 }
 
-// Serials that are valid. Never nil: a member whose certificate was taken
-// away may use none.
+// Serials returns the serial numbers that are valid. It is never nil: a member whose
+// certificate was revoked has none.
 func (c *MemberCertificate) Serials() []string {
 	serials := []string{}
 	for _, s := range []string{c.Serial, c.NextSerial} {
@@ -279,26 +289,27 @@ func (c *MemberCertificate) Serials() []string {
 	return serials
 }
 
-// TemplateAvailability is what a member says of a template.
+// TemplateAvailability is the availability of a template in a member.
 type TemplateAvailability struct {
-	// Name of the template.
+	// name of the VDITemplate.
 	Name string `json:"name"`
-	// Revision that the agent evaluated.
+	// revision of the template that the agent evaluated.
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// Available is whether the template can run there at all.
+	// available is true if the member can run the template.
 	Available bool `json:"available"`
-	// Reason why it can't, one of the Unavailable reasons.
+	// reason why the template is unavailable, in CamelCase.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says the same in a sentence.
+	// message explains the reason.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Slots left for the template's default resources.
+	// slots is the number of sessions of the template, with its default resources, for
+	// which the member has free capacity.
 	Slots int32 `json:"slots"`
 }
 
-// MemberCluster is a cluster of the fleet.
+// MemberCluster is a member: a cluster of the fleet that runs desktops.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -314,7 +325,7 @@ type TemplateAvailability struct {
 // +kubebuilder:printcolumn:name="Access",type=string,priority=1,JSONPath=`.spec.access`
 // +kubebuilder:printcolumn:name="Certificate-Expires",type=string,priority=1,JSONPath=`.status.certificate.notAfter`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the name of a member is a DNS label of at most 63 characters, without dots"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="metadata.name must be a DNS label of at most 63 characters, without dots"
 type MemberCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -323,7 +334,7 @@ type MemberCluster struct {
 	Status MemberClusterStatus `json:"status,omitempty"`
 }
 
-// MemberClusterList is a list of members.
+// MemberClusterList is a list of MemberClusters.
 //
 // +kubebuilder:object:root=true
 type MemberClusterList struct {
@@ -332,11 +343,11 @@ type MemberClusterList struct {
 	Items           []MemberCluster `json:"items"`
 }
 
-// ClusterRef names a member for good: a cluster that was rebuilt under the
+// ClusterRef identifies a member permanently: a MemberCluster that is recreated under the
 // same name has another UID.
 type ClusterRef struct {
-	// Name of the MemberCluster.
+	// name of the MemberCluster.
 	Name string `json:"name"`
-	// UID of the MemberCluster.
+	// uid of the MemberCluster.
 	UID types.UID `json:"uid"`
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAssignmentNameIsReadable(t *testing.T) {
-	// The hash is pinned too: another would orphan what members hold by this name.
+	// The hash is pinned too: a change would orphan existing objects in members.
 	const uid = types.UID("11111111-2222-3333-4444-555555555555")
 	for _, tc := range []struct{ session, want string }{
 		{"alice-browser", "alice-browser-"},
@@ -59,7 +59,7 @@ func TestAnyNameIsALabel(t *testing.T) {
 			vdi.AssignmentName(session, types.UID(uid)),
 			vdi.HomeName(session, uid, session),
 		} {
-			// RFC 1035: what Services ask for, and the strictest of all.
+			// RFC 1035, as names of Services: the strictest rule.
 			if errs := validation.IsDNS1035Label(name); len(errs) > 0 {
 				t.Fatalf("%q: %v", name, errs)
 			}

@@ -5,20 +5,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// failing are the reasons with which a condition that is False ends a session
-// rather than delays it.
+// failing are the reasons of a False condition that end a session rather than delay it.
 var failing = map[string]bool{
 	ReasonTimeExpired: true,
 }
 
-// PhaseOf derives the phase from the conditions, whether the session is being
-// deleted, and its operating mode. Nothing else decides a phase.
+// PhaseOf returns the phase for a session's conditions, deletion and operating mode.
+// Nothing else decides the phase.
 func PhaseOf(conditions []metav1.Condition, deleting bool, mode OperatingMode) SessionPhase {
 	if deleting {
 		return PhaseTerminating
 	}
 	placed := meta.IsStatusConditionTrue(conditions, ConditionScheduled)
-	// A change that is refused does not end a session that was placed before.
+	// A change that is not accepted does not end a session that is already placed.
 	if c := meta.FindStatusCondition(conditions, ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse && !placed {
 		return PhaseFailed
 	}
@@ -36,8 +35,7 @@ func PhaseOf(conditions []metav1.Condition, deleting bool, mode OperatingMode) S
 	case ready == nil:
 		return PhaseCreating
 	case ready.Status == metav1.ConditionTrue, ready.Status == metav1.ConditionUnknown:
-		// Unknown is only ever said of a session that was ready when its
-		// member sent its last heartbeat.
+		// Ready is Unknown only if the session was ready at its member's last heartbeat.
 		return PhaseRunning
 	case failing[ready.Reason]:
 		return PhaseFailed
@@ -46,8 +44,8 @@ func PhaseOf(conditions []metav1.Condition, deleting bool, mode OperatingMode) S
 	}
 }
 
-// SetCondition stamps the generation that a condition speaks of and sets it;
-// it reports whether anything changed.
+// SetCondition sets a condition with its observed generation, and reports whether it
+// changed.
 func SetCondition(conditions *[]metav1.Condition, generation int64, c metav1.Condition) bool {
 	c.ObservedGeneration = generation
 	return meta.SetStatusCondition(conditions, c)

@@ -23,14 +23,14 @@ func TestPhaseOf(t *testing.T) {
 		mode       vdi.OperatingMode
 		want       vdi.SessionPhase
 	}{
-		{name: "nobody has looked at it", want: vdi.PhasePending},
+		{name: "no conditions", want: vdi.PhasePending},
 		{name: "accepted, not placed", want: vdi.PhasePending,
 			conditions: []metav1.Condition{accepted}},
 		{name: "no member fits", want: vdi.PhasePending,
 			conditions: []metav1.Condition{accepted, is(vdi.ConditionScheduled, metav1.ConditionFalse, vdi.ReasonUnschedulable)}},
-		{name: "refused by the template", want: vdi.PhaseFailed,
+		{name: "not accepted", want: vdi.PhaseFailed,
 			conditions: []metav1.Condition{is(vdi.ConditionAccepted, metav1.ConditionFalse, vdi.ReasonTemplateNotFound)}},
-		{name: "refused, and suspended", want: vdi.PhaseFailed, mode: vdi.ModeSuspended,
+		{name: "not accepted, and suspended", want: vdi.PhaseFailed, mode: vdi.ModeSuspended,
 			conditions: []metav1.Condition{is(vdi.ConditionAccepted, metav1.ConditionFalse, vdi.ReasonTemplateNotFound)}},
 		{name: "placed", want: vdi.PhaseCreating,
 			conditions: []metav1.Condition{accepted, scheduled}},
@@ -40,26 +40,26 @@ func TestPhaseOf(t *testing.T) {
 			conditions: []metav1.Condition{accepted, scheduled, is(vdi.ConditionReady, metav1.ConditionFalse, vdi.ReasonImagePull)}},
 		{name: "ready", want: vdi.PhaseRunning,
 			conditions: []metav1.Condition{accepted, scheduled, ready}},
-		{name: "ready when last heard of", want: vdi.PhaseRunning,
+		{name: "ready at the last heartbeat", want: vdi.PhaseRunning,
 			conditions: []metav1.Condition{accepted, scheduled, is(vdi.ConditionReady, metav1.ConditionUnknown, vdi.ReasonMemberUnreachable)}},
-		{name: "its time is over", want: vdi.PhaseFailed,
+		{name: "timed out", want: vdi.PhaseFailed,
 			conditions: []metav1.Condition{accepted, scheduled, is(vdi.ConditionReady, metav1.ConditionFalse, vdi.ReasonTimeExpired)}},
-		{name: "given up by the agent", want: vdi.PhaseFailed,
+		{name: "failed permanently", want: vdi.PhaseFailed,
 			conditions: []metav1.Condition{accepted, scheduled, is(vdi.ConditionReady, metav1.ConditionFalse, vdi.ReasonImagePull),
 				is(vdi.ConditionProgressing, metav1.ConditionFalse, vdi.ReasonImagePull)}},
-		{name: "given up, and suspended", want: vdi.PhasePending, mode: vdi.ModeSuspended,
+		{name: "failed permanently, and suspended", want: vdi.PhasePending, mode: vdi.ModeSuspended,
 			conditions: []metav1.Condition{accepted, scheduled, is(vdi.ConditionProgressing, metav1.ConditionFalse, vdi.ReasonIdleExpired)}},
-		{name: "its time is over soon", want: vdi.PhaseRunning,
+		{name: "about to time out", want: vdi.PhaseRunning,
 			conditions: []metav1.Condition{accepted, scheduled, is(vdi.ConditionReady, metav1.ConditionTrue, vdi.ReasonExpiringSoon)}},
-		{name: "to be resumed where there is no room", want: vdi.PhasePending,
+		{name: "to be resumed without capacity", want: vdi.PhasePending,
 			conditions: []metav1.Condition{accepted, is(vdi.ConditionScheduled, metav1.ConditionFalse, vdi.ReasonNoRoomToResume)}},
 		{name: "suspended while ready", want: vdi.PhasePending, mode: vdi.ModeSuspended,
 			conditions: []metav1.Condition{accepted, scheduled, ready}},
 		{name: "deleted while ready", want: vdi.PhaseTerminating, deleting: true,
 			conditions: []metav1.Condition{accepted, scheduled, ready}},
-		{name: "deleted while refused", want: vdi.PhaseTerminating, deleting: true,
+		{name: "deleted while not accepted", want: vdi.PhaseTerminating, deleting: true,
 			conditions: []metav1.Condition{is(vdi.ConditionAccepted, metav1.ConditionFalse, vdi.ReasonTemplateNotFound)}},
-		{name: "ready by an old placement, placed nowhere now", want: vdi.PhasePending,
+		{name: "ready in an earlier placement, and not placed now", want: vdi.PhasePending,
 			conditions: []metav1.Condition{accepted, is(vdi.ConditionScheduled, metav1.ConditionFalse, vdi.ReasonReleasing), ready}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSetConditionStampsTheGeneration(t *testing.T) {
 		t.Error("a new condition is no change")
 	}
 	if got := conditions[0].ObservedGeneration; got != 3 {
-		t.Errorf("it speaks of generation %d, want 3", got)
+		t.Errorf("observed generation %d, want 3", got)
 	}
 	if vdi.SetCondition(&conditions, 3, is(vdi.ConditionReady, metav1.ConditionTrue, vdi.ReasonReady)) {
 		t.Error("the same condition again is a change")

@@ -5,38 +5,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Strategy is how candidates that fit are ordered.
+// Strategy defines the order of the members that fit.
 //
 // +kubebuilder:validation:Enum=Spread;BinPack;LeastLoaded;Weighted
 type Strategy string
 
 // The strategies.
 const (
-	// StrategySpread evens out the number of sessions per member.
+	// StrategySpread prefers the member with the fewest sessions.
 	StrategySpread Strategy = "Spread"
-	// StrategyBinPack fills a member before it takes the next.
+	// StrategyBinPack fills one member before it uses the next.
 	StrategyBinPack Strategy = "BinPack"
-	// StrategyLeastLoaded takes the member with the most free capacity.
+	// StrategyLeastLoaded prefers the member with the most free capacity.
 	StrategyLeastLoaded Strategy = "LeastLoaded"
-	// StrategyWeighted shares sessions out by the members' weights.
+	// StrategyWeighted distributes sessions by the weights of the members.
 	StrategyWeighted Strategy = "Weighted"
 )
 
-// PlacementPolicySpec says which sessions it governs, and how they are placed.
+// PlacementPolicySpec defines which sessions the policy governs, and how they are placed.
 type PlacementPolicySpec struct {
-	// Match says which sessions the policy governs; empty: all.
+	// match selects the sessions that the policy governs. Empty selects all.
 	// +optional
 	Match PolicyMatch `json:"match,omitzero"`
 
-	// Precedence orders the policies that match a session: the highest
-	// governs; among equals the name that sorts first.
+	// precedence decides between policies that match the same session: the highest one
+	// governs it, and of equals the first by name. From -1000 to 1000. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1000
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=0
 	Precedence int32 `json:"precedence,omitempty"`
 
-	// RequiredRegions are the only ones to use.
+	// requiredRegions are the only regions in which sessions are placed. Defaults to any.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -44,7 +44,7 @@ type PlacementPolicySpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	RequiredRegions []string `json:"requiredRegions,omitempty"`
 
-	// PreferredRegions are tried first, in this order.
+	// preferredRegions are tried first, in this order.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -52,163 +52,174 @@ type PlacementPolicySpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	PreferredRegions []string `json:"preferredRegions,omitempty"`
 
-	// Overflow are the tiers of members to use, in this order: a member of a
-	// later tier is used only where no member of an earlier one fits. When it is
-	// given, members of no tier are not used: end it with an empty tier for any
-	// member. It comes before preferredRegions, and after what the session
-	// itself prefers.
+	// overflow lists tiers of members in the order in which they are used: a member of a
+	// later tier is used only if no member of an earlier tier fits. Members in no tier
+	// are not used; end the list with an empty tier to use any member. It ranks before
+	// preferredRegions, and after the preferences of the session. Defaults to one tier of
+	// all members.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	Overflow []OverflowTier `json:"overflow,omitempty"`
 
-	// RequiredClusters must match the labels of the MemberCluster.
+	// requiredClusters selects the only members in which sessions are placed, by the
+	// labels of their MemberCluster. Defaults to any.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="in matchLabels an entry is a label name with a value of at most 63 characters"
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="in matchExpressions the operator is In or NotIn with values, or Exists or DoesNotExist without"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="each entry of matchLabels must be a label key with a value of at most 63 characters"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="the operator in matchExpressions must be In or NotIn with values, or Exists or DoesNotExist without values"
 	RequiredClusters *metav1.LabelSelector `json:"requiredClusters,omitempty"`
 
-	// PreferredClusters rank above the others.
+	// preferredClusters selects members that rank above the others, by the labels of
+	// their MemberCluster.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="in matchLabels an entry is a label name with a value of at most 63 characters"
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="in matchExpressions the operator is In or NotIn with values, or Exists or DoesNotExist without"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="each entry of matchLabels must be a label key with a value of at most 63 characters"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="the operator in matchExpressions must be In or NotIn with values, or Exists or DoesNotExist without values"
 	PreferredClusters *metav1.LabelSelector `json:"preferredClusters,omitempty"`
 
-	// ClusterTolerations are tolerated taints of members, besides those that the
+	// clusterTolerations are tolerated taints of members, in addition to those that the
 	// session tolerates.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	ClusterTolerations []corev1.Toleration `json:"clusterTolerations,omitempty"`
 
-	// Strategy orders the candidates that fit.
+	// strategy ranks the members that are equal otherwise. Spread prefers the fewest
+	// sessions, BinPack fills one member after the other, LeastLoaded prefers the most
+	// free capacity, and Weighted follows the weights of the members. Defaults to
+	// LeastLoaded.
 	// +optional
 	// +kubebuilder:default=LeastLoaded
 	Strategy Strategy `json:"strategy,omitempty"`
 
-	// HeadroomPercent of the slots of each member is left free by the sessions
-	// that the policy governs, for failover. Where the MemberCluster keeps more
-	// free, that holds.
+	// headroomPercent is the percentage of each member's slots that sessions of this
+	// policy leave free for failover, from 0 to 90. A higher headroomPercent of the
+	// MemberCluster takes precedence. Defaults to 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=90
 	HeadroomPercent int32 `json:"headroomPercent,omitempty"`
 
-	// SessionCaps bound how many sessions the policy places. Lowering one ends
-	// no session.
+	// sessionCaps limits the number of sessions that the policy places. Lowering a cap
+	// ends no session.
 	// +optional
 	SessionCaps SessionCaps `json:"sessionCaps,omitzero"`
 
-	// Failover sets the failover of sessions that do not say it.
+	// failover is the default failover of the governed sessions.
 	// +optional
 	Failover SessionFailover `json:"failover,omitzero"`
 }
 
-// OverflowTier is a group of members that are as good as each other. All that
-// is given must hold; an empty tier is every member.
+// OverflowTier is a group of members of equal rank. A member must meet all given
+// criteria; an empty tier contains every member.
 type OverflowTier struct {
-	// Regions of the tier; empty: any.
+	// regions of the members. Empty means any.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Regions []string `json:"regions,omitempty"`
-	// ClusterLabels that the MemberCluster must have; empty: any.
+	// clusterLabels are labels that the MemberCluster must have. Empty means any.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue() && size(self[k]) <= 63)",message="an entry is a label name with a value of at most 63 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue() && size(self[k]) <= 63)",message="each entry must be a label key with a value of at most 63 characters"
 	ClusterLabels map[string]string `json:"clusterLabels,omitempty"`
 }
 
-// SessionCaps are the most sessions that a policy places. A session counts from
-// its placement until its member has confirmed that nothing of it runs; a
-// suspended one counts, for its home and its place are kept.
+// SessionCaps limits the number of sessions that a policy places. A session counts from
+// its placement until its member confirms its stop. Suspended sessions count, since their
+// homes and places are kept.
 type SessionCaps struct {
-	// Total of all that it governs; absent: no limit.
+	// total is the maximum number of sessions that the policy governs. Defaults to no
+	// limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Total *int32 `json:"total,omitempty"`
-	// PerUser of them; absent: no limit.
+	// perUser is the maximum number of these sessions for each user. Defaults to no
+	// limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PerUser *int32 `json:"perUser,omitempty"`
-	// PerNamespace of the hub; absent: no limit.
+	// perNamespace is the maximum number of these sessions in each namespace of the hub.
+	// Defaults to no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PerNamespace *int32 `json:"perNamespace,omitempty"`
-	// PerCluster, in each member; absent: no limit.
+	// perCluster is the maximum number of these sessions in each member. Defaults to no
+	// limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PerCluster *int32 `json:"perCluster,omitempty"`
 }
 
-// PolicyMatch says which sessions a policy governs. All that is given must
-// hold.
+// PolicyMatch selects the sessions that a policy governs. A session must meet all given
+// criteria.
 type PolicyMatch struct {
-	// Namespaces of the sessions.
+	// namespaces of the sessions. Empty means any.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Users of the sessions.
+	// users of the sessions. Empty means any.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	Users []string `json:"users,omitempty"`
-	// Groups of the sessions' users: one of them is enough. Users who create their
-	// own sessions must name these of their groups.
+	// groups of the sessions' users, of which a session must name at least one. Users who
+	// create their own sessions must name those of their groups that are listed here.
+	// Empty means any.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	Groups []string `json:"groups,omitempty"`
-	// Templates of the sessions.
+	// templates of the sessions. Empty means any.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Templates []string `json:"templates,omitempty"`
-	// Selector matches the labels of the session, which users choose: labels that
-	// put a session under the policy, or take it out, need permission to use the
-	// policy (verb use). A new session without labels is not under it, so that a
-	// policy that must hold has no selector.
+	// selector matches the labels of the sessions. Users choose these labels: to set or
+	// remove labels that put a session under the policy, or take it out, requires
+	// permission to use the policy (verb use). Since a session without labels is not
+	// matched, a mandatory policy must have no selector. Defaults to any labels.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="in matchLabels an entry is a label name with a value of at most 63 characters"
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="in matchExpressions the operator is In or NotIn with values, or Exists or DoesNotExist without"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue() && size(self.matchLabels[k]) <= 63)",message="each entry of matchLabels must be a label key with a value of at most 63 characters"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="the operator in matchExpressions must be In or NotIn with values, or Exists or DoesNotExist without values"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// PlacementPolicyStatus is what the hub says of a policy.
+// PlacementPolicyStatus is the observed state of a policy.
 type PlacementPolicyStatus struct {
-	// ObservedGeneration is the generation that this status speaks of.
+	// observedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Sessions that the policy governs.
+	// sessions is the number of sessions that the policy governs, without those being
+	// deleted.
 	// +optional
 	Sessions int32 `json:"sessions"`
-	// Placed are those of them that have a member.
+	// placed is the number of these sessions that are placed.
 	// +optional
 	Placed int32 `json:"placed"`
-	// Waiting are those that have none and want one.
+	// waiting is the number of these sessions that are pending.
 	// +optional
 	Waiting int32 `json:"waiting"`
-	// Elsewhere are those placed that would be placed elsewhere today, were they
-	// rescheduled. Nothing moves them.
+	// elsewhere is the number of placed sessions that would be placed in another member
+	// today. Nothing moves them. Above 500 sessions it is an estimate from a sample.
 	// +optional
 	Elsewhere int32 `json:"elsewhere"`
-	// LastReviewTime is when that was reckoned.
+	// lastReviewTime is when these numbers last changed.
 	// +optional
 	LastReviewTime *metav1.Time `json:"lastReviewTime,omitempty"`
 }
 
-// PlacementPolicy says how the sessions that it matches are placed.
+// PlacementPolicy defines how the sessions that it matches are placed.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -227,7 +238,7 @@ type PlacementPolicy struct {
 	Status PlacementPolicyStatus `json:"status,omitempty"`
 }
 
-// PlacementPolicyList is a list of policies.
+// PlacementPolicyList is a list of PlacementPolicies.
 //
 // +kubebuilder:object:root=true
 type PlacementPolicyList struct {

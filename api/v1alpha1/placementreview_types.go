@@ -5,123 +5,126 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PlacementReviewSpec asks the hub where a session would go now. Nothing is
-// placed and no capacity is reserved.
+// PlacementReviewSpec describes a dry run of the placement: nothing is placed and no
+// capacity is reserved.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.sessionName) != has(self.session)",message="give sessionName, of a session that there is, or session, as one would be created"
+// +kubebuilder:validation:XValidation:rule="has(self.sessionName) != has(self.session)",message="set either sessionName, for an existing session, or session, for a new one"
 type PlacementReviewSpec struct {
-	// SessionName of a session in this namespace. One that is placed is evaluated
-	// as if it were to be rescheduled, its own reservation not counted.
+	// sessionName is the name of an existing session in this namespace. A placed session
+	// is evaluated as if it were rescheduled, without its own reservation. Set either
+	// sessionName or session.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SessionName string `json:"sessionName,omitempty"`
-	// Session as it would be created in this namespace.
+	// session is the spec of a session as it would be created in this namespace.
 	// +optional
 	Session *SessionSpec `json:"session,omitempty"`
-	// Labels of such a session, by which policies match.
+	// labels of that session, by which policies match it.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Labels map[string]string `json:"labels,omitempty"`
-	// Count of sessions like it, placed one after the other.
+	// count is how many such sessions are placed one after the other, from 1 to 10000.
+	// Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:default=1
 	Count int32 `json:"count,omitempty"`
-	// DistinctUsers: every one of the count is of a user of his own. Without it
-	// all are of the same user: the second waits for a home that the first has,
-	// and caps per user count them all.
+	// distinctUsers gives each of these sessions a different user. Otherwise they all
+	// have the same user: session caps per user count them together, and the second waits
+	// for the home that the first has mounted.
 	// +optional
 	DistinctUsers bool `json:"distinctUsers,omitempty"`
 }
 
-// PlacementReviewStatus is the hub's answer.
+// PlacementReviewStatus is the result of the dry run.
 type PlacementReviewStatus struct {
-	// ReviewTime is when it was answered; absent: not yet.
+	// reviewTime is when the hub computed the result. Absent until then.
 	// +optional
 	ReviewTime *metav1.Time `json:"reviewTime,omitempty"`
-	// Reason and Message are what the condition Accepted would say of a session
-	// that may not be placed as it is, and otherwise what the condition
-	// Scheduled would say: of the first that fits nowhere, if there is one.
+	// reason and message are those of the condition Accepted of a session that is not
+	// accepted, else those of the condition Scheduled: of the first session that no
+	// member fits, if there is one.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Policy that governs it; absent: none governs it.
+	// policy is the name of the governing PlacementPolicy. Absent if there is none.
 	// +optional
 	Policy string `json:"policy,omitempty"`
-	// Placed is how many of the count would be placed now, and Waiting the rest.
+	// placed is the number of sessions that would be placed now.
 	// +optional
 	Placed int32 `json:"placed,omitempty"`
+	// waiting is the number of sessions that would be pending.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
-	// Unasked is how many of the count were left out, since the time that the
-	// hub gives to a review was over.
+	// unasked is the number of sessions that were not evaluated within the time limit of
+	// a review.
 	// +optional
 	Unasked int32 `json:"unasked,omitempty"`
-	// Clusters is what became of every member, the best first.
+	// clusters lists the result for each member, the best first. At most 256.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Clusters []ClusterVerdict `json:"clusters,omitempty"`
-	// OmittedClusters is how many more there are than are listed: at most 256
-	// are, those that sessions go to and those that fit before others.
+	// omittedClusters is the number of members that are not listed. Members that sessions
+	// would be placed in, and then members that fit, are listed before others.
 	// +optional
 	OmittedClusters int32 `json:"omittedClusters,omitempty"`
 }
 
-// ClusterVerdict is what became of a member in a review.
+// ClusterVerdict is the result of a review for one member.
 type ClusterVerdict struct {
-	// ClusterName, ClusterUID and Region of the member.
+	// clusterName, clusterUID and region of the member.
 	ClusterName string    `json:"clusterName"`
 	ClusterUID  types.UID `json:"clusterUID"`
 	// +optional
 	Region string `json:"region,omitempty"`
-	// Fits: the first of the count may be placed there.
+	// fits is true if the first session may be placed in the member.
 	Fits bool `json:"fits"`
-	// Rank among those that fit, from 1.
+	// rank among the members that fit, from 1.
 	// +optional
 	Rank int32 `json:"rank,omitempty"`
-	// Filter that it fails, by name.
+	// filter that the member fails, by name.
 	// +optional
 	Filter string `json:"filter,omitempty"`
-	// Message states why it fails, with what would help, or what capacity it has.
+	// message states why the member fails and the remedy, or its free capacity.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Slots left for it, with reservations and headroom left aside.
+	// slots is the free capacity for such sessions, without reservations and headroom.
 	// +optional
 	Slots int64 `json:"slots,omitempty"`
-	// Scores in the order in which they decide: the lower the better.
+	// scores in the order in which they are compared; the lower value wins.
 	// +optional
 	// +listType=atomic
 	Scores []PlacementScore `json:"scores,omitempty"`
-	// CapacityAge is how old the report is that it was evaluated by; absent: it has
-	// made none.
+	// capacityAge is the age of the member's capacity report that was evaluated. Absent
+	// if it has sent none.
 	// +optional
 	CapacityAge Duration `json:"capacityAge,omitempty"`
-	// Sessions of the count that would go there, each in the capacity that those
-	// before it leave.
+	// sessions is the number of the review's sessions that would be placed in the member.
 	// +optional
 	Sessions int32 `json:"sessions,omitempty"`
 }
 
-// PlacementScore is one of the numbers that rank a member.
+// PlacementScore is a value by which members are ranked.
 type PlacementScore struct {
-	// Name of the score.
+	// name of the score.
 	Name string `json:"name"`
-	// Value as text, exact: a whole number or a fraction.
+	// value as exact text: an integer or a fraction.
 	Value string `json:"value"`
 }
 
-// PlacementReview asks where a session would go, and why, without placing
-// anything. Who may create one in a namespace may see the members' verdicts. The
-// hub answers in the status and deletes it ten minutes later.
+// PlacementReview is a dry run: it returns where a session would be placed, and why,
+// without placing it. Permission to create one in a namespace includes the results of all
+// members. The hub writes the result to the status, and deletes the review ten minutes
+// later.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced,shortName=vdipr,categories=vdi
-// +kubebuilder:validation:XValidation:rule="self.spec == oldSelf.spec",message="a review is asked once: create another"
+// +kubebuilder:validation:XValidation:rule="self.spec == oldSelf.spec",message="a PlacementReview is immutable: create another one"
 // +kubebuilder:printcolumn:name="Placed",type=integer,JSONPath=`.status.placed`
 // +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
@@ -135,7 +138,7 @@ type PlacementReview struct {
 	Status PlacementReviewStatus `json:"status,omitempty"`
 }
 
-// PlacementReviewList is a list of reviews.
+// PlacementReviewList is a list of PlacementReviews.
 //
 // +kubebuilder:object:root=true
 type PlacementReviewList struct {

@@ -8,13 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DefaultEphemeralStorage is the disk space of a desktop for which neither the
-// session nor its template names any. It holds for the desktop's root file system,
-// /tmp and logs together.
+// DefaultEphemeralStorage returns the disk space of a desktop if neither the session nor
+// its template sets ephemeral-storage. It covers the root file system, /tmp and logs.
 func DefaultEphemeralStorage() resource.Quantity { return resource.MustParse("4Gi") }
 
-// ZeroIsNoLimit reports whether a kubelet takes zero of a resource for no limit. It
-// does of cpu, memory and disk space; zero devices are none.
+// ZeroIsNoLimit reports whether a kubelet treats zero of a resource as no limit, as it
+// does for cpu, memory and ephemeral-storage. Zero devices are none.
 func ZeroIsNoLimit(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
@@ -23,8 +22,8 @@ func ZeroIsNoLimit(name corev1.ResourceName) bool {
 	return false
 }
 
-// WithoutLimit returns the first resource, by name, of which the list has zero or
-// less and a kubelet would set no limit; empty if there is none.
+// WithoutLimit returns the first resource of the list, by name, for which a kubelet would
+// set no limit because its quantity is zero or less; empty if there is none.
 func WithoutLimit(list corev1.ResourceList) corev1.ResourceName {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if q := list[name]; q.Sign() <= 0 && ZeroIsNoLimit(name) {
@@ -34,17 +33,17 @@ func WithoutLimit(list corev1.ResourceList) corev1.ResourceName {
 	return ""
 }
 
-// For returns the resources of a session that asks for some: what it asks for, else
-// the default, else the maximum where zero would be no limit. Disk space is always
-// among them.
-func (t *TemplateResources) For(asked corev1.ResourceList) corev1.ResourceList {
+// For returns the resources of a session with the given requests: the request, else the
+// default, else the maximum for resources that zero would not limit. It always includes
+// ephemeral-storage.
+func (t *TemplateResources) For(requested corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{corev1.ResourceEphemeralStorage: DefaultEphemeralStorage()}
 	for name, q := range t.Max {
 		if ZeroIsNoLimit(name) {
 			out[name] = q.DeepCopy()
 		}
 	}
-	for _, list := range []corev1.ResourceList{t.Default, asked} {
+	for _, list := range []corev1.ResourceList{t.Default, requested} {
 		for name, q := range list {
 			out[name] = q.DeepCopy()
 		}
@@ -52,8 +51,8 @@ func (t *TemplateResources) For(asked corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// AmountsOf returns the amounts of a resource list, rounded up: of cpu in milli-units, of
-// everything else in units (bytes, devices).
+// AmountsOf returns the quantities of a resource list as integers, rounded up: cpu in
+// millicores, everything else in units (bytes, devices).
 func AmountsOf(list corev1.ResourceList) map[corev1.ResourceName]int64 {
 	out := make(map[corev1.ResourceName]int64, len(list))
 	for name, quantity := range list {
@@ -66,7 +65,7 @@ func AmountsOf(list corev1.ResourceList) map[corev1.ResourceName]int64 {
 	return out
 }
 
-// AmountText returns an amount as AmountsOf counts it, for messages.
+// AmountText formats an amount of AmountsOf for messages.
 func AmountText(name corev1.ResourceName, amount int64) string {
 	switch name {
 	case corev1.ResourceCPU:

@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// RevisionOf is the revision of a template: a hash of its spec, the same for
-// specs that mean the same (quantities are compared as amounts). Ten
-// characters of a DNS label.
+// RevisionOf returns the revision of a template: a hash of its spec in ten characters of
+// a DNS label. Equal quantities in different notations have the same hash.
 func RevisionOf(spec *TemplateSpec) (string, error) {
 	raw, err := json.Marshal(spec)
 	if err != nil {

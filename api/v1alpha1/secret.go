@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// SecretDataHash is the value of AnnotationSecretHash for a Secret's data: by
-// it the member finds out that a Secret was edited by hand that the hub sent.
-// Keys and values count with their lengths, so that none can pass for others.
+// SecretDataHash returns the value of AnnotationSecretHash for a Secret's data, by which
+// the member detects drift of a Secret that the hub sent. Each key and value is hashed
+// with its length, so that different data never yield the same input.
 func SecretDataHash(data map[string][]byte) string {
 	sum := sha256.New()
 	add := func(part []byte) {

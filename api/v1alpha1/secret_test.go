@@ -6,7 +6,7 @@ import (
 	vdi "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func TestSecretDataHashTellsDataApart(t *testing.T) {
+func TestSecretDataHashDistinguishesData(t *testing.T) {
 	type data = map[string][]byte
 	base := vdi.SecretDataHash(data{"a": []byte("1"), "b": []byte("2")})
 	for name, other := range map[string]data{

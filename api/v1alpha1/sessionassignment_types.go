@@ -7,112 +7,111 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AssignmentState is how far a member is with an assignment.
+// AssignmentState is the state of an assignment in its member.
 //
 // +kubebuilder:validation:Enum=Active;Refused;Stopping;Stopped
 type AssignmentState string
 
-// The states of an assignment. In a member's API server only Active and
-// Stopping are ever seen: Refused and Stopped are what the hub's picture of
-// the member remembers until it has been recorded on the session.
+// The states of an assignment. A member's API server has only Active and Stopping: Refused
+// and Stopped are kept in the hub's member cache until they are recorded on the session.
 const (
-	// AssignmentActive: stored, and the agent keeps its children.
+	// AssignmentActive: stored; the agent maintains its children.
 	AssignmentActive AssignmentState = "Active"
-	// AssignmentRefused: the agent would not store this epoch, and nothing of
-	// it runs.
+	// AssignmentRefused: the agent refused this epoch, and nothing of it runs.
 	AssignmentRefused AssignmentState = "Refused"
-	// AssignmentStopping: withdrawn, and the last Pod is not gone yet.
+	// AssignmentStopping: withdrawn, and the last Pod is not deleted yet.
 	AssignmentStopping AssignmentState = "Stopping"
-	// AssignmentStopped: withdrawn, and the kubelet has removed the last Pod.
+	// AssignmentStopped: withdrawn, and the kubelet has stopped the last Pod.
 	AssignmentStopped AssignmentState = "Stopped"
 )
 
 // SessionAssignmentSpec is the desired state of one session in a member.
 type SessionAssignmentSpec struct {
-	// Session that it is about.
+	// session that is assigned.
 	Session SessionReference `json:"session"`
 
-	// Epoch of the placement. The agent refuses a lower one than it has seen.
+	// epoch of the placement. The agent refuses an epoch lower than the highest that it
+	// received.
 	// +kubebuilder:validation:Minimum=1
 	Epoch int64 `json:"epoch"`
 
-	// Proof that the hub gave this epoch of the session to this member. The agent
-	// gives it back with its reports, and the hub then knows that an epoch which
-	// it has forgotten was its own. It is no part of what the desktop is.
+	// proof that the hub issued this epoch of the session to this member. The agent
+	// returns it with its reports, so that a restored hub recognizes an epoch that it
+	// lost. It does not affect the desktop.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Proof string `json:"proof,omitempty"`
 
-	// User of the session.
+	// user of the session.
 	// +kubebuilder:validation:MaxLength=253
 	User string `json:"user"`
 
-	// Template names the template, TemplateRevision the hash of its spec.
+	// template is the name of the VDITemplate, and templateRevision the hash of its spec.
 	// +kubebuilder:validation:MaxLength=63
 	Template string `json:"template"`
 	// +kubebuilder:validation:MaxLength=63
 	TemplateRevision string `json:"templateRevision"`
 
-	// RunState is whether the desktop should run.
+	// runState defines whether the desktop runs.
 	RunState OperatingMode `json:"runState"`
 
-	// FailoverMode of the session.
+	// failoverMode of the session.
 	// +optional
 	FailoverMode FailoverMode `json:"failoverMode,omitempty"`
 
-	// Attempt of the session's spec.
+	// attempt is the session's spec.attempt.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
 
-	// Lapse is the last number, of those that the status asks with, by which the
-	// hub has affirmed that this placement still holds.
+	// lapse is the highest status.lapse for which the hub has affirmed that this
+	// placement is in effect.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Lapse int64 `json:"lapse,omitempty"`
 
-	// Timeout of the session; absent: none.
+	// timeout of the session. Absent means no limit.
 	// +optional
 	Timeout Duration `json:"timeout,omitempty"`
 
-	// IdleTimeout of the session; absent: none.
+	// idleTimeout of the session. Absent means no limit.
 	// +optional
 	IdleTimeout Duration `json:"idleTimeout,omitempty"`
 
-	// TimeUsed before this placement.
+	// timeUsed is the running time before this placement.
 	// +optional
 	TimeUsed Duration `json:"timeUsed,omitempty"`
 
-	// Host under which the desktop is reached.
+	// host of the desktop's URL.
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host"`
 
-	// Secrets that travel with the assignment. What is in them is stored in
-	// Secrets of the member alone.
+	// secrets that the hub sends with the assignment. Their data is stored only in
+	// Secrets of the member.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Secrets []SecretReference `json:"secrets,omitempty"`
 
-	// Desktop is what to run.
+	// desktop to run.
 	Desktop Desktop `json:"desktop"`
 }
 
-// SecretReference names a Secret that the hub sends, as the member has it.
+// SecretReference identifies a Secret that the hub sends.
 type SecretReference struct {
-	// Name of the Secret in the member.
+	// name of the Secret in the member.
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Version of its content.
+	// version of its content.
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version"`
 }
 
-// SecretPayload is a Secret on its way to a member.
+// SecretPayload is the content of a Secret that the hub sends to a member.
 //
 // +kubebuilder:object:generate=true
 type SecretPayload struct {
-	// Name, as in a SecretReference.
+	// Name of the Secret, as in SecretReference.
 	Name string
 	// Version of the content.
 	Version string
@@ -122,21 +121,22 @@ type SecretPayload struct {
 	Data map[string][]byte
 }
 
-// SessionReference names a VDISession of the hub for good.
+// SessionReference identifies a VDISession on the hub permanently.
 type SessionReference struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// UID of the session: a session recreated under the same name has another.
+	// uid of the session: a session that is recreated under the same name has another.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UID types.UID `json:"uid"`
 }
 
-// Desktop is a template revision with the session's wishes applied: all that
-// the agent needs to render its children.
+// Desktop is a template revision with the settings of the session applied: everything
+// that the agent needs to render the children. Fields without a description are those of
+// the VDITemplate.
 type Desktop struct {
 	Image string `json:"image"`
 	// +optional
@@ -150,7 +150,7 @@ type Desktop struct {
 	// +optional
 	// +listType=atomic
 	Args []string `json:"args,omitempty"`
-	// Port on which the desktop serves its web page.
+	// port on which the desktop serves its web page.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
@@ -176,7 +176,7 @@ type Desktop struct {
 	IngressClassName string `json:"ingressClassName,omitempty"`
 	// +optional
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
-	// Files in the directory ConfigMountPath.
+	// files in the directory configMountPath.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -184,7 +184,7 @@ type Desktop struct {
 	Files []ConfigFile `json:"files,omitempty"`
 	// +optional
 	ConfigMountPath string `json:"configMountPath,omitempty"`
-	// Secrets by the names that they have in the member.
+	// secrets of the desktop, by their names in the member.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -207,10 +207,10 @@ type Desktop struct {
 
 // AssignedAccess is the access secret of an assigned desktop.
 type AssignedAccess struct {
-	// SecretName in the member; empty: there is none.
+	// secretName is the name of the Secret in the member. Empty if there is none.
 	// +optional
 	SecretName string `json:"secretName,omitempty"`
-	// PasswordEnv is a variable that has the password.
+	// passwordEnv is an environment variable that receives the password.
 	// +optional
 	PasswordEnv string `json:"passwordEnv,omitempty"`
 }
@@ -219,7 +219,8 @@ type AssignedAccess struct {
 type AssignedHome struct {
 	// +optional
 	Mode HomeMode `json:"mode,omitempty"`
-	// ClaimName in the member. Set unless the mode is None.
+	// claimName is the name of the PersistentVolumeClaim in the member. Set unless the
+	// mode is None.
 	// +optional
 	ClaimName string `json:"claimName,omitempty"`
 	// +optional
@@ -228,7 +229,7 @@ type AssignedHome struct {
 	StorageClassName string `json:"storageClassName,omitempty"`
 	// +optional
 	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
-	// Retention, with the default resolved.
+	// retention, with the default applied.
 	// +optional
 	Retention Retention `json:"retention,omitempty"`
 	// +optional
@@ -237,90 +238,92 @@ type AssignedHome struct {
 	MountPath string `json:"mountPath,omitempty"`
 }
 
-// SessionAssignmentStatus is what the agent reports of it.
+// SessionAssignmentStatus is the observed state of an assignment, as the agent reports
+// it.
 type SessionAssignmentStatus struct {
-	// ObservedGeneration is the generation that this status speaks of.
+	// observedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// State is how far the member is with it.
+	// state of the assignment in the member.
 	// +optional
 	State AssignmentState `json:"state,omitempty"`
-	// Reason and Message where the state needs them.
+	// reason and message of the state, where it needs them.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// +optional
 	Message string `json:"message,omitempty"`
-	// StartTime is when the desktop was first ready, by the member's clock.
+	// startTime is when the desktop was first ready, by the member's clock.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// RunningSince is when this run of the desktop began, by the member's clock;
-	// absent while it does not run.
+	// runningSince is when this run of the desktop began, by the member's clock. Absent
+	// while it does not run.
 	// +optional
 	RunningSince *metav1.Time `json:"runningSince,omitempty"`
-	// TimeUsed by earlier runs, those before this placement included.
+	// timeUsed is the running time of earlier runs, including those before this
+	// placement.
 	// +optional
 	TimeUsed Duration `json:"timeUsed,omitempty"`
-	// Failure, if the attempt failed permanently: nothing runs until the hub raises
+	// failure is set if the attempt failed permanently: nothing runs until the hub raises
 	// the attempt.
 	// +optional
 	Failure *Failure `json:"failure,omitempty"`
-	// Config that the desktop has; absent: none.
+	// config of the desktop. Absent if there is none.
 	// +optional
 	Config *AssignedConfig `json:"config,omitempty"`
-	// MissingSecrets are those of the spec that the member does not have, or not
-	// as they were sent. The hub sends them again.
+	// missingSecrets are the Secrets of the spec that the member lacks, or has with other
+	// content. The hub sends them again.
 	// +optional
 	// +listType=set
 	MissingSecrets []string `json:"missingSecrets,omitempty"`
-	// Lapse is the number with which the member last asked the hub whether it still
-	// stands by this placement. In mode Fence it is that of the last lapse of the
-	// member's lease: the desktop is stopped until the spec's lapse is as high. In
-	// mode Hold it is raised by an agent that has restarted since, when the desktop
-	// is to be started in a new sandbox, as after a power cut: a desktop that runs
-	// goes on, and one behind a gate starts once the spec's lapse is as high.
+	// lapse is the number of the member's last request to the hub to affirm this
+	// placement. In mode Fence it is raised by each lease lapse: the desktop is stopped
+	// until spec.lapse is as high. In mode Hold it is raised by an agent that restarted
+	// since, if the desktop is to start in a new sandbox, for example after a power
+	// outage: a running desktop keeps running, and one behind a gate starts once
+	// spec.lapse is as high.
 	// +optional
 	Lapse int64 `json:"lapse,omitempty"`
-	// Guarded: the Pod has a guard, by which the kubelet stops the desktop when the
-	// lease is over, with no agent or API server alive.
+	// guarded is true if the Pod has a guard, by which the kubelet stops the desktop
+	// after the lease even if agent and API server are down.
 	// +optional
 	Guarded bool `json:"guarded,omitempty"`
-	// IdleSince is when the desktop was last used, by the member's clock, once it
-	// was not for 5 minutes; absent: it is in use, or that is unknown.
+	// idleSince is when the desktop was last used, by the member's clock. Set once it is
+	// unused for 5 minutes; absent if it is in use or its activity is unknown.
 	// +optional
 	IdleSince *metav1.Time `json:"idleSince,omitempty"`
-	// NodeName that the Pod was bound to.
+	// nodeName is the node of the Pod.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// Conditions: HomeReady, PodReady, EndpointReady, and Progressing where it is
-	// False.
+	// conditions of the assignment: HomeReady, PodReady and EndpointReady, and
+	// Progressing while it is False.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Failure is why an attempt of a session failed permanently.
+// Failure states why an attempt of a session failed permanently.
 type Failure struct {
-	// Attempt that failed.
+	// attempt that failed.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
-	// Reason of the condition that did not come true.
+	// reason of the condition that did not become True.
 	Reason string `json:"reason"`
-	// Message that names what to do.
+	// message states cause and remedy.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// AssignedConfig is the ConfigMap of a desktop as the member has it.
+// AssignedConfig identifies the ConfigMap of a desktop in the member.
 type AssignedConfig struct {
-	// Name of the ConfigMap.
+	// name of the ConfigMap.
 	Name string `json:"name"`
-	// Hash of its content.
+	// hash of its content.
 	Hash string `json:"hash"`
 }
 
-// SessionAssignment is the desired state of one session in a member, stored
-// in the member's API server by its agent.
+// SessionAssignment is the desired state of one session in a member. The member's agent
+// stores it in the member's API server.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -333,7 +336,7 @@ type AssignedConfig struct {
 // +kubebuilder:printcolumn:name="Node",type=string,priority=1,JSONPath=`.status.nodeName`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.spec.session.uid == oldSelf.spec.session.uid",message="the session of an assignment is immutable",fieldPath=".spec.session.uid"
-// +kubebuilder:validation:XValidation:rule="self.spec.epoch >= oldSelf.spec.epoch",message="an epoch never falls",fieldPath=".spec.epoch"
+// +kubebuilder:validation:XValidation:rule="self.spec.epoch >= oldSelf.spec.epoch",message="must not decrease",fieldPath=".spec.epoch"
 type SessionAssignment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -341,12 +344,11 @@ type SessionAssignment struct {
 	Spec   SessionAssignmentSpec   `json:"spec"`
 	Status SessionAssignmentStatus `json:"status,omitempty"`
 
-	// Payload of the secrets, on its way from the hub to the agent. It is never
-	// part of the object that an API server has.
+	// Payload of the Secrets, from the hub to the agent. No API server stores it.
 	Payload []SecretPayload `json:"-"`
 }
 
-// SessionAssignmentList is a list of assignments.
+// SessionAssignmentList is a list of SessionAssignments.
 //
 // +kubebuilder:object:root=true
 type SessionAssignmentList struct {

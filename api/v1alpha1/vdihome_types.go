@@ -6,57 +6,57 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HomeSpec is whose home it is and where it is. The hub writes it before
-// the first assignment that needs it, and it then pins the user's sessions of
-// that template to the member.
+// HomeSpec defines the owner and the location of a home. The hub writes it before it
+// sends the first assignment that needs the home; from then on the user's sessions of
+// that template are placed in this member.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.size) || (has(self.size) && quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0)",message="a size never shrinks: a volume cannot be made smaller",fieldPath=".size"
-// +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="must be a quantity above zero, such as 20Gi",fieldPath=".size"
-// +kubebuilder:validation:XValidation:rule="self.generation >= oldSelf.generation",message="a generation never falls",fieldPath=".generation"
-// +kubebuilder:validation:XValidation:rule="self.generation > oldSelf.generation || (self.clusterName == oldSelf.clusterName && self.clusterUID == oldSelf.clusterUID && self.claimName == oldSelf.claimName)",message="a home does not move: only a fresh one, of a higher generation, may lie elsewhere"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.size) || (has(self.size) && quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) >= 0)",message="must not decrease: a volume cannot shrink",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="!has(self.size) || (isQuantity(string(self.size)) && quantity(string(self.size)).isGreaterThan(quantity('0')))",message="must be a quantity greater than zero, such as 20Gi",fieldPath=".size"
+// +kubebuilder:validation:XValidation:rule="self.generation >= oldSelf.generation",message="must not decrease",fieldPath=".generation"
+// +kubebuilder:validation:XValidation:rule="self.generation > oldSelf.generation || (self.clusterName == oldSelf.clusterName && self.clusterUID == oldSelf.clusterUID && self.claimName == oldSelf.claimName)",message="a home cannot move: only a fresh home, of a higher generation, may be in another member"
 type HomeSpec struct {
-	// User that the home belongs to.
+	// user who owns the home.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="user is immutable"
 	// +kubebuilder:validation:MaxLength=253
 	User string `json:"user"`
-	// Template that the home is for.
+	// template is the name of the VDITemplate of the home.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="template is immutable"
 	// +kubebuilder:validation:MaxLength=63
 	Template string `json:"template"`
-	// ClusterName is the member that holds it.
+	// clusterName is the name of the MemberCluster that holds the home.
 	// +kubebuilder:validation:MaxLength=253
 	ClusterName string `json:"clusterName"`
-	// ClusterUID is the UID of that MemberCluster.
+	// clusterUID is the UID of that MemberCluster.
 	ClusterUID types.UID `json:"clusterUID"`
-	// ClaimName is the PersistentVolumeClaim in the member.
+	// claimName is the name of the PersistentVolumeClaim in the member.
 	// +kubebuilder:validation:MaxLength=253
 	ClaimName string `json:"claimName"`
-	// Generation of the home: it grows when a session asked for a fresh one.
+	// generation of the home, from 1. A session with spec.freshHome raises it.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	Generation int64 `json:"generation"`
-	// Size that was asked for.
+	// size of the volume, as requested.
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
-	// RetentionTime is how long the home is kept after its last use; absent: for
-	// good.
+	// retentionTime is how long the home is kept after its last use. Absent means no
+	// limit.
 	// +optional
 	RetentionTime Duration `json:"retentionTime,omitempty"`
 }
 
-// HomeStatus is who uses the home.
+// HomeStatus is the observed use of a home.
 type HomeStatus struct {
-	// MountedBy is the session that may write to it now, and MountedByUID its
-	// UID. No other gets the home until this one is confirmed stopped.
+	// mountedBy is the name of the session that may write to the home, and mountedByUID
+	// its UID. No other session may mount the home until this one is confirmed stopped.
 	// +optional
 	MountedBy string `json:"mountedBy,omitempty"`
 	// +optional
 	MountedByUID types.UID `json:"mountedByUID,omitempty"`
-	// LastUseTime is when it was last given to a session or given back.
+	// lastUseTime is when a session last claimed or released the home.
 	// +optional
 	LastUseTime *metav1.Time `json:"lastUseTime,omitempty"`
-	// LeftBehind are claims of earlier generations, which nobody mounts any more
-	// and nobody has deleted.
+	// leftBehind lists the claims of earlier generations, which no session mounts any
+	// more and which still exist.
 	// +optional
 	// +listType=map
 	// +listMapKey=claimName
@@ -64,22 +64,21 @@ type HomeStatus struct {
 	LeftBehind []LeftBehindHome `json:"leftBehind,omitempty"`
 }
 
-// LeftBehindHome is a claim that a fresh home has taken the place of.
+// LeftBehindHome is a claim that a fresh home has replaced.
 type LeftBehindHome struct {
-	// ClaimName of the PersistentVolumeClaim in the member.
+	// claimName is the name of the PersistentVolumeClaim in the member.
 	// +kubebuilder:validation:MaxLength=253
 	ClaimName string `json:"claimName"`
-	// ClusterName and ClusterUID of the member that has it.
+	// clusterName and clusterUID identify the member that holds it.
 	// +kubebuilder:validation:MaxLength=253
 	ClusterName string    `json:"clusterName"`
 	ClusterUID  types.UID `json:"clusterUID"`
-	// Time when the fresh one was made.
+	// time at which the fresh home was created.
 	Time metav1.Time `json:"time"`
 }
 
-// VDIHome is the record of a user's home: which member holds it. Its status is
-// no subresource: the hub alone writes the record, and what it says must become
-// durable in one write.
+// VDIHome records which member holds a user's home. It has no status subresource: only
+// the hub writes it, and spec and status must become durable in one write.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=vdih,categories=vdi
@@ -101,7 +100,7 @@ type VDIHome struct {
 	Status HomeStatus `json:"status,omitempty"`
 }
 
-// VDIHomeList is a list of homes.
+// VDIHomeList is a list of VDIHomes.
 //
 // +kubebuilder:object:root=true
 type VDIHomeList struct {

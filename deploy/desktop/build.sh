@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Builds the desktop's image, the same bytes of the same packages and commit.
+# Builds the desktop image, reproducibly for the same packages and commit.
 #
 #   DESKTOP_IMG=vdi-desktop:1.0 DESKTOP_PACKAGES="firefox-esr" deploy/desktop/build.sh
 #
-# Debian's part is built again when debian.sh, its files or the packages change, or
-# FRESH=1 asks for what the mirror has today; it stays in dist/desktop. Needs root,
-# Docker, and mmdebstrap, which is installed where it is missing and apt-get is not.
+# The root file system is cached in dist/desktop, and rebuilt when debian.sh, its files or the
+# packages change, or with FRESH=1. Needs root, Docker, and mmdebstrap, which is installed
+# with apt-get if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 image=${DESKTOP_IMG:-vdi-desktop:dev}
-epoch=1767225600 # 2026-01-01: the date of all that is in the image
+epoch=1767225600 # 2026-01-01: the date of all files in the image
 packages=${DESKTOP_PACKAGES:-}
 context=$PWD/dist/desktop
 export GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 SOURCE_DATE_EPOCH=$epoch
@@ -22,7 +22,7 @@ command -v mmdebstrap >/dev/null || {
 }
 inputs=$({ cat deploy/desktop/debian.sh deploy/desktop/files/*; echo "$packages"; } | sha256sum | cut -d' ' -f1)
 if [ -n "${FRESH:-}" ] || [ ! -f "$context/debian.tar" ] || [ "$(cat "$context/.inputs" 2>/dev/null)" != "$inputs" ]; then
-	echo "desktop-image: Debian's packages, two minutes or more"
+	echo "desktop-image: building the root file system (2 minutes or more)"
 	rm -f "$context/.inputs"
 	# shellcheck disable=SC2086
 	deploy/desktop/debian.sh "$context/debian.tar" $packages >"$context/debian.log" 2>&1 || { tail -20 "$context/debian.log" >&2 && exit 1; }

@@ -1,21 +1,20 @@
 #!/usr/bin/env bash
-# The desktop's root file system, from Debian packages: debian.sh OUT.tar [PACKAGE...]
-# with what is to be there besides, such as firefox-esr. Needs root, mmdebstrap, and
-# the mirror that this machine's apt takes. Of equal packages it is the same to the
-# byte; which they were is in /var/lib/dpkg/status, as scanners expect it.
+# Builds the desktop's root file system from Debian packages: debian.sh OUT.tar [PACKAGE...],
+# with additional packages such as firefox-esr. Needs root, mmdebstrap, and the mirror of
+# this machine's apt. It is reproducible for the same packages, which are listed in
+# /var/lib/dpkg/status, as scanners expect.
 set -euo pipefail
 out=$(realpath -m "$1")
 shift
 cd "$(dirname "$0")"
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-1767225600}
 
-# An X server with VNC, a window manager, a terminal, an init that reaps, and what a
-# shell is of little use without.
+# An X server with VNC, a window manager, a terminal, an init, and basic command line tools.
 packages=(tigervnc-standalone-server openbox xterm tini fonts-dejavu-core ca-certificates less nano procps "$@")
 
-# What those depend on for what nobody does here: drivers of GL, loaders of rare
-# pictures, Perl and Python of scripts that are not run. Beside other packages they
-# stay: those may want them. A * stands for versions.
+# Dependencies of unused features: GL drivers, loaders of rare image formats, Perl and Python
+# for scripts that are not run. They are kept if there are additional packages, which may
+# need them. A * matches versions.
 dispensable=('libllvm*' libz3-4 libgl1-mesa-dri libglx-mesa0 mesa-libgallium
 	perl 'perl-modules-*' 'libperl5.*' 'libgdbm*'
 	'python3*' 'libpython3*'
@@ -29,9 +28,9 @@ patterns=("${dispensable[@]/%/.list}" "${dispensable[@]/%/:*.list}")
 hooks=$(mktemp -d)
 trap 'rm -rf "$hooks"' EXIT
 
-# noVNC is static files; its package would bring nodejs. While its page loads, it waits
-# for the browser to decode a frame of H.264, without end where that hangs
-# (github.com/novnc/noVNC/issues/2034). The X server sends none: the check is removed.
+# noVNC consists of static files, but its package depends on nodejs. While its page loads, it
+# waits for the browser to decode an H.264 frame, without a timeout if that hangs
+# (github.com/novnc/noVNC/issues/2034). The X server sends no H.264: the check is removed.
 cat >"$hooks/novnc" <<'HOOK'
 set -eu
 cd "$1/tmp"
@@ -40,12 +39,12 @@ dpkg-deb -x novnc_*.deb "$1"
 rm -f novnc_*.deb
 check='^supportsWebCodecsH264Decode = await .*'
 grep -q "$check" "$1/usr/share/novnc/core/util/browser.js" || {
-	echo "noVNC has another check of H.264: see whether it still waits for it without end" >&2 && exit 1
+	echo "the H.264 check of noVNC has changed: find out whether it still has no timeout, and update this script" >&2 && exit 1
 }
 sed -i "/$check/d" "$1/usr/share/novnc/core/util/browser.js"
 HOOK
 
-# Purged rather than deleted, so that what dpkg knows is what is there.
+# Purged rather than deleted, so that dpkg's status matches the files.
 cat >"$hooks/slim" <<HOOK
 set -eu
 [ -z "${dispensable[*]}" ] || rm -f "\$1"/usr/lib/*/imlib2/loaders/{heif,jxl,ps,svg,tiff,webp,j2k,id3,gif}.so
@@ -56,7 +55,7 @@ done
 [ -z "\$drop" ] || chroot "\$1" dpkg --purge --force-depends \$drop
 HOOK
 
-# No set-uid and set-gid programs, the user, and a terminal that can be read.
+# Removes set-uid and set-gid bits, adds the user, and sets a readable terminal font.
 cat >"$hooks/finish" <<'HOOK'
 set -eu
 echo 'desktop:x:1000:1000:Desktop:/home/user:/bin/bash' >>"$1/etc/passwd"
@@ -67,7 +66,7 @@ cat files/XTerm >>"$1/etc/X11/app-defaults/XTerm"
 cp files/menu.xml "$1/etc/xdg/openbox/menu.xml"
 sed -i '/debian-menu.xml/d' "$1/etc/xdg/openbox/rc.xml"
 find "$1" -xdev -type f -perm /6000 -exec chmod a-s {} +
-# A program whose library was dropped shows here, and not to a user.
+# Fails the build if a program lacks a library that was purged.
 lacking=$(chroot "$1" sh -c 'ldd /usr/bin/* /usr/lib/*/imlib2/loaders/*.so 2>/dev/null' | grep 'not found' | sort -u || true)
 [ -z "$lacking" ] || { echo "libraries are missing: $lacking" >&2 && exit 1; }
 cd "$1"

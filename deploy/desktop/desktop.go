@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// displayNumber of the X server, and where it is found.
+	// displayNumber of the X server, and display, its address.
 	displayNumber = ":1"
 	displaySocket = "/tmp/.X11-unix/X1"
-	// vncSocket is where the X server speaks VNC, to whoever may open the file.
+	// vncSocket is the VNC socket of the X server.
 	vncSocket = "/tmp/vdi-desktop-vnc.sock"
-	// startTimeout is how long the X server may take to answer.
+	// startTimeout limits the start of the X server.
 	startTimeout = 30 * time.Second
-	// serverGrace is how long the X server may take to end, once nobody uses it.
+	// serverGrace is the grace period of the X server once the programs have ended.
 	serverGrace = 2 * time.Second
-	// look is how often what starts or ends is looked at.
-	look = 50 * time.Millisecond
-	// managerPause is how long a window manager that ended stays away.
+	// pollInterval is the interval at which starts and ends are polled.
+	pollInterval = 50 * time.Millisecond
+	// managerPause is the delay before an ended window manager is restarted.
 	managerPause = time.Second
-	// mark is the variable by which the desktop's programs are known, whoever
-	// started them.
+	// mark is the environment variable that identifies the desktop's programs, whatever
+	// process started them.
 	mark = "VDI_DESKTOP"
 )
 
-// program is one that was started.
+// program is a started process.
 type program struct {
 	command *exec.Cmd
-	// ended is closed when it does not run any more, and err then says how it went.
+	// ended is closed once the process has ended with err.
 	ended chan struct{}
 	err   error
 }
@@ -55,29 +55,29 @@ func start(environment []string, dir string, argv ...string) (*program, error) {
 	return p, nil
 }
 
-// desktop is an X server and what runs on it.
+// desktop is an X server and its programs.
 type desktop struct {
 	display *program
 	screen  *screen
-	// marked is mark with this desktop's value.
+	// marked is mark with the value of this desktop.
 	marked string
-	// ending: no window manager is to be started again.
+	// ending is set once the window manager is not to be restarted.
 	ending chan struct{}
 }
 
-// startDesktop returns once the window manager and the first program run.
+// startDesktop starts the X server, the window manager and the first program.
 func startDesktop(ctx context.Context, o options) (*desktop, error) {
 	home, err := homeDirectory()
 	if err != nil {
 		return nil, err
 	}
-	// A container that is started again finds what the one before has left.
+	// A restarted container has the files of the previous one.
 	for _, leftOver := range []string{vncSocket, displaySocket, "/tmp/.X1-lock"} {
 		if err := os.Remove(leftOver); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
 	}
-	// The X server complains of making it itself, unless it is root.
+	// The X server warns if it creates the directory without being root.
 	if err := os.MkdirAll(filepath.Dir(displaySocket), 0o777|os.ModeSticky); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func startDesktop(ctx context.Context, o options) (*desktop, error) {
 	environment = append(environment, d.marked)
 	manager, err := start(environment, home, "openbox")
 	if err == nil {
-		// A window that is there before its manager gets no keyboard until a click.
+		// A window that exists before its manager gets no keyboard input until a click.
 		if err = awaitManager(ctx, d.screen, manager); err == nil {
 			_, err = start(environment, home, o.program...)
 		}
@@ -106,9 +106,8 @@ func startDesktop(ctx context.Context, o options) (*desktop, error) {
 	return d, nil
 }
 
-// xServer is its command: no port, no password of VNC's own (see the package's
-// comment), any number of browsers at once, and no GL, whose drivers are not in
-// the image.
+// xServer returns the command of the X server: no port, no VNC password (see the package's
+// comment), any number of browsers at once, and no GL, whose drivers are not in the image.
 func xServer(o options) []string {
 	return []string{
 		"Xtigervnc", displayNumber, "-desktop", "Desktop", "-geometry", o.geometry, "-depth", "24",
@@ -117,8 +116,8 @@ func xServer(o options) []string {
 	}
 }
 
-// homeDirectory is $HOME if it can be written to: that of a template without a
-// home lies in the image, which may be read-only.
+// homeDirectory returns $HOME if it is writable: without a home it is in the image, which may
+// be read-only.
 func homeDirectory() (string, error) {
 	home := os.Getenv("HOME")
 	if home != "" {
@@ -126,13 +125,13 @@ func homeDirectory() (string, error) {
 		if err == nil {
 			return home, os.Remove(probe)
 		}
-		slog.Warn("The home can't be written to: what is saved is lost at the end", "home", home, "error", err)
+		slog.Warn("The home is not writable: data is lost when the desktop ends", "home", home, "error", err)
 	}
 	home = filepath.Join(os.TempDir(), "home")
 	return home, os.MkdirAll(home, 0o700)
 }
 
-// awaitScreen connects to an X server that is starting.
+// awaitScreen waits for the starting X server, and connects to it.
 func awaitScreen(ctx context.Context, server *program) (*screen, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -146,12 +145,12 @@ func awaitScreen(ctx context.Context, server *program) (*screen, error) {
 			return nil, errors.Join(errors.New("the X server does not start"), server.err)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for the X server: %w", err)
-		case <-time.After(look):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// awaitManager returns once the window manager takes new windows.
+// awaitManager waits until the window manager handles new windows.
 func awaitManager(ctx context.Context, s *screen, manager *program) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -165,13 +164,13 @@ func awaitManager(ctx context.Context, s *screen, manager *program) error {
 			return errors.Join(errors.New("the window manager does not start"), manager.err)
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the window manager: %w", ctx.Err())
-		case <-time.After(look):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// keepManager starts the window manager again when it ends: without one, windows
-// can't be moved, and no program can be started.
+// keepManager restarts the window manager when it ends: without one, windows cannot be moved,
+// and no program can be started.
 func (d *desktop) keepManager(manager *program, environment []string, home string) {
 	for {
 		<-manager.ended
@@ -183,13 +182,13 @@ func (d *desktop) keepManager(manager *program, environment []string, home strin
 		slog.Warn("The window manager has ended and is restarted", "error", manager.err)
 		var err error
 		if manager, err = start(environment, home, "openbox"); err != nil {
-			slog.Error("There is no window manager any more", "error", err)
+			slog.Error("The window manager could not be restarted", "error", err)
 			return
 		}
 	}
 }
 
-// stop ends the programs within their grace, then the X server.
+// stop ends the programs within their grace period, then the X server.
 func (d *desktop) stop(grace time.Duration) {
 	close(d.ending)
 	d.stopPrograms(time.Now().Add(grace))
@@ -204,36 +203,36 @@ func (d *desktop) stop(grace time.Duration) {
 	}
 }
 
-// stopPrograms tells each once, and waits until none is left.
+// stopPrograms signals each program once, and waits until all have ended.
 func (d *desktop) stopPrograms(deadline time.Time) {
-	told := map[int]bool{}
+	signaled := map[int]bool{}
 	for time.Now().Before(deadline) {
 		running := processesWith(d.marked)
 		if len(running) == 0 {
 			return
 		}
 		for _, pid := range running {
-			if told[pid] {
+			if signaled[pid] {
 				continue
 			}
-			told[pid] = true
-			// A shell heeds the first alone, most others the second. A process that
-			// has ended meanwhile is what was asked for.
+			signaled[pid] = true
+			// A shell ends on the first signal only, most others on the second. An error
+			// means that the process has already ended.
 			_ = syscall.Kill(pid, syscall.SIGHUP)
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
-		time.Sleep(look)
+		time.Sleep(pollInterval)
 	}
 }
 
-// processesWith are those whose environment has a variable, this one's own apart.
+// processesWith returns the processes with a variable in their environment, except this one.
 func processesWith(variable string) []int {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is a good one
+	files, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is valid
 	var found []int
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			continue // another's, or gone
+			continue // of another user, or ended
 		}
 		var pid int
 		if _, err := fmt.Sscanf(file, "/proc/%d/environ", &pid); err != nil || pid == os.Getpid() {

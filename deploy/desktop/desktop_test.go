@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// saver writes a file when it is told to end, and ends when it pleases.
+// saver writes a file on SIGTERM, and ends later.
 const saver = `trap 'echo saved >"$0"; exit' HUP TERM; echo ready >"$0"; while :; do sleep 0.05; done`
 
 func startMarked(t *testing.T, variable, script string) (*program, string) {
@@ -30,7 +30,7 @@ func startMarked(t *testing.T, variable, script string) (*program, string) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not start")
 		}
-		time.Sleep(look)
+		time.Sleep(pollInterval)
 	}
 }
 
@@ -44,14 +44,14 @@ func TestProgramsAreToldToEndAndMaySave(t *testing.T) {
 		t.Errorf("%q, %v", content, err)
 	}
 	if !slices.Contains(processesWith(mark+"=another"), other.command.Process.Pid) {
-		t.Error("a program that is none of the desktop's was ended")
+		t.Error("a program that is not the desktop's was ended")
 	}
 }
 
 func TestAProgramThatDoesNotEndIsNotWaitedForForever(t *testing.T) {
 	d := &desktop{marked: mark + "=" + rand.Text()}
 	p, _ := startMarked(t, d.marked, `trap '' HUP TERM; echo ready >"$0"; while :; do sleep 0.05; done`)
-	d.stopPrograms(time.Now().Add(10 * look))
+	d.stopPrograms(time.Now().Add(10 * pollInterval))
 	if !slices.Contains(processesWith(d.marked), p.command.Process.Pid) {
 		t.Error("it has ended: this test shows nothing")
 	}

@@ -1,28 +1,26 @@
 // Command vdi-desktop is the entry point of the desktop image: it runs an X server
 // that speaks VNC, a window manager and a terminal, and serves them to a browser.
 //
-// # What it serves
+// # Endpoints
 //
-// One port has all that a template names: noVNC's page, the websocket behind it,
-// and the activity contract at /.well-known/vdi/activity. Whoever opens the page
-// is asked for the session's password, which the agent mounts as a file. The file
-// is read at each login: a password that changes is honoured at once, and shuts
-// out who came with the one before. The browser keeps a login for this
-// host alone and only by HTTPS or at localhost, and shows the desktop in no page of
-// another origin. VNC has a password of its own, of which only
-// eight characters count; it is not used. The X server listens on a socket of the
-// container's alone, and on no port.
+// A single port serves noVNC's page, its websocket, and the activity endpoint at
+// /.well-known/vdi/activity. The page requires the session's password, which the agent
+// mounts as a file. The file is read at each login: a changed password takes effect at
+// once, and invalidates earlier logins. Browsers keep a login for this host only, with
+// HTTPS or at localhost only, and do not show the desktop in pages of other origins. The
+// password of VNC, of which only eight characters count, is not used. The X server listens
+// on a socket in the container, and on no port.
 //
-// # When it is used
+// # Activity
 //
-// The X server itself knows when a key was pressed or the pointer moved last. A
-// page that is open and shows news is no activity. This is told to who asks at the
-// Pod's own address, as the agent does; through a gateway it is not there.
+// The X server records when a key was last pressed or the pointer last moved. An open page
+// is no activity. The endpoint answers requests to the Pod's own address, as the agent's
+// are; through a gateway it answers 404.
 //
-// # How it ends
+// # Termination
 //
-// Told to stop, it tells the programs on the desktop first (SIGHUP and SIGTERM),
-// so that they can save what they have, and the X server once they are gone, or
-// when their grace is over. It needs an init that reaps (tini, in the image), no
-// privileges and no capabilities. It writes to /tmp and to the home alone.
+// On SIGTERM it sends SIGHUP and SIGTERM to the programs on the desktop first, so that they
+// can save their data, and stops the X server once they have ended or their grace period is
+// over. It needs an init that reaps (tini, in the image), no privileges and no capabilities.
+// It writes only to /tmp and to the home.
 package main

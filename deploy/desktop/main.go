@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// options of a desktop. Its arguments are the program that is started on it.
+// options of a desktop. The arguments are the first program.
 type options struct {
 	listen       string
 	passwordFile string
@@ -29,10 +29,10 @@ func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("vdi-desktop", flag.ContinueOnError)
 	flags.StringVar(&o.listen, "listen", ":6901", "address to serve on")
-	flags.StringVar(&o.passwordFile, "password-file", "/etc/vdi/access/password", "file with the password that a browser is asked for")
+	flags.StringVar(&o.passwordFile, "password-file", "/etc/vdi/access/password", "file with the password of the login page")
 	flags.BoolVar(&o.noPassword, "no-password", false, "let everybody in who reaches the port, for templates with access.mode None")
 	flags.StringVar(&o.page, "page", "/usr/share/novnc", "directory of noVNC")
-	flags.StringVar(&o.geometry, "geometry", "1280x800", "size of the desktop until a browser asks for another")
+	flags.StringVar(&o.geometry, "geometry", "1280x800", "initial size of the desktop")
 	flags.DurationVar(&o.grace, "grace", 20*time.Second, "how long programs may take to end; less than the Pod's own grace")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -47,24 +47,24 @@ func parse(args []string) (options, error) {
 func main() {
 	o, err := parse(os.Args[1:])
 	if err != nil {
-		os.Exit(2) // flag has said why
+		os.Exit(2) // flag has printed the error
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err = run(ctx, o)
 	stop()
 	if err != nil {
-		slog.Error("The desktop ends", "error", err)
+		slog.Error("The desktop failed", "error", err)
 		os.Exit(1)
 	}
 }
 
-// run serves a desktop until ctx ends, or something ends without which there is
-// none. The port opens once there is a desktop to see.
+// run serves a desktop until ctx ends, or a required process ends. The port opens once the
+// desktop is ready.
 func run(ctx context.Context, o options) error {
-	var gate *door
+	var auth *login
 	if !o.noPassword {
-		gate = newDoor(o.passwordFile)
-		if _, err := gate.password(); err != nil {
+		auth = newLogin(o.passwordFile)
+		if _, err := auth.password(); err != nil {
 			return fmt.Errorf("reading the password: %w", err)
 		}
 	}
@@ -79,7 +79,7 @@ func run(ctx context.Context, o options) error {
 	}
 	slog.Info("The desktop is ready", "address", listener.Addr().String())
 	server := &http.Server{
-		Handler:           newHandler(ctx, o.page, vncSocket, gate, d.screen),
+		Handler:           newHandler(ctx, o.page, vncSocket, auth, d.screen),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	defer server.Close()
@@ -91,7 +91,7 @@ func run(ctx context.Context, o options) error {
 	case <-d.display.ended:
 		return errors.Join(errors.New("the X server has ended"), d.display.err)
 	case <-ctx.Done():
-		slog.Info("The desktop was asked to stop")
+		slog.Info("The desktop is stopping")
 		return nil
 	}
 }

@@ -15,7 +15,7 @@ import (
 // background of the desktop, red, green and blue.
 const background = 0x2e4057
 
-// screen is a client of the X server's.
+// screen is a client of the X server.
 type screen struct {
 	mu         sync.Mutex
 	connection *xgb.Conn
@@ -24,12 +24,12 @@ type screen struct {
 
 func init() { xgb.Logger.SetOutput(discard{}) }
 
-// discard is for xgb's log, which tells what its callers are told anyway.
+// discard drops the log of xgb, which only repeats errors that it returns.
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// openScreen connects by the server's socket, and paints the background.
+// openScreen connects to the server's socket, and paints the background.
 func openScreen(socket string) (*screen, error) {
 	raw, err := net.Dial("unix", socket)
 	if err != nil {
@@ -49,7 +49,7 @@ func openScreen(socket string) (*screen, error) {
 
 func (s *screen) prepare() error {
 	if err := screensaver.Init(s.connection); err != nil {
-		return fmt.Errorf("asking for the extension that knows about idle users: %w", err)
+		return fmt.Errorf("querying the MIT-SCREEN-SAVER extension: %w", err)
 	}
 	err := xproto.ChangeWindowAttributesChecked(s.connection, s.root, xproto.CwBackPixel, []uint32{background}).Check()
 	if err != nil {
@@ -58,8 +58,8 @@ func (s *screen) prepare() error {
 	return xproto.ClearAreaChecked(s.connection, false, s.root, 0, 0, 0, 0).Check()
 }
 
-// idle is how long nobody has pressed a key or moved the pointer, by the X
-// server's clock, which nobody sets.
+// idle returns the time since a key was last pressed or the pointer last moved, by the X
+// server's monotonic clock.
 func (s *screen) idle() (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *screen) idle() (time.Duration, error) {
 }
 
 // managed reports whether a window manager has announced itself on the root window,
-// which it does once it takes new windows.
+// which it does once it handles new windows.
 func (s *screen) managed() (bool, error) {
 	const name = "_NET_SUPPORTING_WM_CHECK"
 	s.mu.Lock()

@@ -16,43 +16,43 @@ import (
 	"github.com/coder/websocket"
 )
 
-// What is served where.
+// Paths of the endpoints.
 const (
 	activityPath = "/.well-known/vdi/activity"
 	loginPath    = "/login"
 	pagePath     = "/vnc.html"
 	socketPath   = "/websockify"
-	// pageQuery has noVNC connect at once and again, and the desktop take the
-	// size of the browser's window.
+	// pageQuery makes noVNC connect and reconnect automatically, and resizes the desktop to
+	// the browser's window.
 	pageQuery = "?autoconnect=true&reconnect=true&resize=remote"
 )
 
-// idler knows how long nobody has used the desktop.
+// idler returns how long the desktop is unused.
 type idler interface {
 	idle() (time.Duration, error)
 }
 
-// newHandler serves noVNC in the directory page, and the X server behind the socket,
-// to whom the door lets in; without a door to everybody. Open desktops end with ctx.
-func newHandler(ctx context.Context, page, socket string, gate *door, used idler) http.Handler {
+// newHandler serves noVNC in the directory page, and the X server behind the socket, to
+// callers that have logged in; to all callers if auth is nil. Connections end with ctx.
+func newHandler(ctx context.Context, page, socket string, auth *login, used idler) http.Handler {
 	inside := http.NewServeMux()
 	inside.Handle("GET /{$}", http.RedirectHandler(pagePath+pageQuery, http.StatusSeeOther))
 	inside.Handle("GET "+socketPath, bridge(ctx, socket))
 	inside.Handle("GET /", http.FileServerFS(os.DirFS(page)))
 	mux := http.NewServeMux()
 	mux.Handle("GET "+activityPath, direct(activity(used)))
-	if gate == nil {
+	if auth == nil {
 		mux.Handle("/", inside)
 		return unframed(mux)
 	}
-	mux.HandleFunc("GET "+loginPath, gate.ask)
-	mux.HandleFunc("POST "+loginPath, gate.enter)
-	mux.Handle("/", gate.guard(inside))
+	mux.HandleFunc("GET "+loginPath, auth.form)
+	mux.HandleFunc("POST "+loginPath, auth.submit)
+	mux.Handle("/", auth.require(inside))
 	return unframed(mux)
 }
 
-// unframed has browsers show nothing of this in a page of another origin, where its
-// user could be made to click.
+// unframed forbids browsers to show the responses in pages of other origins, to prevent
+// clickjacking.
 func unframed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", "frame-ancestors 'self'")
@@ -60,9 +60,9 @@ func unframed(next http.Handler) http.Handler {
 	})
 }
 
-// direct serves requests that name the address at which they arrived, as the agent's
-// do: it knows the Pod by its IP. What comes through a gateway names the session's
-// host, or says whom it was forwarded for, and is told that there is nothing.
+// direct serves requests whose host is the address at which they arrived, as the agent's,
+// which uses the Pod's IP. Requests through a gateway have the session's host or forwarding
+// headers, and get 404.
 func direct(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !namesOwnAddress(r) || slices.ContainsFunc(forwarded, func(header string) bool { return r.Header.Get(header) != "" }) {
@@ -73,7 +73,7 @@ func direct(next http.Handler) http.Handler {
 	})
 }
 
-// forwarded are headers by which a proxy tells of itself.
+// forwarded are headers that proxies add.
 var forwarded = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
 
 func namesOwnAddress(r *http.Request) bool {
@@ -93,47 +93,47 @@ func namesOwnAddress(r *http.Request) bool {
 	return err == nil && named.Unmap() == at.Addr().Unmap()
 }
 
-// activity tells how long nobody has used the desktop.
+// activity reports how long the desktop is unused.
 func activity(used idler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		idle, err := used.idle()
 		if err != nil {
-			slog.Warn("The X server does not report whether it is used", "error", err)
-			http.Error(w, "not known", http.StatusServiceUnavailable)
+			slog.Warn("The X server does not report activity", "error", err)
+			http.Error(w, "unknown", http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(map[string]float64{"idleSeconds": idle.Seconds()}) // whoever asked may be gone
+		_ = json.NewEncoder(w).Encode(map[string]float64{"idleSeconds": idle.Seconds()}) // the client may have disconnected
 	})
 }
 
-// bridge carries VNC between a browser's websocket and the X server. A page of
-// another origin gets none, though the browser would send its cookie along.
+// bridge carries VNC between a browser's websocket and the X server. Pages of other origins
+// are denied, although the browser would send the cookie.
 func bridge(ctx context.Context, socket string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		server, err := net.Dial("unix", socket)
 		if err != nil {
-			slog.Warn("The X server takes no connection", "error", err)
+			slog.Warn("The X server refuses the connection", "error", err)
 			http.Error(w, "the desktop does not answer", http.StatusBadGateway)
 			return
 		}
 		defer server.Close()
 		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"binary"}})
 		if err != nil {
-			return // the browser was told why
+			return // the response has the error
 		}
-		defer func() { _ = ws.CloseNow() }() // it may be closed
-		ws.SetReadLimit(-1)                  // what is pasted may be long
+		defer func() { _ = ws.CloseNow() }() // may be closed already
+		ws.SetReadLimit(-1)                  // pasted text may be long
 		browser := websocket.NetConn(ctx, ws, websocket.MessageBinary)
 		ended := make(chan struct{}, 2)
 		carry := func(to io.Writer, from io.Reader) {
-			_, _ = io.Copy(to, from) // an error is an end as any other
+			_, _ = io.Copy(to, from) // an error ends the connection
 			ended <- struct{}{}
 		}
 		go carry(server, browser)
 		go carry(browser, server)
 		<-ended
-		_ = ws.Close(websocket.StatusNormalClosure, "") // the browser may be gone
+		_ = ws.Close(websocket.StatusNormalClosure, "") // the browser may have disconnected
 	})
 }

@@ -22,7 +22,7 @@ import (
 
 const secret = "correct-horse-battery-staple"
 
-// used is a desktop that was used when the test says.
+// used is the idle time that a test sets.
 type used struct {
 	ago time.Duration
 	err error
@@ -30,35 +30,35 @@ type used struct {
 
 func (u used) idle() (time.Duration, error) { return u.ago, u.err }
 
-// house is a desktop's server, without an X server.
-type house struct {
+// testServer is a desktop's server, without an X server.
+type testServer struct {
 	t *testing.T
 	*httptest.Server
 	file string
 }
 
-func newHouse(t *testing.T, u used, socket string) *house {
+func newTestServer(t *testing.T, u used, socket string) *testServer {
 	t.Helper()
 	page := t.TempDir()
 	if err := os.WriteFile(filepath.Join(page, "vnc.html"), []byte("noVNC"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, file: filepath.Join(t.TempDir(), "password")}
+	h := &testServer{t: t, file: filepath.Join(t.TempDir(), "password")}
 	h.write(secret + "\n")
-	h.Server = httptest.NewTLSServer(newHandler(t.Context(), page, socket, newDoor(h.file), u))
+	h.Server = httptest.NewTLSServer(newHandler(t.Context(), page, socket, newLogin(h.file), u))
 	t.Cleanup(h.Close)
 	return h
 }
 
-func (h *house) write(password string) {
+func (h *testServer) write(password string) {
 	h.t.Helper()
 	if err := os.WriteFile(h.file, []byte(password), 0o600); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-// visitor is a browser: it keeps cookies, and follows where it is sent.
-func (h *house) visitor() *http.Client {
+// browser returns a client that keeps cookies and follows redirects.
+func (h *testServer) browser() *http.Client {
 	h.t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -67,17 +67,17 @@ func (h *house) visitor() *http.Client {
 	return &http.Client{Jar: jar, Transport: h.Client().Transport}
 }
 
-func (h *house) get(c *http.Client, path string) (int, string) {
+func (h *testServer) get(c *http.Client, path string) (int, string) {
 	h.t.Helper()
 	return h.read(c.Get(h.URL + path))
 }
 
-func (h *house) login(c *http.Client, password string) (int, string) {
+func (h *testServer) login(c *http.Client, password string) (int, string) {
 	h.t.Helper()
 	return h.read(c.PostForm(h.URL+loginPath, url.Values{"password": {password}}))
 }
 
-func (h *house) read(r *http.Response, err error) (int, string) {
+func (h *testServer) read(r *http.Response, err error) (int, string) {
 	h.t.Helper()
 	if err != nil {
 		h.t.Fatal(err)
@@ -91,60 +91,60 @@ func (h *house) read(r *http.Response, err error) (int, string) {
 }
 
 func TestWhoKnowsThePasswordGetsIn(t *testing.T) {
-	h := newHouse(t, used{}, "")
-	c := h.visitor()
+	h := newTestServer(t, used{}, "")
+	c := h.browser()
 	if _, body := h.get(c, "/"); !strings.Contains(body, `type="password"`) {
-		t.Fatalf("a stranger is shown %q", body)
+		t.Fatalf("without a login: %q", body)
 	}
 	if status, body := h.login(c, secret); status != http.StatusOK || body != "noVNC" {
 		t.Fatalf("after the login: %d %q", status, body)
 	}
 	if status, _ := h.get(c, "/vnc.html"); status != http.StatusOK {
-		t.Errorf("the cookie is not heeded: %d", status)
+		t.Errorf("with the cookie: %d", status)
 	}
 }
 
 func TestNobodyElseGetsIn(t *testing.T) {
-	h := newHouse(t, used{}, "")
+	h := newTestServer(t, used{}, "")
 	for _, guess := range []string{"", "wrong", secret[:8], secret + "x", strings.ToUpper(secret)} {
-		c := h.visitor()
+		c := h.browser()
 		if status, body := h.login(c, guess); status != http.StatusForbidden || !strings.Contains(body, "role=\"alert\"") {
 			t.Errorf("%q: %d", guess, status)
 		}
 		if _, body := h.get(c, "/vnc.html"); body == "noVNC" {
-			t.Errorf("%q lets in", guess)
+			t.Errorf("%q is accepted", guess)
 		}
 	}
-	c := h.visitor()
+	c := h.browser()
 	for _, path := range []string{socketPath, "/core/rfb.js", "/app/"} {
 		if status, _ := h.get(c, path); status != http.StatusUnauthorized {
-			t.Errorf("%s: %d for a stranger", path, status)
+			t.Errorf("%s: %d without a login", path, status)
 		}
 	}
 }
 
-// The agent puts a new password into the file, and its user out who had the old one.
+// A changed password invalidates the logins with the old one.
 func TestAPasswordThatChangesShutsOutWhoCameWithTheOldOne(t *testing.T) {
-	h := newHouse(t, used{}, "")
-	c := h.visitor()
+	h := newTestServer(t, used{}, "")
+	c := h.browser()
 	h.login(c, secret)
 	h.write("another")
 	if _, body := h.get(c, "/vnc.html"); body == "noVNC" {
-		t.Error("the old cookie lets in")
+		t.Error("the old cookie is accepted")
 	}
 	if _, body := h.login(c, "another"); body != "noVNC" {
 		t.Error("the new password does not")
 	}
 	h.write("")
 	if status, _ := h.login(c, ""); status == http.StatusOK {
-		t.Error("an empty file lets everybody in")
+		t.Error("an empty password file accepts logins")
 	}
 }
 
-// The agent knows the Pod by its IP.
+// The agent uses the Pod's IP.
 func TestWhoAsksAtThePodsAddressIsToldWhetherItIsUsed(t *testing.T) {
-	h := newHouse(t, used{ago: 12500 * time.Millisecond}, "")
-	status, body := h.get(h.visitor(), activityPath)
+	h := newTestServer(t, used{ago: 12500 * time.Millisecond}, "")
+	status, body := h.get(h.browser(), activityPath)
 	var answer map[string]float64
 	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK {
 		t.Fatalf("%d %q: %v", status, body, err)
@@ -154,8 +154,8 @@ func TestWhoAsksAtThePodsAddressIsToldWhetherItIsUsed(t *testing.T) {
 	}
 }
 
-// ask for the activity as somebody who names the host so, with a header.
-func (h *house) ask(host, header string) (int, string) {
+// ask requests the activity with a host and a header.
+func (h *testServer) ask(host, header string) (int, string) {
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.URL+activityPath, nil)
 	if err != nil {
@@ -171,7 +171,7 @@ func (h *house) ask(host, header string) (int, string) {
 }
 
 func TestNobodyAsksThroughAGatewayWhetherItIsUsed(t *testing.T) {
-	h := newHouse(t, used{}, "")
+	h := newTestServer(t, used{}, "")
 	if status, _ := h.ask("", ""); status != http.StatusOK {
 		t.Fatalf("the agent is answered %d", status)
 	}
@@ -215,11 +215,10 @@ func TestOnesOwnAddressIsKnownInEveryForm(t *testing.T) {
 	}
 }
 
-// A desktop beside this one, under the same domain, sets a cookie that the browser
-// sends first.
+// Another desktop under the same domain sets a cookie that the browser sends first.
 func TestACookieOfAnotherDesktopShutsNobodyOut(t *testing.T) {
-	h := newHouse(t, used{}, "")
-	c := h.visitor()
+	h := newTestServer(t, used{}, "")
+	c := h.browser()
 	h.login(c, secret)
 	at, err := url.Parse(h.URL)
 	if err != nil {
@@ -239,9 +238,9 @@ func TestACookieOfAnotherDesktopShutsNobodyOut(t *testing.T) {
 	}
 }
 
-// By these attributes a browser takes the name's prefix for good, or drops it.
+// Browsers reject a cookie with this prefix if it lacks one of these attributes.
 func TestALoginIsForThisHostAndHTTPSAlone(t *testing.T) {
-	h := newHouse(t, used{}, "")
+	h := newTestServer(t, used{}, "")
 	client := &http.Client{Transport: h.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.PostForm(h.URL+loginPath, url.Values{"password": {secret}})
 	if err != nil {
@@ -254,9 +253,9 @@ func TestALoginIsForThisHostAndHTTPSAlone(t *testing.T) {
 }
 
 func TestNoPageOfAnotherOriginShowsIt(t *testing.T) {
-	h := newHouse(t, used{}, "")
-	c := h.visitor()
-	for range 2 { // a stranger, and who has logged in
+	h := newTestServer(t, used{}, "")
+	c := h.browser()
+	for range 2 { // without and with a login
 		for _, path := range []string{"/", loginPath, pagePath, "/no-such-page", activityPath} {
 			response, err := c.Get(h.URL + path)
 			if err != nil {
@@ -270,10 +269,10 @@ func TestNoPageOfAnotherOriginShowsIt(t *testing.T) {
 	}
 }
 
-// Whoever knows the URL can send logins without end: they are refused at once, and
-// do not queue up before the user's.
+// Callers without the password can send any number of logins: they are refused at once, and
+// are not queued before the user's.
 func TestLoginsDoNotQueue(t *testing.T) {
-	h := newHouse(t, used{}, "")
+	h := newTestServer(t, used{}, "")
 	const all = 200
 	statuses := make(chan int, all)
 	for range all {
@@ -283,7 +282,7 @@ func TestLoginsDoNotQueue(t *testing.T) {
 				statuses <- -1
 				return
 			}
-			_ = response.Body.Close() // the status says it all
+			_ = response.Body.Close() // only the status is checked
 			statuses <- response.StatusCode
 		}()
 	}
@@ -291,20 +290,20 @@ func TestLoginsDoNotQueue(t *testing.T) {
 	for range all {
 		count[<-statuses]++
 	}
-	if count[http.StatusTooManyRequests] == 0 || count[http.StatusForbidden] < guessBurst || count[-1] != 0 {
+	if count[http.StatusTooManyRequests] == 0 || count[http.StatusForbidden] < loginBurst || count[-1] != 0 {
 		t.Errorf("answers: %v", count)
 	}
 }
 
-// A number that was made up would end a session, or never let it end.
+// A wrong number would end a session, or keep it from ending.
 func TestWhoHasLostTrackSaysSo(t *testing.T) {
-	h := newHouse(t, used{err: errors.New("gone")}, "")
-	if status, _ := h.get(h.visitor(), activityPath); status != http.StatusServiceUnavailable {
+	h := newTestServer(t, used{err: errors.New("gone")}, "")
+	if status, _ := h.get(h.browser(), activityPath); status != http.StatusServiceUnavailable {
 		t.Errorf("%d", status)
 	}
 }
 
-// echo is an X server that says what it hears.
+// echo is an X server that returns what it receives.
 func echo(t *testing.T) string {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "vnc")
@@ -329,8 +328,8 @@ func echo(t *testing.T) string {
 }
 
 func TestABrowserTalksToTheXServer(t *testing.T) {
-	h := newHouse(t, used{}, echo(t))
-	c := h.visitor()
+	h := newTestServer(t, used{}, echo(t))
+	c := h.browser()
 	h.login(c, secret)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -350,10 +349,10 @@ func TestABrowserTalksToTheXServer(t *testing.T) {
 	}
 }
 
-// Another site's page would have the user's browser send the cookie along.
+// The user's browser sends the cookie with requests of another site's page.
 func TestAPageOfAnotherSiteGetsNoSocket(t *testing.T) {
-	h := newHouse(t, used{}, echo(t))
-	c := h.visitor()
+	h := newTestServer(t, used{}, echo(t))
+	c := h.browser()
 	h.login(c, secret)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -140,7 +140,7 @@ func drawWorld(t *rapid.T) world {
 
 func (w world) verdict() Verdict { return Facts{normal, w.member, w.fleet}.Judge(w.session) }
 
-// Promise 1 hangs on the first three.
+// G1 depends on the first three.
 func TestFailoverByTimeMeetsItsConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // connection is the link.Member of one connection. The reports of a connection that was
-// replaced no longer count (promise 2).
+// replaced no longer count (G2).
 type connection struct {
 	fleet  *state
 	member *member

@@ -177,7 +177,7 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 	}
 }
 
-// staleStatuses counts the reports dropped by promise 2.
+// staleStatuses counts the reports dropped by G2.
 var staleStatuses = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 	Name: "vdi_hub_link_stale_statuses_dropped_total",
 	Help: "Statuses that were not applied: of an epoch that is over, or of a stream that is.",

@@ -76,9 +76,9 @@ func checkSteering(hub func() *harness.ControlPlane) {
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), fmt.Sprint("denied: ", err))
 		Expect(err).To(MatchError(ContainSubstring("denied request: " + message)))
 	},
-		Entry("by a policy without the permission to use it", alice, "gold", int64(0), "you are alice: to name PlacementPolicy gold in spec.placement.policy you need permission to use it"),
-		Entry("by another policy than the permitted one", gerda, "silver", int64(0), "you are gerda: to name PlacementPolicy silver"),
-		Entry("past others", alice, "", int64(1), "you are alice: spec.placement.priority above 0 needs permission to prioritize sessions in namespace desktops"),
+		Entry("by a policy without the permission to use it", alice, "gold", int64(0), "user alice: PlacementPolicy gold in spec.placement.policy requires permission to use it"),
+		Entry("by another policy than the permitted one", gerda, "silver", int64(0), "user gerda: PlacementPolicy silver"),
+		Entry("past others", alice, "", int64(1), "user alice: spec.placement.priority above 0 requires permission to prioritize sessions in namespace desktops"),
 	)
 
 	It("check an update by what it adds", func(ctx context.Context) {
@@ -95,7 +95,7 @@ func checkSteering(hub func() *harness.ControlPlane) {
 		Expect(patch(`{"spec":{"placement":{"priority":9}}}`)).To(Succeed())
 		Expect(patch(`{"spec":{"placement":{"policy":"silver"}}}`)).To(MatchError(ContainSubstring("PlacementPolicy silver")))
 		Expect(patch(`{"spec":{"placement":{"policy":null}}}`)).To(MatchError(ContainSubstring(
-			"you are alice: the session is bound to PlacementPolicy gold by spec.placement.policy; to take it out you need permission")))
+			"user alice: to remove PlacementPolicy gold from spec.placement.policy requires permission")))
 		_, err = as(hub(), root).Patch(ctx, created.GetName(), types.MergePatchType, []byte(`{"spec":{"placement":{"policy":null}}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(patch(`{"spec":{"placement":{"priority":0}}}`)).To(Succeed())

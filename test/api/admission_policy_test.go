@@ -155,15 +155,15 @@ func checkGoverning(hub func() *harness.ControlPlane) {
 		Expect(err).To(MatchError(ContainSubstring("denied request: " + message)))
 	},
 		Entry("come under a policy by labels", alice, func() session { return labeled(sessionFor("alice"), "tier", "gold") },
-			"you are alice: with these labels the session comes under PlacementPolicy gold, which needs permission to use that policy (verb use on placementpolicies): leave the labels as they would be without it"),
+			"user alice: with these labels the session comes under PlacementPolicy gold, which requires permission to use that policy (verb use on placementpolicies): leave these labels out"),
 		Entry("come under a policy by labels that it has not", ned, func() session { return sessionFor("ned") },
-			"you are ned: with these labels the session comes under PlacementPolicy unlabeled"),
+			"user ned: with these labels the session comes under PlacementPolicy unlabeled"),
 		Entry("escape a policy by omitting a group", rosa, func() session { return sessionFor("rosa") },
-			"you are rosa: PlacementPolicy residents matches sessions of your group residents: add it to spec.groups"),
+			"user rosa: PlacementPolicy residents matches sessions of your group residents: add it to spec.groups"),
 		Entry("escape a policy by naming another group", rosa, func() session { return sessionFor("rosa", "staff") },
-			"you are rosa: PlacementPolicy residents matches sessions of your group residents: add it to spec.groups"),
+			"user rosa: PlacementPolicy residents matches sessions of your group residents: add it to spec.groups"),
 		Entry("tolerate a member's taint", gerda, func() session { return tolerant(sessionFor("gerda"), "dedicated") }, // may prioritize
-			"you are gerda: to add to spec.placement.clusterTolerations you need permission to tolerate taints of members in namespace desktops (verb tolerate on vdisessions)"),
+			"user gerda: to add to spec.placement.clusterTolerations requires permission to tolerate taints of members in namespace desktops (verb tolerate on vdisessions)"),
 	)
 
 	It("check labels on update by what they change", func(ctx context.Context) {
@@ -172,7 +172,7 @@ func checkGoverning(hub func() *harness.ControlPlane) {
 			_, err := as(hub(), caller).Patch(ctx, made.GetName(), types.MergePatchType, []byte(text), metav1.PatchOptions{})
 			return err
 		}
-		leaves := MatchError(ContainSubstring("you are alice: with these labels the session leaves PlacementPolicy gold"))
+		leaves := MatchError(ContainSubstring("user alice: with these labels the session leaves PlacementPolicy gold"))
 		Expect(patch(alice, `{"metadata":{"labels":{"tier":null}}}`)).To(leaves)
 		Expect(patch(alice, `{"metadata":{"labels":{"tier":"silver"}}}`)).To(leaves)
 		Expect(patch(alice, `{"metadata":{"labels":{"cost":"low"}}}`)).To(leaves)
@@ -206,13 +206,13 @@ func checkGoverning(hub func() *harness.ControlPlane) {
 		Expect(err).To(MatchError(ContainSubstring("denied request: " + message)))
 	},
 		Entry("a session of another user", alice, func() session { return sessionFor("bob") },
-			"you are alice: you may review sessions of your own only (spec.session.user: alice); to review one for bob, you need permission to impersonate that user, or to administer sessions"),
+			"user alice: you may review only your own sessions (spec.session.user: alice); to review one for bob, you need permission to impersonate that user, or to administer sessions"),
 		Entry("a group that is not one's own", alice, func() session { return sessionFor("alice", "staff", "admins") },
-			"you are alice: spec.session.groups may name your own groups only; to name admins, you need"),
+			"user alice: spec.session.groups may list only your own groups; to list admins, you need"),
 		Entry("more groups than are checked by name", desk, func() session { return sessionFor("bob", deskGroups[:5]...) },
-			"you are system:serviceaccount:portal:desk: spec.session.groups may name your own groups only"),
+			"user system:serviceaccount:portal:desk: spec.session.groups may list only your own groups"),
 		Entry("a policy that one may not use", alice, func() session { return steered("alice", "gold", 0) },
-			"you are alice: to name PlacementPolicy gold in spec.session.placement.policy"),
+			"user alice: PlacementPolicy gold in spec.session.placement.policy"),
 		Entry("a priority", alice, func() session { return steered("alice", "", 1) }, "a priority above 0 needs permission"),
 		Entry("a toleration", alice, func() session { return tolerant(sessionFor("alice"), "dedicated") },
 			"spec.session.placement.clusterTolerations needs permission"),

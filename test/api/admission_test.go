@@ -168,25 +168,25 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 		Expect(err).To(MatchError(HaveSuffix("denied request: " + message)))
 	},
 		Entry("for another user", alice, "bob", nil,
-			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for bob, you need permission to impersonate user bob"),
+			"user alice: you may create only your own sessions (spec.user: alice); to create one for bob, you need permission to impersonate user bob"),
 		Entry("for a user whose name begins like one's own", alice, "alice2", nil,
-			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for alice2, you need permission to impersonate user alice2"),
+			"user alice: you may create only your own sessions (spec.user: alice); to create one for alice2, you need permission to impersonate user alice2"),
 		Entry("for another user than may be impersonated", desk, "alice", nil,
-			"you are system:serviceaccount:portal:desk: you may ask for sessions of your own only (spec.user: system:serviceaccount:portal:desk); to ask for alice, you need permission to impersonate user alice"),
+			"user system:serviceaccount:portal:desk: you may create only your own sessions (spec.user: system:serviceaccount:portal:desk); to create one for alice, you need permission to impersonate user alice"),
 		Entry("for another user with one of that user's groups", alice, "bob", []string{"admins"},
-			"you are alice: you may ask for sessions of your own only (spec.user: alice); to ask for bob, you need permission to impersonate user bob"),
+			"user alice: you may create only your own sessions (spec.user: alice); to create one for bob, you need permission to impersonate user bob"),
 		Entry("of a group that is not one's own", alice, "alice", []string{"staff", "admins"},
-			"you are alice: spec.groups may name your own groups only; to name admins, you need permission to impersonate that group"),
+			"user alice: spec.groups may list only your own groups; to list admins, you need permission to impersonate that group"),
 		Entry("of system:masters", alice, "alice", []string{"system:masters"},
-			"you are alice: spec.groups may name your own groups only; to name system:masters, you need permission to impersonate that group"),
+			"user alice: spec.groups may list only your own groups; to list system:masters, you need permission to impersonate that group"),
 		Entry("of groups that are not one's own, the last that is checked by name too", alice, "alice", append([]string{"staff"}, deskGroups[:mostByName]...),
-			"you are alice: spec.groups may name your own groups only; to name "+strings.Join(deskGroups[:mostByName], ", ")+", you need permission to impersonate each of them"),
+			"user alice: spec.groups may list only your own groups; to list "+strings.Join(deskGroups[:mostByName], ", ")+", you need permission to impersonate each of them"),
 		Entry("of a group that one may not impersonate, behind those that one may", desk, "bob", append(numbered("g", mostByName-1), "admins"),
-			"you are system:serviceaccount:portal:desk: spec.groups may name your own groups only; to name "+strings.Join(deskGroups[:mostByName-1], ", ")+", admins, you need permission to impersonate each of them"),
+			"user system:serviceaccount:portal:desk: spec.groups may list only your own groups; to list "+strings.Join(deskGroups[:mostByName-1], ", ")+", admins, you need permission to impersonate each of them"),
 		Entry("of more groups than are checked by name, though each may be impersonated", desk, "bob", deskGroups,
-			"you are system:serviceaccount:portal:desk: spec.groups may name your own groups only; 17 of them are not yours, and at most 16 can be judged one by one: leave out those that the template does not ask for, or get permission to impersonate all groups"),
+			"user system:serviceaccount:portal:desk: spec.groups may list only your own groups; 17 of them are not yours, and at most 16 can be checked by name: leave out those that the template does not require, or get permission to impersonate all groups"),
 		Entry("of more groups than are checked by name, none of them one's own", alice, "alice", numbered("h", 32),
-			"you are alice: spec.groups may name your own groups only; 32 of them are not yours, and at most 16 can be judged one by one: leave out those that the template does not ask for, or get permission to impersonate all groups"),
+			"user alice: spec.groups may list only your own groups; 32 of them are not yours, and at most 16 can be checked by name: leave out those that the template does not require, or get permission to impersonate all groups"),
 	)
 
 	It("are manifests without unknown fields", func(ctx context.Context) {
@@ -207,7 +207,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 
 	It("shorten the message where the requester's name is too long", func(ctx context.Context) {
 		_, err := as(hub, requester{strings.Repeat("y", 3000), nil}).Create(ctx, sessionFor("bob"), dryRun)
-		Expect(err).To(MatchError(HaveSuffix("denied request: you may ask for sessions of your own only, unless you have permission to impersonate the user")))
+		Expect(err).To(MatchError(HaveSuffix("denied request: you may create only your own sessions, unless you have permission to impersonate the user")))
 	})
 
 	It("take an empty list of groups as none", func(ctx context.Context) {

@@ -48,7 +48,7 @@ const (
 // judgePods has the hub patch Pods of its namespace.
 func judgePods(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
-	beDenied := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring("the hub changes")))
+	beDenied := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring("the hub may change only")))
 	patch := func(ctx context.Context, caller requester, name, text string) error {
 		_, err := pods(hub(), caller).Patch(ctx, name, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})
 		return err

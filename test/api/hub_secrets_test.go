@@ -49,7 +49,7 @@ const (
 // checkSecrets has the hub, and another user, write Secrets.
 func checkSecrets(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
-	const refusal = "outside its own namespace the hub writes the access secrets of sessions only"
+	const refusal = "outside its own namespace the hub may write only the access secrets of sessions"
 	beForbidden := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring(refusal)))
 
 	Describe("of the hub's Secrets", Ordered, func() {

@@ -81,18 +81,18 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 		err := patch(ctx, hub, alice, name, fenced)
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
-		Entry("which has never joined", neverHere, declaration("fp-eu", "alice"), "a member is declared fenced once its cluster has joined"),
-		Entry("which renews its lease", renewing, declaration("fp-eu", "alice"), "is connected, so that its cluster is not off: to take it out of use run `kubectl vdi drain"),
-		Entry("whose stream is open", connected, declaration("fp-eu", "alice"), "is connected, so that its cluster is not off"),
-		Entry("of another cluster", away, declaration("fp-us", "alice"), "spec.fenced.fingerprint is fp-us, and"),
-		Entry("in another's name", away, declaration("fp-eu", "bob"), "you are alice, and spec.fenced.by is bob: a member is declared fenced in one's own name"),
+		Entry("which has never joined", neverHere, declaration("fp-eu", "alice"), "a member can be declared fenced only once its cluster has joined"),
+		Entry("which renews its lease", renewing, declaration("fp-eu", "alice"), "is connected, so its cluster is running: to take it out of use run `kubectl vdi drain"),
+		Entry("whose stream is open", connected, declaration("fp-eu", "alice"), "is connected, so its cluster is running"),
+		Entry("of another cluster", away, declaration("fp-us", "alice"), "spec.fenced.fingerprint is fp-us, but that of"),
+		Entry("in another's name", away, declaration("fp-eu", "bob"), "user alice: spec.fenced.by is bob, but must be your own user name"),
 	)
 
 	It("check a declaration that is changed, and one that a member is created with", func(ctx context.Context) {
 		name := member(ctx, hub, away)
 		Expect(patch(ctx, hub, alice, name, declaration("fp-eu", "alice"))).To(Succeed())
 		Expect(patch(ctx, hub, hubAccount, name, `{"spec":{"fenced":{"at":"2026-03-02T10:00:00Z"}}}`)).
-			To(MatchError(ContainSubstring("you are " + hubAccount.user)))
+			To(MatchError(ContainSubstring("user " + hubAccount.user)))
 		object := build("memberclusters", `{metadata: {name: born-fenced}, spec: {fenced: {fingerprint: fp-eu, by: alice, at: "2026-03-01T10:00:00Z"}}}`)
 		_, err := asOperator(hub, alice).Create(ctx, object, dryRun)
 		Expect(err).To(MatchError(ContainSubstring("once its cluster has joined")))

@@ -128,7 +128,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		name := alices(ctx)
 		err := modify(ctx, hub, bobOfSamples, name, intoTheDesktop)
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), fmt.Sprint("denied: ", err))
-		Expect(err).To(MatchError(HaveSuffix("denied request: you are bob@example.com: session asked is of alice@example.com; to change or delete it, " +
+		Expect(err).To(MatchError(HaveSuffix("denied request: user bob@example.com: session asked belongs to alice@example.com; to change or delete it, " +
 			"you need permission to impersonate user alice@example.com, or to administer sessions in namespace desktops (verb administer on vdisessions)")))
 	})
 
@@ -200,7 +200,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 
 	DescribeTable("keep a session's own user from the annotation of an operator", func(ctx context.Context, annotation string) {
 		name := alices(ctx)
-		message := "you are alice@example.com: annotation " + annotation + " needs permission to administer sessions in namespace desktops (verb administer on vdisessions)"
+		message := "user alice@example.com: annotation " + annotation + " requires permission to administer sessions in namespace desktops (verb administer on vdisessions)"
 		set, unset := fmt.Sprintf(`{"metadata":{"annotations":{%q:"eu-west"}}}`, annotation), fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, annotation)
 		Expect(modify(ctx, hub, aliceOfSamples, name, set)).To(MatchError(HaveSuffix("denied request: " + message)))
 		annotated := sessionFor("alice@example.com")
@@ -220,8 +220,8 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 	It("keep a user from ending a session behind the hub's back", func(ctx context.Context) {
 		name := alices(ctx)
 		err := modify(ctx, hub, aliceOfSamples, name, `{"metadata":{"finalizers":null}}`)
-		Expect(err).To(MatchError(HaveSuffix("denied request: you are alice@example.com: only the hub removes finalizer vdi.kasm.io/session-cleanup of asked, " +
-			"once its members have confirmed what it waits for; its status says what that is (to remove it all the same takes verb update on vdisessions/finalizers)")))
+		Expect(err).To(MatchError(HaveSuffix("denied request: user alice@example.com: only the hub removes finalizer vdi.kasm.io/session-cleanup of asked, " +
+			"once its members have confirmed the stop; see its status (to remove it anyway requires verb update on vdisessions/finalizers)")))
 		Expect(modify(ctx, hub, operator, name, `{"metadata":{"finalizers":null}}`)).To(MatchError(ContainSubstring("only the hub removes finalizer")))
 		Expect(modify(ctx, hub, aliceOfSamples, name, fmt.Sprintf(`{"metadata":{"finalizers":["example.com/mine",%q]}}`, vdi.Finalizer))).To(Succeed())
 		Expect(modify(ctx, hub, aliceOfSamples, name, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, vdi.Finalizer))).To(Succeed(), "a user's own finalizer is the user's")

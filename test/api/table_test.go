@@ -81,7 +81,7 @@ var _ = Describe("kubectl", func() {
 		_, err := cluster.Kubectl(ctx, "apply", "-f", "testdata/bad-session.yaml")
 		Expect(err).To(MatchError(ContainSubstring(
 			`The VDISession "alice" is invalid: spec.user: Invalid value: "alice smith": ` +
-				`a user begins and ends with a letter or digit and has only letters, digits and -_.@:+/#| between`)))
+				`must consist of letters, digits and -_.@:+/#|, and begin and end with a letter or digit`)))
 	})
 })
 

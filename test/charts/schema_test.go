@@ -133,7 +133,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{hubChart, `{allNamespaces: "yes"}`, "'/allNamespaces'"},
 		{hubChart, `{userRoles: "on"}`, "'/userRoles'"},
 		{hubChart, `{}`, "name the namespaces with sessionNamespaces, as in --set 'sessionNamespaces={desktops}', or accept sessions of all namespaces with --set allNamespaces=true"},
-		{hubChart, `{sessionNamespaces: [desktops], allNamespaces: true}`, "exclude each other"},
+		{hubChart, `{sessionNamespaces: [desktops], allNamespaces: true}`, "mutually exclusive"},
 		{hubChart, `{join: {}}`, "'join' not allowed"},
 		{agentChart, `{join: {member: eu}}`, "'hub' required"},
 		{agentChart, `{join: {hub: "h:1"}}`, "'member' required"},

@@ -122,7 +122,7 @@ func (s server) lifecycle() {
 	}
 	s.join()
 	s.apply("deploy/samples/namespace.yaml", "deploy/samples/templates.yaml")
-	if out := s.uninstall("hub"); !strings.Contains(out, "namespace vdi-system stays") {
+	if out := s.uninstall("hub"); !strings.Contains(out, "namespace vdi-system is kept") {
 		s.Errorf("the agent is still there: %s", out)
 	}
 	if left := s.left(); slices.Contains(left, "Deployment/vdi-hub") || !slices.Contains(left, "Deployment/vdi-agent") {

@@ -19,7 +19,7 @@ import (
 // root of the repository.
 const root = "../.."
 
-// patience with what has no promise of its own.
+// patience with what has no guarantee of its own.
 const patience = 5 * time.Minute
 
 // floor is within what a desktop whose image is in the node is promised to run. A

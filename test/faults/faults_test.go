@@ -96,7 +96,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	if failed := failures(rows); len(failed) > 0 {
-		t.Errorf("FACTOR=%v SEED=%d: promises not kept in %v", s.factor, s.seed, failed)
+		t.Errorf("FACTOR=%v SEED=%d: guarantees violated in %v", s.factor, s.seed, failed)
 	}
 }
 

@@ -34,7 +34,7 @@ func runCounts(r runner.Result) string {
 // printReport writes the table, and below it the failures.
 func printReport(out io.Writer, rows []runner.Result) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "scenario\tpromises\tinjected\tboth agree after\tall runs after\ttook\tchanges\tseen\trestarts\tdesktops\tran twice")
+	_, _ = fmt.Fprintln(table, "scenario\tguarantees\tinjected\tboth agree after\tall runs after\ttook\tchanges\tseen\trestarts\tdesktops\tran twice")
 	for _, r := range rows {
 		did := 0
 		for n := range maps.Values(r.Changes) {
@@ -44,7 +44,7 @@ func printReport(out io.Writer, rows []runner.Result) {
 			seconds(r.Agreed), seconds(r.Running), seconds(r.Took), did, r.Observations, r.Restarts, runCounts(r))
 	}
 	_ = table.Flush()
-	_, _ = fmt.Fprintln(out, "desktops, ran twice: by an observer of the simulated kubelets' logs; promise 1 allows Restart sessions to run twice across members of which one is away")
+	_, _ = fmt.Fprintln(out, "desktops, ran twice: by an observer of the simulated kubelets' logs; G1 allows Restart sessions to run twice across members of which one is away")
 	for _, r := range rows {
 		if r.Failed == "" {
 			continue

@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/vdi-fleet/vdi-fleet/"
 
-// importRow is a row of the table "Who imports whom" of docs/architecture.md.
+// importRow is a row of the table "Imports between packages" of docs/architecture.md.
 var importRow = regexp.MustCompile("(?m)^\\| `((?:hub|agent)(?:/[a-z/]+)?)` \\| (.*) \\|$")
 
 // TestImportsAreAsDocumented compares what each package of hub and agent imports of its own
@@ -26,7 +26,7 @@ func TestImportsAreAsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(content), "## Who imports whom")
+	_, table, found := strings.Cut(string(content), "## Imports between packages")
 	if !found {
 		t.Fatal("docs/architecture.md has no table of imports")
 	}

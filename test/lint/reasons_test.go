@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is generated from the code again")
 
-// The reasons stand in the API's documentation between these two lines.
+// The markers of the generated tables in reasonsFile.
 const (
 	reasonsFile  = "api/README.md"
 	reasonsBegin = "<!-- reasons: generated from conditions.go and events.go by go test ./test/lint -args -update -->"

@@ -24,7 +24,7 @@ func TestSecurityStatementsNameTestsThatExist(t *testing.T) {
 		switch {
 		case !strings.HasPrefix(line, "|"):
 			shown = false
-		case strings.TrimSpace(cells[len(cells)-1]) == "shown by":
+		case strings.TrimSpace(cells[len(cells)-1]) == "tested by":
 			shown = true
 		case shown:
 			for _, name := range quoted.FindAllStringSubmatch(cells[len(cells)-1], -1) {

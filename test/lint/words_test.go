@@ -43,3 +43,19 @@ func TestMessagesUseTheTermsOfTheGlossary(t *testing.T) {
 		}
 	}
 }
+
+func TestPagesUseTheTermsOfTheGlossary(t *testing.T) {
+	for name, content := range text(t, ".md", ".yaml", ".json", ".txt", ".tpl", "Makefile") {
+		if !slices.ContainsFunc([]string{"docs/", "deploy/", "api/", "README.md", "CONTRIBUTING.md", "Makefile", "tools/README.md"},
+			func(tree string) bool { return strings.HasPrefix(name, tree) }) || name == "docs/glossary.md" {
+			continue
+		}
+		line := 0
+		for row := range strings.Lines(content) {
+			line++
+			if word := privateWords.FindString(row); word != "" {
+				t.Errorf("%s:%d: %q is not the field's term, see docs/glossary.md", name, line, word)
+			}
+		}
+	}
+}

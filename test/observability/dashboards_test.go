@@ -120,7 +120,7 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestDashboardsHaveThePanelsThatOperatorsNeed: the rows are what the README promises.
+// TestDashboardsHaveThePanelsThatOperatorsNeed: the rows are what the README lists.
 func TestDashboardsHaveThePanelsThatOperatorsNeed(t *testing.T) {
 	t.Parallel()
 	var rows []string
@@ -129,7 +129,7 @@ func TestDashboardsHaveThePanelsThatOperatorsNeed(t *testing.T) {
 			rows = append(rows, p.Title)
 		}
 	}
-	want := []string{"Fleet health", "Capacity against use", "Waiting sessions", "Placement and start", "Failovers", "Link", "Certificates", "The hub's replicas"}
+	want := []string{"Fleet health", "Capacity and use", "Pending sessions", "Placement and start", "Failovers", "Link", "Certificates", "Replicas"}
 	if !slices.Equal(rows, want) {
 		t.Errorf("rows are %q, want %q", rows, want)
 	}

@@ -1,10 +1,10 @@
 // Package observer decides what ran: it reads the members' logs of containers, which
 // the simulated kubelets write outside of all clusters, and reports when each desktop
-// ran and whether two of one session ever did at once. That is promise 1 of the
+// ran and whether two of one session ever did at once. That is G1 of the
 // design, and it is decided by what ran, never by what any API server shows.
 //
 //	history, err := observer.Read(fleet.ContainerLogs()...)
-//	history.Overlaps(isRestart)          // none, or promise 1 is broken
+//	history.Overlaps(isRestart)          // none, or G1 is broken
 //	history.RanAt(session, history.Until)
 //
 // All along a scenario a Follower reads what is new, and reports an overlap while

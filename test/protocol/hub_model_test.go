@@ -71,7 +71,7 @@ func (h *hub) loses(uid string) {
 }
 
 // apply does what hub/member does. Of a stream that is not the member's any more
-// nothing counts (promise 2).
+// nothing counts (G2).
 func (h *hub) apply(conn *protocol.Conn, e protocol.Effect) {
 	if conn != h.conn {
 		h.stale++
@@ -157,7 +157,7 @@ func (h *hub) applyReports(reports []protocol.Report) {
 }
 
 // show reports whether the cache shows it now: not if a newer epoch is shown, or
-// the end of this one is known (promise 2).
+// the end of this one is known (G2).
 func (h *hub) show(a *v1alpha1.SessionAssignment) bool {
 	uid := string(a.Spec.Session.UID)
 	if a.Spec.Epoch < h.cache[uid].epoch || a.Spec.Epoch <= h.ended[uid] {

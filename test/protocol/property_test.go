@@ -21,8 +21,8 @@ const sessions = 4
 // cut anywhere, and what was on it may still arrive at its ends, but within it
 // nothing is lost, doubled or reordered: gRPC guarantees that.
 //
-// It shows promises 2, 3, 4, 6 and 8 of docs/design.md, section 9, and that the digests
-// never raise an alarm over nothing. Promise 7 is about what is around the
+// It shows G2, G3, G4, G6 and G8 of docs/design.md, section 9, and that the digests
+// never raise an alarm over nothing. G7 is about what is around the
 // machines: see TestAStalledAgentDelaysNoOther.
 func TestBothSidesConvergeOnceTheNetworkIsRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -39,8 +39,8 @@ func TestBothSidesConvergeOnceTheNetworkIsRestored(t *testing.T) {
 // reordered within a stream too, messages of an old stream arrive on the new
 // one, and the hub lose state: none of which a transport or a hub without bugs does.
 // Such a message is refused, which ends the stream, or does no harm that the
-// digests on the renewals don't detect (promise 8). No old epoch is stored
-// for it, and none that was never assigned (promise 3).
+// digests on the renewals don't detect (G8). No old epoch is stored
+// for it, and none that was never assigned (G3).
 func TestBothSidesConvergeWhateverTheTransportDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newChaos(t)
@@ -198,7 +198,7 @@ func (c *chaos) changeStatus(uid, status string) {
 // check holds at all times.
 func (c *chaos) check(t *rapid.T) {
 	for uid, held := range c.member.held {
-		// Promise 3: an epoch that was seen is never assigned again, and none is
+		// G3: an epoch that was seen is never assigned again, and none is
 		// sent that is not durable.
 		if held.epoch < c.highest[uid] {
 			t.Fatalf("%s: epoch %d was stored after %d", uid, held.epoch, c.highest[uid])
@@ -207,13 +207,13 @@ func (c *chaos) check(t *rapid.T) {
 			t.Fatalf("%s: epoch %d is stored and was never assigned", uid, held.epoch)
 		}
 		c.highest[uid] = held.epoch
-		// Promise 4: what stops was released, or deleted by hand; no list that
+		// G4: what stops was released, or deleted by hand; no list that
 		// was short and no hub that forgot has done it.
 		if held.state == "Stopping" && !c.byHand[uid] && held.epoch > c.released[uid] {
 			t.Fatalf("%s: epoch %d is being stopped, and %d was released", uid, held.epoch, c.released[uid])
 		}
 	}
-	// Promise 2: no status of an older epoch is applied. (That none of an older
+	// G2: no status of an older epoch is applied. (That none of an older
 	// stream is, lateArrivesHarmlessly checks.)
 	for uid, shown := range c.hub.cache {
 		if shown.epoch < c.shown[uid] {
@@ -226,7 +226,7 @@ func (c *chaos) check(t *rapid.T) {
 		t.Fatalf("the agent follows term %d after %d", c.member.highest, c.term)
 	}
 	c.term = c.member.highest
-	// Promise 6: what waits is bounded by the sessions.
+	// G6: what waits is bounded by the sessions.
 	if c.hub.conn != nil && c.hub.conn.Outbox().Len() > sessions {
 		t.Fatalf("%d sessions in the outbox", c.hub.conn.Outbox().Len())
 	}
@@ -244,7 +244,7 @@ func (c *chaos) opened() bool {
 }
 
 // lateArrivesHarmlessly delivers what a stream that is over still had, and
-// checks that it changes nothing (promise 2).
+// checks that it changes nothing (G2).
 func (c *chaos) lateArrivesHarmlessly() bool {
 	before := describeCache(c.hub.cache)
 	arrived := c.lateArrives()

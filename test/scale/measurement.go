@@ -189,7 +189,7 @@ func (m *measurement) note(ctx context.Context, w watch.Interface, running map[s
 	return nil
 }
 
-// claim notes a promise that is not kept.
+// claim notes a goal that is missed.
 func (m *measurement) claim(holds bool, format string, args ...any) {
 	if !holds {
 		m.broken = append(m.broken, fmt.Errorf(format, args...))
@@ -198,7 +198,7 @@ func (m *measurement) claim(holds bool, format string, args ...any) {
 
 func (m *measurement) verdict() error {
 	if len(m.broken) > 0 {
-		return fmt.Errorf("promises not kept: %w", errors.Join(m.broken...))
+		return fmt.Errorf("goals missed: %w", errors.Join(m.broken...))
 	}
 	fmt.Println("\nAll that is promised in counts holds.")
 	return nil

@@ -10,41 +10,40 @@ import (
 	"sigs.k8s.io/crdify/pkg/validations"
 )
 
-// register adds what crdify does not look at. It takes each change that no check has
-// looked at for a break: so a check puts back what it has judged.
+// register adds checks that crdify lacks. crdify reports each change that no check handles as
+// a break: so a check resets the fields that it has compared.
 func register(registry validations.Registry) {
-	for name, judge := range map[string]func(a, b *apiextensionsv1.JSONSchemaProps) []error{
+	for name, compare := range map[string]func(a, b *apiextensionsv1.JSONSchemaProps) []error{
 		"pattern": pattern, "rules": rules, "lists": lists, "null": nullable, "maps": additional,
 	} {
 		registry.Register(name, func(map[string]any) (validations.Validation, error) {
-			return &check[apiextensionsv1.JSONSchemaProps]{name: name, judge: judge}, nil
+			return &check[apiextensionsv1.JSONSchemaProps]{name: name, compare: compare}, nil
 		})
 	}
 	registry.Register("identity", func(map[string]any) (validations.Validation, error) {
-		return &check[apiextensionsv1.CustomResourceDefinition]{name: "identity", judge: identity}, nil
+		return &check[apiextensionsv1.CustomResourceDefinition]{name: "identity", compare: identity}, nil
 	})
 }
 
-// check is one of crdify's, made of a function.
+// check is a validation of crdify that calls a function.
 type check[T validations.Comparable] struct {
 	name        string
 	enforcement config.EnforcementPolicy
-	judge       func(before, after *T) []error
+	compare     func(before, after *T) []error
 }
 
-// Name is Validation's.
+// Name implements Validation.
 func (c *check[T]) Name() string { return c.name }
 
-// SetEnforcement is Validation's.
+// SetEnforcement implements Validation.
 func (c *check[T]) SetEnforcement(policy config.EnforcementPolicy) { c.enforcement = policy }
 
-// Compare is Comparator's.
+// Compare implements Comparator.
 func (c *check[T]) Compare(before, after *T) validations.ComparisonResult {
-	return validations.HandleErrors(c.name, c.enforcement, c.judge(before, after)...)
+	return validations.HandleErrors(c.name, c.enforcement, c.compare(before, after)...)
 }
 
-// pattern may be taken away, and no more: whether one is wider than another can't be
-// told.
+// pattern permits only removal: whether a pattern is wider than another is undecidable here.
 func pattern(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	if after.Pattern != before.Pattern && after.Pattern != "" {
 		wrong = append(wrong, fmt.Errorf("pattern changed: %q -> %q", before.Pattern, after.Pattern))
@@ -56,15 +55,14 @@ func pattern(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	return wrong
 }
 
-// rules may be taken away, and said in other words. A new one is a break unless it is
-// about a change (oldSelf): what is stored need not obey it.
+// rules permits removal of rules and changes of their messages. A new rule is a break unless
+// it is a transition rule (oldSelf), which does not apply to stored objects.
 //
-// API servers ratchet: since 1.30 an update does not fail by a rule, pattern, enum or
-// bound that a value fails which the update leaves as it is. That does not make a new
-// rule harmless. A rule stands on an object or list, and any change within that has
-// it asked again; a rule with messageExpression or one that counts is asked for a
-// whole spec. What is created is not ratcheted, as when objects are restored from a
-// backup. Nor are required fields, types, and the keys of lists.
+// API servers ratchet validation: since 1.30 an update does not fail a rule, pattern, enum or
+// bound on a value that it does not change. That does not make a new rule safe. A rule on an
+// object or list is evaluated again for any change within it. Created objects are not
+// ratcheted, for example when they are restored from a backup; nor are required fields, types
+// and list keys.
 func rules(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	for _, rule := range after.XValidations {
 		known := slices.ContainsFunc(before.XValidations, func(r apiextensionsv1.ValidationRule) bool { return r.Rule == rule.Rule })
@@ -76,7 +74,7 @@ func rules(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	return wrong
 }
 
-// lists and maps keep their keys: by these objects are merged.
+// lists and maps must keep their keys, by which objects are merged.
 func lists(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	if text := func(s *string) string {
 		if s == nil {
@@ -94,7 +92,7 @@ func lists(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	return wrong
 }
 
-// nullable may be said of more.
+// nullable may be added.
 func nullable(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	if before.Nullable && !after.Nullable {
 		wrong = append(wrong, fmt.Errorf("null is no longer allowed"))
@@ -103,7 +101,7 @@ func nullable(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	return wrong
 }
 
-// additional properties have a schema that is looked at by itself.
+// additional properties have a schema that is compared separately.
 func additional(before, after *apiextensionsv1.JSONSchemaProps) []error {
 	a, b := before.AdditionalProperties, after.AdditionalProperties
 	if a != nil && b != nil && a.Schema != nil && b.Schema != nil {
@@ -112,7 +110,7 @@ func additional(before, after *apiextensionsv1.JSONSchemaProps) []error {
 	return nil
 }
 
-// identity of a CRD: how its objects are stored, and by which names they are found.
+// identity compares how the objects of a CRD are stored and named.
 func identity(before, after *apiextensionsv1.CustomResourceDefinition) (wrong []error) {
 	if a, b := before.Spec.Names, after.Spec.Names; a.Kind != b.Kind || a.ListKind != b.ListKind || a.Plural != b.Plural {
 		wrong = append(wrong, fmt.Errorf("names changed: %s, %s -> %s, %s", a.Kind, a.Plural, b.Kind, b.Plural))

@@ -1,9 +1,9 @@
-// Command crdcompat fails, naming each, if CRDs have changed since they were
-// released in a way that breaks stored objects.
+// Command crdcompat fails if CRDs have changed since their release in a way that breaks
+// stored objects, and prints each break.
 //
 //	crdcompat RELEASED CURRENT ACKNOWLEDGED
 //
-// RELEASED and CURRENT are directories of CRDs, one a file; ACKNOWLEDGED is a YAML
-// file of the breaks that are meant. It is sigs.k8s.io/crdify with checks of its own
-// (checks.go): what neither understands counts as a break.
+// RELEASED and CURRENT are directories of CRDs, one per file; ACKNOWLEDGED is a YAML file of
+// intended breaks. It extends sigs.k8s.io/crdify by further checks (checks.go): a change that
+// no check handles counts as a break.
 package main

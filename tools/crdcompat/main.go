@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// acknowledgement is a break that is meant.
+// acknowledgement is an intended break.
 type acknowledgement struct {
 	CRD     string `json:"crd"`
 	Break   string `json:"break"`
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// run returns what is wrong, a line each.
+// run returns the findings, one per line.
 func run(released, current, acknowledged string) ([]string, error) {
 	before, err := load(released)
 	if err != nil {
@@ -73,12 +73,12 @@ func run(released, current, acknowledged string) ([]string, error) {
 		}
 	}
 	for _, a := range meant {
-		wrong = append(wrong, fmt.Sprintf("%s: is acknowledged in %s and no break any more: %s", a.CRD, acknowledged, a.Break))
+		wrong = append(wrong, fmt.Sprintf("%s: is acknowledged in %s and is no longer a break: %s", a.CRD, acknowledged, a.Break))
 	}
 	return wrong, nil
 }
 
-// load reads the CRDs of a directory, by their names.
+// load reads the CRDs of a directory, by name.
 func load(dir string) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -113,14 +113,14 @@ func loadAcknowledged(file string) ([]acknowledgement, error) {
 	}
 	for _, a := range all {
 		if a.Because == "" {
-			return nil, fmt.Errorf("%s: %s: %s: there is no reason", file, a.CRD, a.Break)
+			return nil, fmt.Errorf("%s: %s: %s: the reason is missing", file, a.CRD, a.Break)
 		}
 	}
 	return all, nil
 }
 
-// comparer makes a function that lists how the second CRD breaks what is stored by
-// the first.
+// comparer returns a function that lists how the second CRD breaks stored objects of the
+// first.
 func comparer() (func(before, after *apiextensionsv1.CustomResourceDefinition) []string, error) {
 	registry := runner.DefaultRegistry()
 	register(registry)
@@ -128,7 +128,7 @@ func comparer() (func(before, after *apiextensionsv1.CustomResourceDefinition) [
 		UnhandledEnforcement: config.EnforcementPolicyError,
 		Validations: []config.ValidationConfig{
 			{Name: "description", Enforcement: config.EnforcementPolicyNone},
-			// What is stored knows none of the values that are new.
+			// Stored objects have none of the new values.
 			{Name: "enum", Enforcement: config.EnforcementPolicyError, Configuration: map[string]any{"additionPolicy": "Allow"}},
 		},
 	}, registry)

@@ -1,7 +1,6 @@
-// Command image makes an image that Docker has built the same bytes every time:
-// it reads the archive of `docker save`, sets the times that the classic builder
-// took from its clock, and the platform that it took from its machine, and writes
-// an archive for `docker load`.
+// Command image makes an image that Docker built reproducible: it reads an archive of
+// `docker save`, replaces the times and the platform that the classic builder took from its
+// machine, and writes an archive for `docker load`.
 //
 //	image --epoch SECONDS --platform OS/ARCH IN.tar OUT.tar NAME:TAG
 package main

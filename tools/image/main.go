@@ -13,8 +13,8 @@ import (
 )
 
 func main() {
-	epoch := flag.Int64("epoch", 0, "time of everything in the image, in seconds since 1970")
-	platform := flag.String("platform", "", "platform that the image is for, such as linux/arm64")
+	epoch := flag.Int64("epoch", 0, "time of all files in the image, in seconds since 1970")
+	platform := flag.String("platform", "", "platform of the image, such as linux/arm64")
 	flag.Parse()
 	if flag.NArg() != 3 {
 		fmt.Fprintln(os.Stderr, "usage: image --epoch SECONDS --platform OS/ARCH IN.tar OUT.tar NAME:TAG")
@@ -52,7 +52,7 @@ func settle(in, out, tag, platform string, at time.Time) error {
 	return nil
 }
 
-// with is the image with the platform, and without what else its build has left.
+// with returns the image with the platform, and without other traces of its build.
 func with(image v1.Image, platform string) (v1.Image, error) {
 	p, err := v1.ParsePlatform(platform)
 	if err != nil {

@@ -44,7 +44,7 @@ func newCache(known func(session types.UID, epoch int64, proof string) bool, pla
 }
 
 // putUnlessStopped adds a report and returns whether it is current. A report of an older
-// epoch than the cache has is stale (promise 2), and so is one of an epoch that has
+// epoch than the cache has is stale (G2), and so is one of an epoch that has
 // stopped, which was sent before the stop.
 func (p *Cache) putUnlessStopped(item *v1alpha1.SessionAssignment) bool {
 	old := p.store.items[keyOf(item)]

@@ -14,11 +14,11 @@ func TestHistories(t *testing.T) {
 			h.pass(long)
 			var got []int
 			for _, v := range h.found {
-				got = append(got, v.Promise)
+				got = append(got, v.Guarantee)
 			}
 			slices.Sort(got)
 			if !slices.Equal(got, tc.want) {
-				t.Errorf("promises broken: %v, want %v\n%v", got, tc.want, h.found)
+				t.Errorf("guarantees violated: %v, want %v\n%v", got, tc.want, h.found)
 			}
 			if h.observed == 0 {
 				t.Error("the checker counted nothing")

@@ -10,16 +10,16 @@ import (
 
 // Violation is a guarantee that was not kept.
 type Violation struct {
-	Promise int       `json:"promise"`
-	Time    time.Time `json:"time"`
-	What    string    `json:"what"`
+	Guarantee int       `json:"guarantee"`
+	Time      time.Time `json:"time"`
+	What      string    `json:"what"`
 	// Trail is what was observed last of the session.
 	Trail []string `json:"trail,omitempty"`
 }
 
 // String returns the violation on one line.
 func (v Violation) String() string {
-	return fmt.Sprintf("promise %d at %s: %s", v.Promise, v.Time.Format("15:04:05.000"), v.What)
+	return fmt.Sprintf("G%d at %s: %s", v.Guarantee, v.Time.Format("15:04:05.000"), v.What)
 }
 
 // journal records the violations, and what was observed last of each session.
@@ -54,11 +54,11 @@ func (c *journal) record(now time.Time, session types.UID, what string, fact any
 }
 
 // Report records a violation, once for each key.
-func (c *journal) Report(now time.Time, promise int, about types.UID, key, format string, args ...any) {
-	key = fmt.Sprintf("%d/%s", promise, key)
+func (c *journal) Report(now time.Time, guarantee int, about types.UID, key, format string, args ...any) {
+	key = fmt.Sprintf("%d/%s", guarantee, key)
 	if c.reported[key] {
 		return
 	}
 	c.reported[key] = true
-	c.found = append(c.found, Violation{Promise: promise, Time: now, What: fmt.Sprintf(format, args...), Trail: slices.Clone(c.trails[about])})
+	c.found = append(c.found, Violation{Guarantee: guarantee, Time: now, What: fmt.Sprintf(format, args...), Trail: slices.Clone(c.trails[about])})
 }

@@ -14,12 +14,12 @@ import (
 // when it has lasted for its wait, while every watch that could explain it worked, and Confirm, if
 // it has one, holds.
 type Suspicion struct {
-	promise int
-	about   types.UID // the session
-	since   time.Time
-	watches []string
-	wait    time.Duration
-	text    string
+	guarantee int
+	about     types.UID // the session
+	since     time.Time
+	watches   []string
+	wait      time.Duration
+	text      string
 	// unexplained reports whether no observation explains it yet.
 	unexplained func() bool
 	// prepare is called before Confirm, while the checker is locked.
@@ -32,9 +32,9 @@ type Suspicion struct {
 type suspicions map[string]*Suspicion
 
 // suspect opens a suspicion, unless it is open already.
-func (s suspicions) suspect(now time.Time, promise int, key string, d *Suspicion) {
+func (s suspicions) suspect(now time.Time, guarantee int, key string, d *Suspicion) {
 	if s[key] == nil {
-		d.promise, d.since = promise, now
+		d.guarantee, d.since = guarantee, now
 		s[key] = d
 	}
 }
@@ -58,7 +58,7 @@ func (c *Checker) Due(now time.Time) map[string]*Suspicion {
 			due[key] = d
 		default:
 			delete(s, key)
-			c.Report(now, d.promise, d.about, key, "%s", d.text)
+			c.Report(now, d.guarantee, d.about, key, "%s", d.text)
 		}
 	}
 	return due
@@ -81,6 +81,6 @@ func (c *Checker) Resolve(now time.Time, key string, d *Suspicion, proven bool) 
 	}
 	delete(c.suspicions, key)
 	if proven {
-		c.Report(now, d.promise, d.about, key, "%s", d.text)
+		c.Report(now, d.guarantee, d.about, key, "%s", d.text)
 	}
 }

@@ -121,7 +121,7 @@ func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 	for _, p := range all {
 		for _, l := range desktopRuns(r, p) {
 			if !l.Start.Before(since) {
-				errs = append(errs, fmt.Errorf("promise 1: %s probe %s was rescheduled, and its old desktop was started by its kubelet: %s", p.Mode, p.Name, l))
+				errs = append(errs, fmt.Errorf("G1: %s probe %s was rescheduled, and its old desktop was started by its kubelet: %s", p.Mode, p.Name, l))
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func AwaitPending(ctx context.Context, r *runner.Run, all Probes, cause string) 
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("promise 9: %s probe %s of %s, which is away, does not show what it waits for: %w", p.Mode, p.Name, p.At.Name, err)
+			return fmt.Errorf("G9: %s probe %s of %s, which is away, does not show what it waits for: %w", p.Mode, p.Name, p.At.Name, err)
 		}
 	}
 	return nil

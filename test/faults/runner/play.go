@@ -64,7 +64,7 @@ func verdict(err error, out Result) string {
 	case err != nil:
 		return err.Error()
 	case len(out.Violations) > 0:
-		return fmt.Sprintf("%d promises broken", len(out.Violations))
+		return fmt.Sprintf("%d guarantees violated", len(out.Violations))
 	case out.Observations == 0:
 		return "the checker observed nothing"
 	}
@@ -81,11 +81,11 @@ func (r *Run) settle(ctx context.Context, out *Result) error {
 	repaired := time.Now()
 	limit := r.Scaled(stage.ConvergeWithin) + stage.Allowance + r.Scenario.Slack
 	if err := r.AwaitSnapshot(ctx, limit, (*watch.Snapshot).Converged); err != nil {
-		return fmt.Errorf("promise 8: the sides do not agree: %w", err)
+		return fmt.Errorf("G8: the sides do not agree: %w", err)
 	}
 	out.Agreed = time.Since(repaired)
 	if err := r.AwaitSnapshot(ctx, r.Scaled(stage.MaxQuarantine)+limit, (*watch.Snapshot).AllRunning); err != nil {
-		return fmt.Errorf("promise 8: not everything runs again: %w", err)
+		return fmt.Errorf("G8: not everything runs again: %w", err)
 	}
 	out.Running = time.Since(repaired)
 	r.Watch.With(func(c *checker.Checker, _ time.Time) { c.EndOutages() })
@@ -94,7 +94,7 @@ func (r *Run) settle(ctx context.Context, out *Result) error {
 		return fmt.Errorf("deleting what is left: %w", err)
 	}
 	if err := r.AwaitSnapshot(ctx, limit, (*watch.Snapshot).Empty); err != nil {
-		return fmt.Errorf("promise 8: what was deleted is still there: %w", err)
+		return fmt.Errorf("G8: what was deleted is still there: %w", err)
 	}
 	return nil
 }

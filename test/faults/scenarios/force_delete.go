@@ -54,7 +54,7 @@ func podForcedAway(ctx context.Context, r *runner.Run) error {
 	}
 	now, err := pods.Get(ctx, name, metav1.GetOptions{})
 	if err != nil || now.UID != pod.UID {
-		return errors.Join(err, fmt.Errorf("promise 1: the Pod counts as stopped, and its kubelet has not reported that: it was %s, and is %q", pod.UID, now.UID))
+		return errors.Join(err, fmt.Errorf("G1: the Pod counts as stopped, and its kubelet has not reported that: it was %s, and is %q", pod.UID, now.UID))
 	}
 	return r.Await(ctx, "the session is where it was", func(c *checker.Checker) bool {
 		return c.Session(uid).Cluster == m.Name && c.Session(uid).Placed == 1

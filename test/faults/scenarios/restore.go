@@ -27,7 +27,7 @@ func restores() []runner.Scenario {
 		for _, again := range []bool{false, true} {
 			name := fmt.Sprintf("hub-restored-%d-leaders", leaders)
 			if again {
-				name += "-agents-anew"
+				name += "-agents-restarted"
 			}
 			all = append(all, runner.Scenario{
 				Name: name, Size: 16, Alone: true, EndsProcesses: true, Slack: stage.WatchBackoff,
@@ -248,7 +248,7 @@ func checkRestored(ctx context.Context, r *runner.Run, f *backupSessions) error 
 	}
 	limit := r.Scaled(stage.ConvergeWithin) + stage.Allowance + r.Scenario.Slack
 	if err := r.AwaitSnapshot(ctx, limit, (*watch.Snapshot).Converged); err != nil {
-		return fmt.Errorf("promise 8: the sides do not agree: %w", err)
+		return fmt.Errorf("G8: the sides do not agree: %w", err)
 	}
 	var now map[types.UID][]types.UID
 	r.Watch.With(func(c *checker.Checker, _ time.Time) { now = c.Desktops(f.kept, f.placed, f.moved, f.unknown) })

@@ -74,7 +74,7 @@ func hubWritesFail(ctx context.Context, r *runner.Run) error {
 	}
 	since := time.Now()
 	if err := stage.Poll(ctx, servedWithin, func(ctx context.Context) error { return checkLeft(ctx, r, crowd, 0) }); err != nil {
-		return fmt.Errorf("promise 8: sessions can be written again: %w", err)
+		return fmt.Errorf("G8: sessions can be written again: %w", err)
 	}
 	r.Record("all of them were gone %.1fs after the webhook", time.Since(since).Seconds())
 	return nil

@@ -85,7 +85,7 @@ func TestOverlapInTheLogsIsAViolation(t *testing.T) {
 			switch found := c.Violations()[before:]; {
 			case tc.want == "" && len(found) > 0:
 				t.Errorf("violations: %v, want none", found)
-			case tc.want != "" && (len(found) != 1 || found[0].Promise != 1 || !strings.Contains(found[0].What, tc.want)):
+			case tc.want != "" && (len(found) != 1 || found[0].Guarantee != 1 || !strings.Contains(found[0].What, tc.want)):
 				t.Errorf("want a violation that contains %q, got %v", tc.want, found)
 			}
 		})

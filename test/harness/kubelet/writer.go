@@ -44,6 +44,7 @@ type update struct {
 	status          *corev1.PodStatus // nil is nothing
 	remove          bool
 	written         string // resourceVersion of the Pod that has the status; empty: none yet
+	contradicted    string // resourceVersion in which another client had changed the readiness, if that was seen before written was known
 }
 
 func newWriter(client kubernetes.Interface) *writer {
@@ -85,15 +86,25 @@ func (w *writer) repair(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := w.updates[pod.UID]
-	if last == nil || last.status == nil || last.written == "" || readiness(pod.Status) == readiness(*last.status) {
+	if last == nil || last.status == nil || readiness(pod.Status) == readiness(*last.status) {
+		return
+	}
+	last.contradicted = pod.ResourceVersion
+	w.writeAgain(last)
+}
+
+// writeAgain queues a status that was changed after it was written. While its write is in flight
+// that cannot be known: an event may arrive before the answer to the write.
+func (w *writer) writeAgain(last *update) {
+	if last.written == "" || last.contradicted == "" {
 		return
 	}
 	// What is older than the writer's own write does not count.
-	if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, last.written); err != nil || order <= 0 {
+	if order, err := resourceversion.CompareResourceVersion(last.contradicted, last.written); err != nil || order <= 0 {
 		return
 	}
-	last.written = ""
-	w.queue.Add(pod.UID)
+	last.written, last.contradicted = "", ""
+	w.queue.Add(last.uid)
 }
 
 func readiness(status corev1.PodStatus) corev1.ConditionStatus {
@@ -111,6 +122,7 @@ func (w *writer) wrote(s update, version string) {
 	defer w.mu.Unlock()
 	if last := w.updates[s.uid]; last != nil && last.status == s.status {
 		last.written = version
+		w.writeAgain(last)
 	}
 }
 

@@ -41,3 +41,31 @@ func TestReadinessThatAnotherHasWrittenIsWrittenAgain(t *testing.T) {
 		w.queue.ShutDown()
 	}
 }
+
+// On a busy machine the watch may be faster than the answer to the write.
+func TestReadinessThatIsOverwrittenBeforeTheAnswerIsWrittenAgain(t *testing.T) {
+	of := func(ready corev1.ConditionStatus, version string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "desk", UID: "u", ResourceVersion: version},
+			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+		}
+	}
+	for name, tc := range map[string]struct {
+		seen  string
+		again bool
+	}{
+		"what was before the write": {"6", false},
+		"what came after it":        {"8", true},
+	} {
+		w := newWriter(nil)
+		w.put(of("", ""), of(corev1.ConditionTrue, "").Status, false)
+		uid, _ := w.queue.Get()
+		w.repair(of(corev1.ConditionFalse, tc.seen))
+		w.wrote(*w.updates["u"], "7")
+		w.queue.Done(uid)
+		if again := w.queue.Len() > 0; again != tc.again {
+			t.Errorf("%s: written again: %v", name, again)
+		}
+		w.queue.ShutDown()
+	}
+}

@@ -1,4 +1,4 @@
-{{/* Names are fixed: kubectl vdi and the cluster's roles go by them. */}}
+{{/* Names are fixed: kubectl vdi and the ClusterRoles refer to them. */}}
 {{- define "vdi-agent.selector" -}}
 app.kubernetes.io/name: vdi-agent
 {{- end }}
@@ -22,7 +22,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end }}
 
-{{/* The Secret with the certificate of somebody else; empty: the agent joins. */}}
+{{/* The Secret with the certificate of an external issuer; empty if the agent joins. */}}
 {{- define "vdi-agent.tlsSecret" -}}
 {{- if eq .Values.certificates.mode "certManager" -}}
 vdi-agent-tls
@@ -31,7 +31,7 @@ vdi-agent-tls
 {{- end -}}
 {{- end }}
 
-{{/* The name that the hub's certificate must have; by default the host that is dialled. */}}
+{{/* The name that the hub's certificate must have; defaults to the host of join.hub. */}}
 {{- define "vdi-agent.serverName" -}}
 {{- .Values.join.serverName | default (regexReplaceAll ":[0-9]+$" .Values.join.hub "" | trimPrefix "[" | trimSuffix "]") -}}
 {{- end }}
@@ -42,8 +42,8 @@ app.kubernetes.io/managed-by: vdi-fleet
 {{- end }}
 
 {{/*
-A generated manifest, from files/: in the release's namespace, and marked as its own.
-The text is changed, not the objects: Helm would turn large integers into floats.
+A generated manifest of files/, with the release's namespace and labels. The text is
+changed and not the objects, since Helm would turn large integers into floats.
 */}}
 {{- define "vdi-agent.generated" -}}
 {{- $labels := include "vdi-agent.labels" .root | nindent 4 -}}

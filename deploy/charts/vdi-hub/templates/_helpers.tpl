@@ -1,4 +1,4 @@
-{{/* Names are fixed: kubectl vdi, the agents and the cluster's roles go by them. */}}
+{{/* Names are fixed: kubectl vdi, the agents and the ClusterRoles refer to them. */}}
 {{- define "vdi-hub.selector" -}}
 app.kubernetes.io/name: vdi-hub
 {{- end }}
@@ -22,7 +22,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end }}
 
-{{/* The Secret with the certificates of somebody else; empty: the hub issues them. */}}
+{{/* The Secret with the certificates of an external issuer; empty if the hub issues them. */}}
 {{- define "vdi-hub.tlsSecret" -}}
 {{- if eq .Values.certificates.mode "certManager" -}}
 vdi-hub-tls
@@ -32,8 +32,8 @@ vdi-hub-tls
 {{- end }}
 
 {{/*
-A generated manifest, from files/: in the release's namespace, and marked as its own.
-The text is changed, not the objects: Helm would turn large integers into floats.
+A generated manifest of files/, with the release's namespace and labels. The text is
+changed and not the objects, since Helm would turn large integers into floats.
 */}}
 {{- define "vdi-hub.generated" -}}
 {{- $labels := include "vdi-hub.labels" .root | nindent 4 -}}

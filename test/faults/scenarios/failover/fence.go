@@ -28,8 +28,8 @@ const operator = "admin"
 // declarations returns the scenarios in which an operator declares a member fenced.
 func declarations() []runner.Scenario {
 	return []runner.Scenario{
-		{Name: "operators-word", Do: declaredFenced},
-		{Name: "operators-word-outlived", EndsProcesses: true, Do: declarationOutlived},
+		{Name: "declared-fenced", Do: declaredFenced},
+		{Name: "declared-fenced-outlived", EndsProcesses: true, Do: declarationOutlived},
 		{Name: "removed-for-good", Alone: true, Do: removedForGood},
 	}
 }

@@ -353,7 +353,7 @@ func checkWroteNothing(p pair, mark int64) error {
 		if w.Resource == "events" || w.Resource == "leases" && w.Failed == w.Count {
 			continue
 		}
-		err = errors.Join(err, fmt.Errorf("promise 1: %s led no more, and wrote %+v", p.leading.Spec.Name, w))
+		err = errors.Join(err, fmt.Errorf("G1: %s led no more, and wrote %+v", p.leading.Spec.Name, w))
 	}
 	return err
 }

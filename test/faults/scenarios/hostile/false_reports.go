@@ -21,8 +21,8 @@ import (
 // Forgers returns the scenarios with agents that send false reports, with valid certificates.
 func Forgers() []runner.Scenario {
 	return []runner.Scenario{
-		{Name: "liar", Do: func(ctx context.Context, r *runner.Run) error { return forgeReports(ctx, r, 0) }},
-		{Name: "liar-of-the-future", Do: func(ctx context.Context, r *runner.Run) error { return forgeReports(ctx, r, future) }},
+		{Name: "false-reports", Do: func(ctx context.Context, r *runner.Run) error { return forgeReports(ctx, r, 0) }},
+		{Name: "false-reports-ahead", Do: func(ctx context.Context, r *runner.Run) error { return forgeReports(ctx, r, future) }},
 		{Name: "impostor", EndsProcesses: true, Do: impostor},
 	}
 }
@@ -49,16 +49,16 @@ func forgeReports(ctx context.Context, r *runner.Run, ahead int64) error {
 		}
 		sessions = append(sessions, uid)
 	}
-	uid, err := runner.CreateMember(ctx, r, "liar")
+	uid, err := runner.CreateMember(ctx, r, "false-reporter")
 	if err != nil {
 		return err
 	}
-	files, err := r.Fleet.PKI.Write("agent-liar", r.Fleet.PKI.CA, harness.AgentRequest(string(uid)))
+	files, err := r.Fleet.PKI.Write("agent-false-reporter", r.Fleet.PKI.CA, harness.AgentRequest(string(uid)))
 	if err != nil {
 		return err
 	}
-	r.Record("an agent of member liar reports what others hold")
-	admitted, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: "liar", term: 1, member: m, reports: reportsOfOthers(r, ahead)})
+	r.Record("an agent of member false-reporter reports what others hold")
+	admitted, err := runForged(ctx, r, forgedAgent{files: files, fingerprint: "false-reporter", term: 1, member: m, reports: reportsOfOthers(r, ahead)})
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func forgeReports(ctx context.Context, r *runner.Run, ahead int64) error {
 		var k checker.Session
 		r.Watch.With(func(c *checker.Checker, _ time.Time) { k = *c.Session(uid) })
 		if k.Epoch != 1 || k.Cluster != m.Name || !k.PodReady {
-			return fmt.Errorf("promise 5: a session of %s is in epoch %d, in %s, ready %t, after another member's false reports of it", m.Name, k.Epoch, k.Cluster, k.PodReady)
+			return fmt.Errorf("G5: a session of %s is in epoch %d, in %s, ready %t, after another member's false reports of it", m.Name, k.Epoch, k.Cluster, k.PodReady)
 		}
 	}
 	return nil

@@ -120,7 +120,7 @@ func (m measured) compare(calm measured) error {
 		errs = append(errs, fmt.Errorf("the leader takes %d MB more than without an attack: %d MB at most", more>>20, attackMemory>>20))
 	}
 	if m.renewed < renewedLeast*calm.renewed {
-		errs = append(errs, fmt.Errorf("promise 7: %.1f renewals a second of a member beside it, %.1f without an attack", m.renewed, calm.renewed))
+		errs = append(errs, fmt.Errorf("G7: %.1f renewals a second of a member beside it, %.1f without an attack", m.renewed, calm.renewed))
 	}
 	return errors.Join(errs...)
 }

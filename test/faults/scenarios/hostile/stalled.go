@@ -24,8 +24,8 @@ const otherAgents = 20
 // Stalled returns the scenarios with agents that read nothing.
 func Stalled() []runner.Scenario {
 	return []runner.Scenario{
-		{Name: "deaf-peer", Size: 12, Do: stalledPeer},
-		{Name: "deaf-peer-is-found-out", Size: 12, Do: stalledPeerFound},
+		{Name: "stalled-peer", Size: 12, Do: stalledPeer},
+		{Name: "stalled-peer-detected", Size: 12, Do: stalledPeerFound},
 	}
 }
 
@@ -90,7 +90,7 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 			return nil
 		}
 		if slowest > slowSession {
-			return fmt.Errorf("promise 7: a session beside a stalled agent took %s to run", slowest)
+			return fmt.Errorf("G7: a session beside a stalled agent took %s to run", slowest)
 		}
 		if err := r.Pause(ctx, 2*time.Second); err != nil {
 			return err

@@ -101,7 +101,7 @@ func whileStalled(ctx context.Context, r *runner.Run, stalled []*stalledMember, 
 		}
 		n++
 		if slowest = max(slowest, time.Since(before)); slowest > slowSession {
-			return fmt.Errorf("promise 7: a session beside stalled agents took %s to run", slowest)
+			return fmt.Errorf("G7: a session beside stalled agents took %s to run", slowest)
 		}
 		select {
 		case err := <-found:
