@@ -110,7 +110,12 @@ func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*ou
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
-		return s.reviseLive(ctx, a)
+		// The cache does not show it yet.
+		existing := &v1alpha1.SessionAssignment{}
+		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing); err != nil {
+			return nil, err
+		}
+		return s.revise(ctx, existing, a)
 	case unknownKind(err):
 		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
 			"this cluster has no SessionAssignments: its administrator must install the CRDs")}, nil
@@ -157,16 +162,6 @@ func setMetadata(object, order *v1alpha1.SessionAssignment) {
 	} else {
 		delete(object.Annotations, v1alpha1.AnnotationTraceparent) // of an earlier run
 	}
-}
-
-// reviseLive revises an object that the cache does not show yet, or shows in an older
-// version.
-func (s applier) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
-	existing := &v1alpha1.SessionAssignment{}
-	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing); err != nil {
-		return nil, err
-	}
-	return s.revise(ctx, existing, a)
 }
 
 // revise makes the stored assignment equal the order. The namespace's admission is not

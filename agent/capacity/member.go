@@ -9,6 +9,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -21,8 +22,9 @@ import (
 // watchMember starts all informers but that of assignments. It returns whether each has
 // synced, and a function that waits for their end once the context has ended.
 func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynced, stop func(), err error) {
-	all := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, informers.WithTransform(trimObject))
-	admitted := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, informers.WithTransform(trimObject),
+	stripped := informers.WithTransform(ctrlcache.TransformStripManagedFields())
+	all := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, stripped)
+	admitted := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, stripped,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}).String()
 		}))

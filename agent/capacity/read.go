@@ -58,7 +58,6 @@ func idle(a *v1alpha1.SessionAssignment) bool {
 const (
 	defaultStorageClass     = "storageclass.kubernetes.io/is-default-class"
 	defaultStorageClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
-	defaultIngressClass     = networkingv1.AnnotationIsDefaultIngressClass
 )
 
 // classesOf reads the names of classes, and whether one is the default.
@@ -98,7 +97,7 @@ func storageClassesOf(list []*storagev1.StorageClass) Classes {
 }
 
 func ingressClassesOf(list []*networkingv1.IngressClass) Classes {
-	return classesOf(list, defaultIngressClass)
+	return classesOf(list, networkingv1.AnnotationIsDefaultIngressClass)
 }
 
 func runtimeClassesOf(list []*nodev1.RuntimeClass) map[string]RuntimeClass {

@@ -24,11 +24,3 @@ func trim[K metav1.Object, T any](read func(K) T) cache.TransformFunc {
 		return &trimmed[T]{identity, read(o)}, nil
 	}
 }
-
-// trimObject removes the managed fields from objects of the smaller kinds.
-func trimObject(in any) (any, error) {
-	if o, ok := in.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-	}
-	return in, nil
-}

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func (a *agentClient) sendOnce(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	q := a.request
-	q.nonce = newNonce()
+	q.nonce = rand.Text()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(a.url, "/")+q.path()+"?"+q.query(), nil)
 	if err != nil {
 		return 0, fmt.Errorf("requesting from the agent: %w", err)

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -299,7 +300,7 @@ func TestDesktopsThatMayRun(t *testing.T) {
 			if !tc.over {
 				a.lease(time.Hour)
 			}
-			q := permissionRequest{namespace: "team", name: "web", uid: "assignment", nonce: newNonce()}
+			q := permissionRequest{namespace: "team", name: "web", uid: "assignment", nonce: rand.Text()}
 			if tc.request != nil {
 				tc.request(&q)
 			}
@@ -341,7 +342,7 @@ func TestOnlyTheAgentCanAnswerAGuard(t *testing.T) {
 		text, _ := io.ReadAll(response.Body)
 		return text
 	}
-	replay := forward(permissionRequest{namespace: "team", name: "web", uid: "assignment", nonce: newNonce()})
+	replay := forward(permissionRequest{namespace: "team", name: "web", uid: "assignment", nonce: rand.Text()})
 	for name, forge := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"with an answer that it has recorded": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(replay) },
 		"with one for its own desktop": func(w http.ResponseWriter, r *http.Request) {

@@ -2,9 +2,7 @@ package guard
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -30,14 +28,8 @@ type permissionRequest struct {
 	gate bool
 	// namespace, name and uid of the assignment.
 	namespace, name, uid string
-	// nonce is random for each request, in hexadecimal digits.
+	// nonce is random for each request.
 	nonce string
-}
-
-func newNonce() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // It never fails.
-	return hex.EncodeToString(b[:])
 }
 
 func (q permissionRequest) query() string {

@@ -1,11 +1,9 @@
 package render
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -28,20 +26,8 @@ func Gate(pod *corev1.Pod) *corev1.Container {
 // desktop alone.
 func GatedPod(a *api.SessionAssignment, g Guard) *corev1.Pod {
 	pod := Pod(a)
-	pod.Spec.InitContainers = []corev1.Container{g.gate(a)}
+	pod.Spec.InitContainers = []corev1.Container{g.container(a, GateContainer, gateResources(a), "gate")}
 	return pod
-}
-
-func (g Guard) gate(a *api.SessionAssignment) corev1.Container {
-	security := containerSecurity()
-	security.ReadOnlyRootFilesystem = ptr.To(true)
-	return corev1.Container{
-		Name:            GateContainer,
-		Image:           g.Image,
-		Args:            append(append([]string{"gate"}, g.requestArgs(a)...), fmt.Sprintf("--time-factor=%v", g.TimeFactor)),
-		Resources:       gateResources(a),
-		SecurityContext: security,
-	}
 }
 
 // gateResources returns the desktop's resources, which the two never use at the same time: a

@@ -80,7 +80,7 @@ func GuardedPod(a *api.SessionAssignment, g Guard) *corev1.Pod {
 	d.LivenessProbe = g.liveness(port)
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(min(stopGraceSeconds, g.seconds(stopGraceSeconds*time.Second))))
-	pod.Spec.InitContainers = []corev1.Container{g.container(a, port, share)}
+	pod.Spec.InitContainers = []corev1.Container{g.sidecar(a, port, share)}
 	return pod
 }
 
@@ -118,42 +118,38 @@ func (g Guard) port(a *api.SessionAssignment) int32 {
 	return g.Port%65535 + 1
 }
 
-func (g Guard) container(a *api.SessionAssignment, port int32, share corev1.ResourceList) corev1.Container {
-	security := containerSecurity()
-	security.ReadOnlyRootFilesystem = ptr.To(true)
-	args := append([]string{"guard"}, g.requestArgs(a)...)
-	args = append(args,
+func (g Guard) sidecar(a *api.SessionAssignment, port int32, share corev1.ResourceList) corev1.Container {
+	c := g.container(a, GuardContainer, corev1.ResourceRequirements{Requests: share.DeepCopy(), Limits: share}, "guard",
 		"--port="+strconv.Itoa(int(port)),
 		"--desktop-port="+strconv.Itoa(int(a.Spec.Desktop.Port)),
 		"--start-timeout="+a.Spec.Desktop.StartTime().String(),
-		fmt.Sprintf("--time-factor=%v", g.TimeFactor),
 	)
-	return corev1.Container{
-		Name:  GuardContainer,
-		Image: g.Image,
-		Args:  args,
-		Env: []corev1.EnvVar{{Name: EnvPodIP, ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
-		}}},
-		Resources: corev1.ResourceRequirements{Requests: share.DeepCopy(), Limits: share},
-		// A sidecar starts before the desktop, which waits until the guard has a lease.
-		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
-		StartupProbe: &corev1.Probe{
-			ProbeHandler: httpProbe(PathLease, port), PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: guardStartFailures,
-		},
-		SecurityContext: security,
+	c.Env = []corev1.EnvVar{{Name: EnvPodIP, ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},
+	}}}
+	// A sidecar starts before the desktop, which waits until the guard has a lease.
+	c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+	c.StartupProbe = &corev1.Probe{
+		ProbeHandler: httpProbe(PathLease, port), PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: guardStartFailures,
 	}
+	return c
 }
 
-// requestArgs returns the flags for requests to the agent about an assignment.
-func (g Guard) requestArgs(a *api.SessionAssignment) []string {
-	return []string{
+// container returns the container of a guard or a gate, with a subcommand of the agent and
+// its flags.
+func (g Guard) container(a *api.SessionAssignment, name string, resources corev1.ResourceRequirements, command string, flags ...string) corev1.Container {
+	security := containerSecurity()
+	security.ReadOnlyRootFilesystem = ptr.To(true)
+	args := []string{
+		command,
 		"--lease-url=" + g.LeaseURL,
 		"--key=" + g.Key,
 		"--namespace=" + a.Namespace,
 		"--name=" + a.Name,
 		"--uid=" + string(a.UID),
 	}
+	args = append(append(args, flags...), fmt.Sprintf("--time-factor=%v", g.TimeFactor))
+	return corev1.Container{Name: name, Image: g.Image, Args: args, Resources: resources, SecurityContext: security}
 }
 
 func (g Guard) liveness(port int32) *corev1.Probe {
