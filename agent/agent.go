@@ -39,7 +39,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// shutdownTimeout is how long reconciles that have begun may take to end.
+// shutdownTimeout is how long running reconciles may take to end.
 const shutdownTimeout = 10 * time.Second
 
 // Run runs the agent against a member's API server until the context ends or another
@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	}
 	err = mgr.Start(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errLost) {
-		log.FromContext(ctx).Info("This replica ends", "reason", cause.Error())
+		log.FromContext(ctx).Info("Shutting down", "reason", cause.Error())
 		return cause
 	}
 	return err
@@ -136,7 +136,7 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 	}
 	endpoint := guard.NewEndpoint(guard.EndpointOptions{
 		Address: options.LeaseAddress, Namespace: options.Namespace, TimeFactor: options.TimeFactor,
-		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Standing: lease.Standing, KeyKnown: lease.Changed,
+		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), LeaseStatus: lease.Status, KeyKnown: lease.Changed,
 		Ordered: store.Ordered,
 	})
 	if sessions.Guard != nil {
@@ -157,7 +157,7 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 	}).SetupWithManager(mgr)
 }
 
-// connect connects capacity, assignments, the lease and the link. It returns the capacity
+// connect connects capacity, assignments, the lease and the link, and returns the capacity
 // watcher.
 func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
@@ -166,17 +166,17 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, o
 		OnChange: func() { hub.CapacityChanged() },
 	})
 	// A rebuilt cluster of the same name has another fingerprint.
-	whichCluster := func(ctx context.Context) (string, error) {
+	fingerprint := func(ctx context.Context) (string, error) {
 		namespace := &corev1.Namespace{}
 		err := mgr.GetAPIReader().Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, namespace)
 		return string(namespace.UID), err
 	}
 	linkOptions := options.link(uuid.NewString())
 	linkOptions.Leading = leader.leadership.Leading
-	if !options.issuedByOthers() {
+	if !options.externallyIssued() {
 		keeper := identity.NewKeeper(options.identity(), identity.Member{
 			Reader: mgr.GetAPIReader(), Client: mgr.GetClient(),
-			Recorder: mgr.GetEventRecorder("vdi-agent"), Fingerprint: whichCluster,
+			Recorder: mgr.GetEventRecorder("vdi-agent"), Fingerprint: fingerprint,
 		})
 		if err := mgr.Add(keeper); err != nil {
 			return nil, fmt.Errorf("adding the keeper of the agent's identity: %w", err)
@@ -186,9 +186,9 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, o
 	hub = link.NewClient(linkOptions, link.Member{
 		Assignments: store, Orders: store, Capacity: watcher,
 		Terms:       &link.ConfigMapTerms{Reader: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace},
-		Fingerprint: whichCluster,
+		Fingerprint: fingerprint,
 		Lease:       lease,
-		// No renewal is sent before it would count.
+		// A renewal before the lease is loaded would not count.
 		Synced: func(ctx context.Context) bool { return store.Synced(ctx) && lease.Loaded(ctx) },
 	})
 	store.Reporter, store.Capacity = hub, watcher

@@ -40,7 +40,7 @@ func TestTheMembersSessionsGoOnWithoutTheHub(t *testing.T) {
 	options, err := parse(t, "--hub-address=127.0.0.1:1", "--leader-elect=true", "--metrics-bind-address=0",
 		"--health-probe-bind-address=0", "--tls-secret=wildcard")
 	g.Expect(err).NotTo(HaveOccurred())
-	// With the roles that it is shipped with.
+	// With the roles of its chart.
 	config, err := member.AuthorizeAgent(t.Context(), "desks")
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(context.Background())

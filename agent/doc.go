@@ -7,5 +7,5 @@
 //
 // The packages declare the small interfaces that they need, and this one connects them.
 // Only link and identity connect to the hub, and nothing else waits for it: while the hub
-// is away the member's sessions go on.
+// is unreachable the member's sessions go on.
 package agent

@@ -15,14 +15,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
 )
 
-// unansweredRetry is how long after a request without an answer a cache retries, and on
-// average half as long again.
+// unansweredRetry is the least delay before a cache retries a request without an answer,
+// jittered up to twice that.
 const unansweredRetry = time.Second
 
-// newCache returns the manager's cache, which holds our objects in admitted namespaces and
-// requests no others. It reconnects within a second or two once an API server is back.
-// client-go's informers would wait up to a minute, and so long the agent would not stop
-// what the hub has withdrawn.
+// newCache returns the manager's cache, which reads only the agent's objects in admitted
+// namespaces. It reconnects within two seconds once an API server is back: with client-go's
+// informers, withdrawn sessions could run for up to a minute longer.
 func newCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -42,26 +41,26 @@ func newCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 // retryTransport retries GET requests without an answer. It returns any answer to the
 // caller.
 type retryTransport struct {
-	next   http.RoundTripper
-	retry  time.Duration
-	silent atomic.Bool
+	next    http.RoundTripper
+	retry   time.Duration
+	failing atomic.Bool
 }
 
 // RoundTrip retries until there is an answer, or the request's context ends.
-func (s *retryTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t *retryTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	for {
-		response, err := s.next.RoundTrip(request)
-		if err == nil && s.silent.CompareAndSwap(true, false) {
-			log.FromContext(request.Context()).Info("The API server answers again")
+		response, err := t.next.RoundTrip(request)
+		if err == nil && t.failing.CompareAndSwap(true, false) {
+			log.FromContext(request.Context()).Info("The API server is reachable again")
 		}
 		if err == nil || request.Method != http.MethodGet || !unanswered(err) {
 			return response, err
 		}
-		if s.silent.CompareAndSwap(false, true) {
-			log.FromContext(request.Context()).Info("The API server does not answer, will ask again", "reason", err.Error())
+		if t.failing.CompareAndSwap(false, true) {
+			log.FromContext(request.Context()).Info("The API server is not reachable, will retry", "reason", err.Error())
 		}
 		select {
-		case <-time.After(wait.Jitter(s.retry, 1)):
+		case <-time.After(wait.Jitter(t.retry, 1)):
 		case <-request.Context().Done():
 			return nil, err
 		}
@@ -69,9 +68,9 @@ func (s *retryTransport) RoundTrip(request *http.Request) (*http.Response, error
 }
 
 // WrappedRoundTripper returns the transport that is wrapped.
-func (s *retryTransport) WrappedRoundTripper() http.RoundTripper { return s.next }
+func (t *retryTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// unanswered reports whether there was no server to answer.
+// unanswered reports whether a request failed without an answer.
 func unanswered(err error) bool {
 	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 }

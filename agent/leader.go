@@ -17,22 +17,22 @@ import (
 const leaderElectionID = "vdi-agent"
 
 const (
-	// leaseDuration is how long the other replicas wait for a leader that does not
-	// renew the lock while the API server answers them, before the time factor. It is
-	// part of the S of docs/design.md, section 7.
+	// leaseDuration is how long the other replicas wait for a leader that does not renew
+	// the lock while they reach the API server, before the time factor. It is part of
+	// S in docs/design.md, section 7.
 	leaseDuration = 15 * time.Second
-	// leastLease is its minimum, since the latency of a busy API server is not scaled by
+	// minLeaseDuration is its minimum, since the latency of a busy API server is not scaled by
 	// the time factor.
-	leastLease = 4 * time.Second
+	minLeaseDuration = 4 * time.Second
 )
 
 // errLost ends an agent that does not lead any more.
 var errLost = errors.New("another replica leads")
 
-// leaseDuration returns whole seconds, since a Lease knows no others.
+// leaseDuration returns whole seconds, the unit of a Lease.
 func (o *Options) leaseDuration() time.Duration {
 	scaled := time.Duration(float64(leaseDuration) * o.TimeFactor)
-	return (max(scaled, leastLease) + time.Second - 1).Truncate(time.Second)
+	return (max(scaled, minLeaseDuration) + time.Second - 1).Truncate(time.Second)
 }
 
 // retryPeriod returns how often the lock is renewed, or read by the others: 2 s of 15.
@@ -45,13 +45,13 @@ type leader struct {
 	lock resourcelock.Interface
 }
 
-// newLeader also makes the configuration one that writes only while this replica
-// certainly leads, the lock apart. It calls lost when another one leads in its place.
+// newLeader returns the leadership of this replica, and wraps the configuration so that
+// it writes, the lock apart, only while this replica certainly leads. It calls lost when
+// another replica leads.
 //
-// The leader of an agent keeps the lead while it can't renew its lock: with the member's
-// API server away, desktops go on, and so must the link and the lease of fenced ones.
-// That another replica has taken the lock it learns from the API server before it writes
-// anything there, or, where it alone is cut off from it, from the hub: see link.Client.
+// A leader that can't renew its lock goes on: without the member's API server desktops
+// run, and need the link and the lease. It detects another leader from the API server
+// before it writes anything there, or from the hub: see link.Client.
 func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(error)) (*leader, error) {
 	if !o.LeaderElect {
 		return &leader{leadership: election.Always()}, nil

@@ -25,7 +25,7 @@ func TestACrashedLeaderIsReplacedWithinTheTimeThatTheLeaseAllows(t *testing.T) {
 	for _, factor := range []float64{0.01, 0.05, 0.15, 0.2, 0.3, 1, 1.5, 10} {
 		o := Options{TimeFactor: factor}
 		lease, retry := o.leaseDuration(), o.retryPeriod()
-		if lease%time.Second != 0 || lease < leastLease || float64(lease) < factor*float64(leaseDuration) {
+		if lease%time.Second != 0 || lease < minLeaseDuration || float64(lease) < factor*float64(leaseDuration) {
 			t.Errorf("factor %v: a Lease can't hold %s", factor, lease)
 		}
 		if retry <= 0 || 4*retry > lease {

@@ -19,31 +19,27 @@ import (
 )
 
 const (
-	// failRestarts is how often a desktop must have crashed before FailAfter
-	// counts.
+	// failRestarts is observe.RetryLimits.Restarts.
 	failRestarts = 5
-	// failEndings is how many Pods in a row must have ended.
+	// failEndings is observe.RetryLimits.Endings.
 	failEndings = 5
-	// lostAfter is how long a node must not have answered before its desktops start on
-	// others that may run twice and have no home. It is as long as Kubernetes itself keeps
-	// Pods on such a node.
+	// lostAfter is session.Options.LostAfter: as long as Kubernetes keeps Pods on a node that
+	// does not answer.
 	lostAfter = 5 * time.Minute
-	// overdueFor is how long a process of the agent must have known a home to be overdue
-	// and unused before it deletes it.
+	// overdueFor is retention.Reconciler.OverdueFor.
 	overdueFor = time.Minute
 )
 
-// session returns the options of the local reconciler. The error names every flag that
-// can't be read.
+// session returns the options of the session reconciler. The error names every invalid flag.
 func (o *Options) session() (session.Options, error) {
 	gateway, gatewayErr := gatewayOf(o.Gateway)
 	namespaces, selectorErr := selectorOf(o.GatewayNamespaceSelector)
 	errs := []error{gatewayErr, selectorErr}
 	if problems := validation.IsDNS1123Subdomain(o.TLSSecret); o.TLSSecret != "" && problems != nil {
-		errs = append(errs, fmt.Errorf("--tls-secret %q is no name of a Secret: %s", o.TLSSecret, problems[0]))
+		errs = append(errs, fmt.Errorf("--tls-secret %q is not the name of a Secret: %s", o.TLSSecret, problems[0]))
 	}
 	if o.TLSSecret != "" && o.Gateway != "" {
-		errs = append(errs, errors.New("--tls-secret is for Ingresses; with --gateway the certificate is the Gateway's: set one of them"))
+		errs = append(errs, errors.New("--tls-secret is for Ingresses, and with --gateway the certificate is the Gateway's: set one of them"))
 	}
 	for flag, value := range map[string]time.Duration{"fail-after": o.FailAfter, "cleanup-deadline": o.CleanupDeadline} {
 		if value < time.Second {
@@ -58,25 +54,25 @@ func (o *Options) session() (session.Options, error) {
 			TLSSecretName: o.TLSSecret, AgentNamespace: o.Namespace, LeasePort: leasePort,
 		},
 		Guard:           guard,
-		Patience:        observe.Patience{FailAfter: o.FailAfter, Restarts: failRestarts, Endings: failEndings},
+		RetryLimits:     observe.RetryLimits{FailAfter: o.FailAfter, Restarts: failRestarts, Endings: failEndings},
 		CleanupDeadline: o.CleanupDeadline,
 		LostAfter:       o.scaled(lostAfter),
 		Activity:        activity.Options{MinInterval: o.scaled(time.Second), MaxInterval: o.scaled(time.Minute), IdleAfter: o.scaled(observe.IdleAfter)},
 	}, errors.Join(errs...)
 }
 
-// guard returns what guards need of the agent, and the port on which it listens for them,
+// guard returns the agent's parameters of guards, and the port on which it listens for them,
 // or nil and zero without guards.
 func (o *Options) guard() (*render.Guard, int32, error) {
 	if o.GuardImage == "" {
 		if o.LeaseURL != "" {
-			return nil, 0, errors.New("--lease-url is for guards, of which there are none without --guard-image")
+			return nil, 0, errors.New("--lease-url requires --guard-image")
 		}
 		return nil, 0, nil
 	}
 	var errs []error
 	if err := guard.CheckURL(o.LeaseURL); err != nil {
-		errs = append(errs, fmt.Errorf("--lease-url %w, where guards would reach the agent", err))
+		errs = append(errs, fmt.Errorf("--lease-url %w", err))
 	}
 	_, text, err := net.SplitHostPort(o.LeaseAddress)
 	port, portErr := strconv.ParseUint(text, 10, 16)
@@ -84,7 +80,7 @@ func (o *Options) guard() (*render.Guard, int32, error) {
 		errs = append(errs, fmt.Errorf("--lease-address %q is not host:port", o.LeaseAddress))
 	}
 	if o.GuardPort < 1 || o.GuardPort > 65535 {
-		errs = append(errs, fmt.Errorf("--guard-port %d is no port", o.GuardPort))
+		errs = append(errs, fmt.Errorf("--guard-port %d is not a port", o.GuardPort))
 	}
 	return &render.Guard{
 		Image: o.GuardImage, LeaseURL: o.LeaseURL, Port: o.GuardPort, TimeFactor: o.TimeFactor,
@@ -115,16 +111,15 @@ func gatewayOf(text string) (*render.GatewayRef, error) {
 	return &render.GatewayRef{Namespace: parts[0], Name: parts[1], Section: strings.Join(parts[2:], "")}, nil
 }
 
-// selectorOf reads the selector of gateways' namespaces. One that selects all
-// would open every desktop to every Pod of the member.
+// selectorOf reads the selector of gateways' namespaces. One that selects all would open
+// every desktop to every Pod of the member.
 func selectorOf(text string) (metav1.LabelSelector, error) {
 	selector, err := metav1.ParseToLabelSelector(text)
 	if err != nil {
 		return metav1.LabelSelector{}, fmt.Errorf("--gateway-namespace-selector %q: %w", text, err)
 	}
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return metav1.LabelSelector{}, errors.New("--gateway-namespace-selector is empty, which would let every namespace in: " +
-			"name the labels of the gateway's")
+		return metav1.LabelSelector{}, errors.New("--gateway-namespace-selector is empty, which would admit every namespace: set the labels of the gateway's")
 	}
 	return *selector, nil
 }

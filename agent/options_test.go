@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 )
 
-// parse reads flags besides those that every agent needs.
+// parse parses flags besides the required ones.
 func parse(t *testing.T, args ...string) (Options, error) {
 	t.Helper()
 	var o Options
@@ -39,7 +39,7 @@ func TestFlagsDescribeTheMember(t *testing.T) {
 			Network: render.Network{
 				GatewayNamespaces: labels(map[string]string{"vdi.kasm.io/gateway": "true"}), AgentNamespace: "vdi-system",
 			},
-			Patience:        observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
+			RetryLimits:     observe.RetryLimits{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
 			CleanupDeadline: 2 * time.Minute,
 			LostAfter:       5 * time.Minute,
 			Activity:        activity.Options{MinInterval: time.Second, MaxInterval: time.Minute, IdleAfter: 5 * time.Minute},
@@ -64,7 +64,7 @@ func TestFlagsDescribeTheMember(t *testing.T) {
 		}},
 		{"a certificate", []string{"--tls-secret=wildcard.example"}, func(o *session.Options) { o.Network.TLSSecretName = "wildcard.example" }},
 		{"times", []string{"--fail-after=90s", "--cleanup-deadline=1h"}, func(o *session.Options) {
-			o.Patience.FailAfter, o.CleanupDeadline = 90*time.Second, time.Hour
+			o.RetryLimits.FailAfter, o.CleanupDeadline = 90*time.Second, time.Hour
 		}},
 		{"time as a demonstration has it", []string{"--time-factor=0.1"}, func(o *session.Options) {
 			o.Activity = activity.Options{MinInterval: 100 * time.Millisecond, MaxInterval: 6 * time.Second, IdleAfter: 30 * time.Second}
@@ -107,7 +107,7 @@ func TestAnAgentWithoutCertificateFilesJoinsByItself(t *testing.T) {
 		Namespace: "vdi-system", Member: "eu", HubAddress: "hub:1", HubServerName: "hub.svc",
 		TokenFile: "t", CAHashes: []string{hash},
 	}
-	if diff := cmp.Diff(want, o.identity()); diff != "" || o.issuedByOthers() {
+	if diff := cmp.Diff(want, o.identity()); diff != "" || o.externallyIssued() {
 		t.Errorf("identity options (-want +got):\n%s", diff)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// silentAfter failed probes in a row make a desktop silent.
+// silentAfter is how many probes in a row must fail before a desktop counts as silent.
 const silentAfter = 3
 
 // Target is a desktop to be probed.
@@ -27,9 +27,8 @@ type Target struct {
 
 // Result is what the probes of a desktop have found.
 type Result struct {
-	// Idle is how near it was to its idle timeout at the last probe: IdleOver only
-	// follows from an answer. It is IdleUnknown until there is an answer, and once the
-	// desktop is silent.
+	// Idle is how near it was to its idle timeout at the last probe. It is IdleUnknown
+	// before the first answer and once the desktop is silent.
 	Idle observe.Idleness
 	// Use of it, which is not known until there is an answer.
 	Use observe.Use
@@ -37,7 +36,7 @@ type Result struct {
 	Silent bool
 }
 
-// desktop is one that is watched.
+// desktop is a probed desktop.
 type desktop struct {
 	target Target
 	result Result
@@ -47,19 +46,19 @@ type desktop struct {
 	due time.Time
 }
 
-// retarget takes a target that may have changed. Results of another Pod, of an earlier
-// run or under another limit are dropped. It reports whether anything changed.
+// retarget sets a target that may have changed, and drops the results of another Pod, of
+// an earlier run or under another limit. It reports whether anything changed.
 func (d *desktop) retarget(t Target, o Options) bool {
 	if d.target == t {
 		return false
 	}
 	*d = desktop{target: t}
-	// Until then no result matters.
+	// No result matters earlier.
 	d.due = t.Began.Add(nextProbe(0, t.Limit, o))
 	return true
 }
 
-// answered takes an answer, and reports whether it matters to the session.
+// answered records an answer, and reports whether it matters to the session.
 func (d *desktop) answered(idle time.Duration, o Options, now time.Time) bool {
 	idle = min(idle, max(now.Sub(d.target.Began), 0))
 	before := d.result
@@ -72,7 +71,7 @@ func (d *desktop) answered(idle time.Duration, o Options, now time.Time) bool {
 	return d.result != before || d.result.Idle == observe.IdleOver
 }
 
-// failed takes a failed probe, and reports whether it matters to the session.
+// failed records a failed probe, and reports whether it matters to the session.
 func (d *desktop) failed(o Options, now time.Time) bool {
 	before := d.result
 	if d.due = now.Add(o.MaxInterval); d.unknowns < 30 {
@@ -85,8 +84,8 @@ func (d *desktop) failed(o Options, now time.Time) bool {
 	return d.result != before
 }
 
-// sameUse returns a desktop's last use. Two answers about the same use never agree to the
-// second.
+// sameUse returns the time of a desktop's last use. Two answers about the same use never
+// agree to the second.
 func sameUse(before, now time.Time) time.Time {
 	if now = now.Truncate(time.Second); now.Sub(before).Abs() <= sameUseWithin {
 		return before
@@ -97,10 +96,9 @@ func sameUse(before, now time.Time) time.Time {
 // sameUseWithin is by how much two answers about the same use may differ.
 const sameUseWithin = 5 * time.Second
 
-// nextProbe returns how long a desktop that was idle for so long need not be probed:
-// before it is reported as idle, or near its timeout, no result matters. While it is
-// idle its next use is to be reported soon. Near its timeout its user is about to return
-// or to lose the desktop, so it is probed a few times, and at the end itself.
+// nextProbe returns the time until the next probe of a desktop. No result matters before
+// the desktop is reported as idle or is near its timeout. While it is idle, its next use
+// must be reported soon. Near its timeout it is probed a few times, and at the timeout.
 func nextProbe(idle, limit time.Duration, o Options) time.Duration {
 	wait := o.IdleAfter - idle
 	if wait <= 0 {

@@ -178,8 +178,8 @@ func TestAnswersOfAPreviousDesktopAreForgotten(t *testing.T) {
 	}
 }
 
-// A user comes and goes; whatever the user does, the desktop ends when it was idle
-// for the limit, no sooner, and no later than a probe takes to come.
+// Whatever a user does, the desktop ends when it was idle for the limit: no sooner, and no
+// later than the next probe.
 func TestADesktopEndsWhenAndOnlyWhenItWasIdleForItsLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := time.Duration(rapid.IntRange(5, 24*3600).Draw(t, "limit")) * time.Second

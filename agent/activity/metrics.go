@@ -9,17 +9,17 @@ import (
 var (
 	silent = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_activity_unknown",
-		Help: "Desktops whose idle timeout is not enforced since they do not answer on their activity path as they should.",
+		Help: "Desktops whose activity probes fail, so that their idle timeout is not enforced.",
 	})
 
 	watched = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_activity_watched",
-		Help: "Desktops that are asked whether they are used.",
+		Help: "Desktops that are probed for user activity.",
 	})
 
 	answers = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "vdi_agent_activity_answer_seconds",
-		Help:    "Time that desktops took to say whether they are used, by result: known or unknown.",
+		Help:    "Duration of activity probes, by result: known or unknown.",
 		Buckets: []float64{0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 3},
 	}, []string{"result"})
 )

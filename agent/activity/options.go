@@ -13,18 +13,18 @@ import (
 type Options struct {
 	// Clock of the member, by default the real one.
 	Clock clock.WithTicker
-	// MinInterval is the least time between two probes of a desktop, by default 1 s. It is also
-	// the first wait after a failed probe.
+	// MinInterval is the least time between two probes of a desktop, by default 1 s, and
+	// the delay after the first failed probe.
 	MinInterval time.Duration
-	// MaxInterval is the longest wait after failed probes, by default 1 min.
+	// MaxInterval is the longest delay after failed probes, by default 1 min.
 	MaxInterval time.Duration
-	// IdleAfter is how long a desktop must not have been used until that is reported, by
-	// default 5 min. Afterwards it is probed five times in as long, so that its next use
-	// is reported soon.
+	// IdleAfter is how long a desktop must be unused before it is reported as idle, by
+	// default 5 min. It is then probed every fifth of that, so that its next use is
+	// reported soon.
 	IdleAfter time.Duration
 	// Timeout is the timeout of a probe, by default 2 s.
 	Timeout time.Duration
-	// Concurrent is how many desktops are probed at once, by default 16.
+	// Concurrent is the number of concurrent probes, by default 16.
 	Concurrent int
 }
 

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// longestBody and longestHeader are the most bytes of an answer that are read.
-	longestBody   = 4 << 10
-	longestHeader = 16 << 10
-	// longestIdle is the most that an answer can mean: no sum with it overflows.
-	longestIdle = 10 * 365 * 24 * time.Hour
+	// maxBody and maxHeader limit the bytes of an answer that are read.
+	maxBody   = 4 << 10
+	maxHeader = 16 << 10
+	// maxIdle caps an answer, so that no sum with it overflows.
+	maxIdle = 10 * 365 * 24 * time.Hour
 )
 
-// URL returns where a desktop reports its activity, and false if it has no such path, or
-// no address yet. The address is the Pod's own.
+// URL returns the activity URL of a desktop, at its Pod's address, and false if it has no
+// activity path or no address yet.
 func URL(a *api.SessionAssignment, pod *corev1.Pod) (string, bool) {
 	desktop := &a.Spec.Desktop
 	if desktop.Activity.Path == "" || pod == nil {
@@ -57,12 +57,12 @@ func newClient(timeout time.Duration) *http.Client {
 		// A desktop must not redirect its agent.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			// No proxy: a Pod is reached directly, or not at all.
+			// A Pod is only reached directly.
 			Proxy:                  nil,
 			DialContext:            (&net.Dialer{Timeout: timeout}).DialContext,
 			DisableKeepAlives:      true,
 			DisableCompression:     true,
-			MaxResponseHeaderBytes: longestHeader,
+			MaxResponseHeaderBytes: maxHeader,
 			// A desktop's certificate is for its public name or self-signed, never for
 			// a Pod's address. No secret is sent, and an attacker in between could only
 			// forge an answer, which the desktop can do as well.
@@ -76,21 +76,21 @@ type answer struct {
 	IdleSeconds *float64 `json:"idleSeconds"`
 }
 
-// ask requests how long a desktop was idle.
-func ask(ctx context.Context, client *http.Client, url string) (time.Duration, error) {
+// fetchIdle requests from a desktop how long it was idle.
+func fetchIdle(ctx context.Context, client *http.Client, url string) (time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return 0, fmt.Errorf("making the request: %w", err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return 0, fmt.Errorf("asking the desktop: %w", err)
+		return 0, fmt.Errorf("requesting the desktop's activity: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return 0, fmt.Errorf("the desktop answers %q", response.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, longestBody+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
 	if err != nil {
 		return 0, fmt.Errorf("reading the answer: %w", err)
 	}
@@ -99,8 +99,8 @@ func ask(ctx context.Context, client *http.Client, url string) (time.Duration, e
 
 // parse reads the body of an answer.
 func parse(body []byte) (time.Duration, error) {
-	if len(body) > longestBody {
-		return 0, fmt.Errorf("the answer is longer than %d bytes", longestBody)
+	if len(body) > maxBody {
+		return 0, fmt.Errorf("the answer is longer than %d bytes", maxBody)
 	}
 	var got answer
 	switch err := json.Unmarshal(body, &got); {
@@ -111,5 +111,5 @@ func parse(body []byte) (time.Duration, error) {
 	case *got.IdleSeconds < 0:
 		return 0, fmt.Errorf("idleSeconds is %v, less than zero", *got.IdleSeconds)
 	}
-	return time.Duration(min(*got.IdleSeconds, longestIdle.Seconds()) * float64(time.Second)), nil
+	return time.Duration(min(*got.IdleSeconds, maxIdle.Seconds()) * float64(time.Second)), nil
 }

@@ -46,7 +46,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// answering is a desktop that answers so.
+// answering is a desktop with that answer.
 func answering(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -68,7 +68,7 @@ func TestAnswers(t *testing.T) {
 		"in use":            {answering(200, `{"idleSeconds": 0}`), 0},
 		"with a fraction":   {answering(200, `{"idleSeconds": 12.5}`), 12500 * time.Millisecond},
 		"with other fields": {answering(200, `{"user": "jane", "idleSeconds": 60}`), time.Minute},
-		"forever":           {answering(200, `{"idleSeconds": 1e300}`), longestIdle},
+		"forever":           {answering(200, `{"idleSeconds": 1e300}`), maxIdle},
 		"negative":          {answering(200, `{"idleSeconds": -1}`), unknown},
 		"no number":         {answering(200, `{"idleSeconds": "60"}`), unknown},
 		"null":              {answering(200, `{"idleSeconds": null}`), unknown},
@@ -81,13 +81,13 @@ func TestAnswers(t *testing.T) {
 		"not found":         {answering(404, `{"idleSeconds": 1}`), unknown},
 		"no content":        {answering(204, ``), unknown},
 		"broken":            {answering(500, `{"idleSeconds": 1}`), unknown},
-		"huge":              {answering(200, `{"idleSeconds": 1, "x": "`+strings.Repeat("x", longestBody)+`"}`), unknown},
+		"huge":              {answering(200, `{"idleSeconds": 1, "x": "`+strings.Repeat("x", maxBody)+`"}`), unknown},
 		"redirected": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
 		}, unknown},
 		"hung up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, unknown},
 		"huge header": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X", strings.Repeat("x", 2*longestHeader))
+			w.Header().Set("X", strings.Repeat("x", 2*maxHeader))
 			_, _ = fmt.Fprint(w, `{"idleSeconds": 1}`)
 		}, unknown},
 	}
@@ -97,7 +97,7 @@ func TestAnswers(t *testing.T) {
 			server := start(c.desktop)
 			t.Run(name+" by "+strings.SplitN(server.URL, ":", 2)[0], func(t *testing.T) {
 				defer server.Close()
-				got, err := ask(context.Background(), client, server.URL)
+				got, err := fetchIdle(context.Background(), client, server.URL)
 				if (err != nil) != (c.want == unknown) || err == nil && got != c.want {
 					t.Errorf("%s, %v, want %s", got, err, c.want)
 				}
@@ -115,7 +115,7 @@ func TestAnEndlessAnswerIsNotReadToItsEnd(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	if _, err := ask(context.Background(), newClient(10*time.Second), server.URL); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if _, err := fetchIdle(context.Background(), newClient(10*time.Second), server.URL); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("it was read until %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestASlowDesktopIsNotWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(slow)
 			defer server.Close()
-			if _, err := ask(context.Background(), newClient(50*time.Millisecond), server.URL); err == nil {
+			if _, err := fetchIdle(context.Background(), newClient(50*time.Millisecond), server.URL); err == nil {
 				t.Error("it answered")
 			}
 		})
@@ -144,7 +144,7 @@ func TestAProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	defer proxy.Close()
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	// A loopback address is never reached by proxy anyway; this one is unused.
-	_, err := ask(context.Background(), newClient(50*time.Millisecond), "http://192.0.2.1:6901/idle")
+	_, err := fetchIdle(context.Background(), newClient(50*time.Millisecond), "http://192.0.2.1:6901/idle")
 	if err == nil {
 		t.Error("it was answered")
 	}
@@ -156,7 +156,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		idle, err := parse(body)
-		if idle < 0 || idle > longestIdle || err != nil && idle != 0 {
+		if idle < 0 || idle > maxIdle || err != nil && idle != 0 {
 			t.Errorf("%q means %s, %v", body, idle, err)
 		}
 	})

@@ -14,14 +14,14 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Prober probes desktops for user activity, when the result could matter. Watch and
+// Prober probes desktops for user activity when the result can matter. Watch and
 // Forget may be called by any goroutine at any time. Nothing is probed before Start.
 type Prober struct {
 	options Options
 	client  *http.Client
-	// changes has the assignments with a result that matters.
+	// changes receives the assignments with a result that matters.
 	changes chan event.GenericEvent
-	// queue has the desktops, each from when its next probe is due.
+	// queue holds each desktop until its next probe is due.
 	queue workqueue.TypedDelayingInterface[types.NamespacedName]
 
 	mu       sync.Mutex
@@ -41,11 +41,11 @@ func NewProber(options Options) *Prober {
 	}
 }
 
-// Changes returns a channel with an event for an assignment whenever a result of its
-// desktop may change what its session is to do.
+// Changes returns a channel with an event for each assignment whose probe result may
+// affect its session.
 func (p *Prober) Changes() <-chan event.GenericEvent { return p.changes }
 
-// Watch has a desktop probed when it is due, and returns its state. To watch it again
+// Watch schedules the probes of a desktop, and returns its last result. Repeating it
 // changes nothing.
 func (p *Prober) Watch(target Target) Result {
 	p.mu.Lock()
@@ -96,11 +96,11 @@ func (p *Prober) Start(ctx context.Context) error {
 }
 
 // probeNext probes the next desktop that is due, and requeues its session if the result
-// matters. It returns once that event was received, so that events never pile up, and
-// false if the queue has ended.
+// matters. It waits until that event was received, so that events never pile up. It
+// returns false once the queue is shut down.
 func (p *Prober) probeNext(ctx context.Context) bool {
-	assignment, ended := p.queue.Get()
-	if ended {
+	assignment, shutdown := p.queue.Get()
+	if shutdown {
 		return false
 	}
 	defer p.queue.Done(assignment)
@@ -109,21 +109,21 @@ func (p *Prober) probeNext(ctx context.Context) bool {
 		return true
 	}
 	begun := p.options.Clock.Now()
-	idle, err := ask(ctx, p.client, target.URL)
+	idle, err := fetchIdle(ctx, p.client, target.URL)
 	if !p.receive(ctx, target, idle, err, begun) {
 		return true
 	}
-	about := &api.SessionAssignment{}
-	about.Namespace, about.Name = assignment.Namespace, assignment.Name
+	assignmentObject := &api.SessionAssignment{}
+	assignmentObject.Namespace, assignmentObject.Name = assignment.Namespace, assignment.Name
 	select {
-	case p.changes <- event.GenericEvent{Object: about}:
+	case p.changes <- event.GenericEvent{Object: assignmentObject}:
 	case <-ctx.Done():
 	}
 	return true
 }
 
-// dueTarget returns the target of a desktop, and false if it is forgotten, or due later
-// by now.
+// dueTarget returns the target of a desktop, and false if it was forgotten or is due
+// later.
 func (p *Prober) dueTarget(assignment types.NamespacedName) (Target, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (p *Prober) dueTarget(assignment types.NamespacedName) (Target, bool) {
 	return d.target, true
 }
 
-// receive takes a result, unless it is of no use any more.
+// receive records a result, unless its target has changed or was forgotten.
 func (p *Prober) receive(ctx context.Context, target Target, idle time.Duration, err error, begun time.Time) (matters bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +157,7 @@ func (p *Prober) receive(ctx context.Context, target Target, idle time.Duration,
 	}
 	answers.WithLabelValues(outcome).Observe(now.Sub(begun).Seconds())
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("A desktop does not report whether it is used",
+		log.FromContext(ctx).V(1).Info("Activity probe failed",
 			"assignment", target.Assignment, "unknowns", d.unknowns+1, "reason", err.Error())
 		return d.failed(p.options, now)
 	}

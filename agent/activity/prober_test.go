@@ -74,8 +74,8 @@ func (r *fixture) step(d time.Duration) {
 	r.queue.AddAfter(types.NamespacedName{}, 1)
 }
 
-// received waits until the result of the probe that is due has been taken, which is
-// after the desktop has answered it: the clock may be stepped then.
+// received waits until the result of the current probe was recorded: then the clock may be
+// stepped.
 func (r *fixture) received(target Target) {
 	r.t.Helper()
 	NewWithT(r.t).Eventually(func() bool {
@@ -85,8 +85,7 @@ func (r *fixture) received(target Target) {
 	}, "5s").Should(BeTrue())
 }
 
-// answered receives the next result, and compares it, except for since when it is
-// not used.
+// answered receives the next result, and compares it, except for the time of the last use.
 func (r *fixture) answered(target Target, want Result) {
 	r.t.Helper()
 	g := NewWithT(r.t)

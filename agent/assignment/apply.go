@@ -34,21 +34,21 @@ import (
 type applier struct {
 	*Options
 	secrets secretWriter
-	// ordered has, for the assignments in the API server, the epoch that this very process
-	// was the first to store: the hub cannot have placed it elsewhere before. An order that
-	// was found stored, or whose answer was lost, is not in it.
+	// ordered has, by the assignment's UID, the epoch that this process was the first to
+	// store: the hub cannot have placed it elsewhere before. An order that was found
+	// stored, or whose answer was lost, is not in it.
 	ordered *sync.Map
 }
 
-// outcome of an assignment that was applied.
+// outcome is the result of an assignment that was applied.
 type outcome struct {
 	result *fleetv1.OrderResult
 	// missing is why Secrets could not be stored, by name.
 	missing map[string]string
 }
 
-// apply stores an assignment. It returns the outcome, or nil while an earlier one of
-// that name is still being removed: its end enqueues the session.
+// apply stores an assignment. It returns nil while an earlier one of that name is being
+// removed: its end enqueues the session.
 func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
 	existing := &v1alpha1.SessionAssignment{}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), existing)
@@ -62,11 +62,10 @@ func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 	return s.revise(ctx, existing, a)
 }
 
-// unlessStored checks a refusal with the API server: the hub may place a session
-// elsewhere at once if nothing of the epoch is stored. An earlier write may have
-// succeeded although its answer was lost, as when the API server ends, and the cache may
-// not show it yet. seen is the version of the assignment that the refusal is about, and
-// empty if none was found.
+// unlessStored checks a refusal with the API server, since the hub places a refused session
+// elsewhere at once: an earlier write may have succeeded although its answer was lost, and
+// the cache may not show it yet. seen is the version of the assignment that the refusal is
+// about, and empty if none was found.
 func (s applier) unlessStored(ctx context.Context, a *v1alpha1.SessionAssignment, seen string, out *outcome, err error) (*outcome, error) {
 	if err != nil || out == nil || out.result.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED {
 		return out, err
@@ -96,8 +95,8 @@ func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*ou
 	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" {
 		return &outcome{result: withoutLimit(a, name)}, nil
 	}
-	if lacks := s.Capacity.Refuses(a); lacks != "" {
-		return &outcome{result: refused(a, v1alpha1.RefusedNoRoom, lacks)}, nil
+	if reason := s.Capacity.Refuses(a); reason != "" {
+		return &outcome{result: refused(a, v1alpha1.RefusedNoRoom, reason)}, nil
 	}
 	fresh := a.DeepCopy()
 	fresh.Payload = nil // It is for the Secrets alone.
@@ -111,13 +110,18 @@ func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*ou
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.stored(ctx, fresh, a)
 	case apierrors.IsAlreadyExists(err):
-		return s.reviseLive(ctx, a)
+		// The cache does not show it yet.
+		existing := &v1alpha1.SessionAssignment{}
+		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing); err != nil {
+			return nil, err
+		}
+		return s.revise(ctx, existing, a)
 	case unknownKind(err):
 		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
-			"this cluster does not know SessionAssignments: its administrator must install the CRDs")}, nil
+			"this cluster has no SessionAssignments: its administrator must install the CRDs")}, nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return &outcome{result: notAdmitted(a)}, nil
-	case mayNotCreate(err):
+	case lacksPermission(err):
 		return &outcome{result: notBound(a)}, nil
 	case denied.Is(err):
 		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}, nil
@@ -138,8 +142,8 @@ func (s applier) stored(ctx context.Context, object, order *v1alpha1.SessionAssi
 	return &outcome{result: stored(order, s.Capacity.Stored(object)), missing: missing}, nil
 }
 
-// storedBefore is stored for an assignment that existed before, and may have named other
-// Secrets.
+// storedBefore acknowledges an order for an assignment that existed before and may have
+// named other Secrets.
 func (s applier) storedBefore(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
 	if err := s.secrets.drop(ctx, object); err != nil {
 		return nil, err
@@ -156,45 +160,35 @@ func setMetadata(object, order *v1alpha1.SessionAssignment) {
 	if traceparent := order.Annotations[v1alpha1.AnnotationTraceparent]; traceparent != "" {
 		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationTraceparent, traceparent)
 	} else {
-		delete(object.Annotations, v1alpha1.AnnotationTraceparent) // an earlier run's
+		delete(object.Annotations, v1alpha1.AnnotationTraceparent) // of an earlier run
 	}
-}
-
-// reviseLive is revise for an object that the cache does not show yet, or shows in an
-// older version.
-func (s applier) reviseLive(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
-	existing := &v1alpha1.SessionAssignment{}
-	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing); err != nil {
-		return nil, err
-	}
-	return s.revise(ctx, existing, a)
 }
 
 // revise makes the stored assignment equal the order. The namespace's admission is not
-// checked again: what it admitted runs, and Refused would mean that it doesn't.
+// checked again: Refused would mean that nothing of the session runs.
 func (s applier) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
-	held := existing.Spec.Epoch
+	storedEpoch := existing.Spec.Epoch
 	switch {
 	case existing.Spec.Session.UID != a.Spec.Session.UID:
 		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
-			fmt.Sprintf("the name is taken by the session with UID %s", existing.Spec.Session.UID))}, nil
-	case a.Spec.Epoch < held:
-		return &outcome{result: staleEpoch(a, held)}, nil
+			fmt.Sprintf("the name is used by the session with UID %s", existing.Spec.Session.UID))}, nil
+	case a.Spec.Epoch < storedEpoch:
+		return &outcome{result: staleEpoch(a, storedEpoch)}, nil
 	case !existing.DeletionTimestamp.IsZero():
-		// A higher epoch is stored once it is gone; this one is answered by its stop.
+		// A higher epoch is stored once it is gone; this one is answered with Stopped.
 		return nil, nil
 	case upToDate(existing, a):
 		return s.storedBefore(ctx, existing, a)
 	}
-	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" && a.Spec.Epoch > held {
+	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" && a.Spec.Epoch > storedEpoch {
 		return s.unlessStored(ctx, a, existing.ResourceVersion, &outcome{result: withoutLimit(a, name)}, nil)
 	}
 	return s.update(ctx, existing, a)
 }
 
-// upToDate compares hashes that were both computed here, so that a hub of
-// another version does not make every order a write. A proof is stored with the
-// first order that brings it.
+// upToDate reports whether an order requires no write. It computes both hashes, so that a
+// hub of another version does not make every order a write. A proof is stored with the
+// first order that has one.
 func upToDate(existing, a *v1alpha1.SessionAssignment) bool {
 	return existing.Annotations[v1alpha1.AnnotationSpecHash] == a.Annotations[v1alpha1.AnnotationSpecHash] &&
 		convert.SpecHash(&existing.Spec) == convert.SpecHash(&a.Spec) &&
@@ -206,12 +200,12 @@ func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssign
 		if a.Spec.Epoch > existing.Spec.Epoch {
 			return s.unlessStored(ctx, a, existing.ResourceVersion, &outcome{result: notAllowed(a, violations)}, nil)
 		}
-		return nil, fmt.Errorf("the change is not allowed, and the desktop goes on as it is: %s", restriction.Message(violations))
+		return nil, fmt.Errorf("the change is not allowed, and the desktop keeps its configuration: %s", restriction.Message(violations))
 	}
 	revised := existing.DeepCopy()
 	revised.Spec = *a.Spec.DeepCopy()
 	if a.Spec.Proof == "" && a.Spec.Epoch == existing.Spec.Epoch {
-		// The hub is older: a newer one may need it again.
+		// The hub is older, and a newer one may need the proof.
 		revised.Spec.Proof = existing.Spec.Proof
 	}
 	setMetadata(revised, a)
@@ -229,15 +223,13 @@ func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssign
 		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}
 		return s.unlessStored(ctx, a, existing.ResourceVersion, out, nil)
 	}
-	// A change of an epoch that runs is never refused: that would mean that nothing of
-	// it runs.
+	// A change within an epoch is never refused: that would mean that nothing of it runs.
 	return nil, err
 }
 
-// newViolations returns why an order is not allowed whose session is stored already.
-// What it violated before the administrator set the restriction does not count for the
-// same epoch: as with a namespace's admission, what was admitted goes on, and can be
-// suspended and given more time.
+// newViolations returns why an order for a stored session is not allowed. Within the same
+// epoch, violations of the stored spec do not count: a session that ran before the
+// administrator set the restriction goes on, and can be suspended and extended.
 func (s applier) newViolations(existing, a *v1alpha1.SessionAssignment) []string {
 	violations := s.Restrictions.Assignment(&a.Spec)
 	if len(violations) == 0 || a.Spec.Epoch > existing.Spec.Epoch {
@@ -251,8 +243,8 @@ func notAllowed(a *v1alpha1.SessionAssignment, violations []string) *fleetv1.Ord
 	return refused(a, v1alpha1.RefusedNotAllowed, restriction.Message(violations))
 }
 
-// unknownKind reports whether a client or API server has no CRD of the kind. Where a
-// namespace is missing, the answer names that instead.
+// unknownKind reports whether the API server has no CRD of the kind. The error of a
+// missing namespace names the namespace instead.
 func unknownKind(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return true
@@ -262,11 +254,11 @@ func unknownKind(err error) bool {
 		(status.Status().Details == nil || status.Status().Details.Kind != "namespaces")
 }
 
-// withoutLimit refuses a desktop that the kubelet would give a resource without a limit.
-// An older hub sends such orders.
+// withoutLimit refuses a desktop that would have a resource without a limit, which an
+// older hub may order.
 func withoutLimit(a *v1alpha1.SessionAssignment, name corev1.ResourceName) *fleetv1.OrderResult {
 	return refused(a, v1alpha1.RefusedInvalid, fmt.Sprintf(
-		"the desktop asks for 0 of %s, which would be no limit: delete the session and create it with more", name))
+		"the desktop requests 0 of %s, which would be no limit: delete the session and create it with more", name))
 }
 
 func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
@@ -274,22 +266,22 @@ func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
 		"namespace %s is not admitted in this cluster: its administrator must admit it (kubectl vdi admit %[1]s)", a.Namespace))
 }
 
-// mayNotCreate reports whether the authorizer denied a request, rather than admission:
-// the agent's role is not bound in that namespace.
-func mayNotCreate(err error) bool {
+// lacksPermission reports whether the authorizer, not admission, denied a request: the
+// agent's role is not bound in that namespace.
+func lacksPermission(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
 }
 
 func notBound(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {
 	return refused(a, v1alpha1.RefusedNamespaceNotAdmitted, fmt.Sprintf(
-		"namespace %s is labelled in this cluster, and the agent may not work there: its administrator must bind the ClusterRole vdi-agent-sessions (kubectl vdi admit %[1]s)",
+		"namespace %s is labeled in this cluster, but the agent has no permissions there: its administrator must bind the ClusterRole vdi-agent-sessions (kubectl vdi admit %[1]s)",
 		a.Namespace))
 }
 
-// admitted reports whether a namespace is admitted. It reads from the API server where
-// the cache shows no label, since that may just have been set.
+// admitted reports whether a namespace is admitted. Where the cache shows no label, it
+// reads from the API server.
 func (s applier) admitted(ctx context.Context, name string) (bool, error) {
-	if !s.Restrictions.MayHoldSessions(name) {
+	if !s.Restrictions.CanBeAdmitted(name) {
 		return false, nil
 	}
 	for _, reader := range []client.Reader{s.Client, s.Live} {

@@ -12,19 +12,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// annotationGeneration is the generation that our last write gave an assignment. The API
-// server raises it with every change of the spec and with nothing else, so that another
-// one means that the spec was edited since. Hashes of the spec would not do: an API
-// server with an older CRD drops fields, and another version of the agent may compute
-// them differently.
+// annotationGeneration has the generation of the agent's last write. A different generation
+// means that the spec was edited since. Hashes of the spec would not do: an API server with
+// an older CRD drops fields, and another version of the agent may compute them differently.
 const annotationGeneration = "vdi.kasm.io/stored-generation"
 
-// editedHash is reported instead of the hash of a spec that was edited. No spec has it,
-// so the hub sends its order again.
+// editedHash is reported instead of the hash of an edited spec, so that the hub sends its
+// order again: no spec has this hash.
 const editedHash = "edited"
 
-// edited reports whether the spec was changed since it was stored. Without the
-// annotation, which an older agent did not write and anybody may remove, it is not.
+// edited reports whether the spec was changed since the agent stored it. Without the
+// annotation, as with an older agent, it reports false.
 func edited(a *v1alpha1.SessionAssignment) bool {
 	stored, ok := a.Annotations[annotationGeneration]
 	return ok && stored != strconv.FormatInt(a.Generation, 10)
@@ -34,7 +32,7 @@ func setGeneration(a *v1alpha1.SessionAssignment, generation int64) {
 	metav1.SetMetaDataAnnotation(&a.ObjectMeta, annotationGeneration, strconv.FormatInt(generation, 10))
 }
 
-// nextGeneration returns the generation that an update will give.
+// nextGeneration returns the generation after an update.
 func nextGeneration(before, after *v1alpha1.SessionAssignment) int64 {
 	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return before.Generation
@@ -42,9 +40,9 @@ func nextGeneration(before, after *v1alpha1.SessionAssignment) int64 {
 	return before.Generation + 1
 }
 
-// correctGeneration corrects the annotation where a write had another effect than was
-// expected, such as none, because the API server does not know the field that differed.
-// Uncorrected, the hub would send the order for ever.
+// correctGeneration corrects the annotation after a write with an unexpected effect, such
+// as none because the API server dropped the field that differed. The hub would otherwise
+// repeat the order for ever.
 func (s applier) correctGeneration(ctx context.Context, a *v1alpha1.SessionAssignment) error {
 	if !edited(a) {
 		return nil

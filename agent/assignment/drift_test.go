@@ -10,7 +10,7 @@ import (
 )
 
 // edit changes the spec as an API server does on a request.
-func (b *bench) edit(uid string, change func(*v1alpha1.SessionAssignment)) (before, after *v1alpha1.SessionAssignment) {
+func (b *fixture) edit(uid string, change func(*v1alpha1.SessionAssignment)) (before, after *v1alpha1.SessionAssignment) {
 	b.t.Helper()
 	before = b.get(uid)
 	after = before.DeepCopy()
@@ -21,10 +21,10 @@ func (b *bench) edit(uid string, change func(*v1alpha1.SessionAssignment)) (befo
 	return before, b.get(uid)
 }
 
-func (b *bench) reported(uid string) string { return report(b.get(uid)).GetSpecHash() }
+func (b *fixture) reported(uid string) string { return report(b.get(uid)).GetSpecHash() }
 
 func TestSpecDriftIsReportedAndRepaired(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	wanted := assignment("u1", 1, "ada")
 	hash := convert.SpecHash(&wanted.Spec)
 	b.Put(order(wanted))
@@ -51,7 +51,7 @@ func TestSpecDriftIsReportedAndRepaired(t *testing.T) {
 }
 
 func TestSpecDriftThatIsRevertedIsSettledByOneOrder(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	wanted := assignment("u1", 1, "ada")
 	b.Put(order(wanted))
 	b.expect("STORED e1")
@@ -65,18 +65,18 @@ func TestSpecDriftThatIsRevertedIsSettledByOneOrder(t *testing.T) {
 }
 
 func TestOrdersAreNotReportedAsDrift(t *testing.T) {
-	for name, prepare := range map[string]func(*bench) *v1alpha1.SessionAssignment{
-		"a revision by the hub": func(b *bench) *v1alpha1.SessionAssignment {
+	for name, prepare := range map[string]func(*fixture) *v1alpha1.SessionAssignment{
+		"a revision by the hub": func(b *fixture) *v1alpha1.SessionAssignment {
 			b.Put(order(assignment("u1", 1, "bob")))
 			return assignment("u1", 1, "ada")
 		},
-		"the same spec under another hash": func(b *bench) *v1alpha1.SessionAssignment {
+		"the same spec under another hash": func(b *fixture) *v1alpha1.SessionAssignment {
 			b.Put(order(assignment("u1", 1, "ada")))
 			a := assignment("u1", 1, "ada")
 			a.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: "of-another-hub"}
 			return a
 		},
-		"a quantity written otherwise": func(b *bench) *v1alpha1.SessionAssignment {
+		"a quantity written otherwise": func(b *fixture) *v1alpha1.SessionAssignment {
 			a := assignment("u1", 1, "ada")
 			a.Spec.Desktop.Home.Size = resource.NewQuantity(1<<30, resource.DecimalSI)
 			b.Put(order(a))
@@ -85,14 +85,14 @@ func TestOrdersAreNotReportedAsDrift(t *testing.T) {
 			same.Spec.Desktop.Home.Size = &size
 			return same
 		},
-		"a member that lacks a field": func(b *bench) *v1alpha1.SessionAssignment {
+		"a member that lacks a field": func(b *fixture) *v1alpha1.SessionAssignment {
 			b.prune = func(a *v1alpha1.SessionAssignment) { a.Spec.Attempt = 0 }
 			b.Put(order(assignment("u1", 1, "ada")))
 			a := assignment("u1", 1, "ada")
 			a.Spec.Attempt = 3
 			return a
 		},
-		"one that an earlier agent stored": func(b *bench) *v1alpha1.SessionAssignment {
+		"one that an earlier agent stored": func(b *fixture) *v1alpha1.SessionAssignment {
 			b.Put(order(assignment("u1", 1, "ada")))
 			b.run()
 			b.edit("u1", func(a *v1alpha1.SessionAssignment) { delete(a.Annotations, annotationGeneration) })
@@ -100,7 +100,7 @@ func TestOrdersAreNotReportedAsDrift(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			last := prepare(b)
 			b.run()
 			o := order(last)

@@ -16,14 +16,14 @@ func podOf(uid string, finalizers ...string) *corev1.Pod {
 		Labels: map[string]string{v1alpha1.LabelSessionUID: uid}}}
 }
 
-func (b *bench) forced(uid string) (reason string, yes bool) {
+func (b *fixture) forced(uid string) (reason string, yes bool) {
 	reason, yes = b.get(uid).Annotations[v1alpha1.AnnotationForceCleanup]
 	return reason, yes
 }
 
 func TestForcedWithdrawal(t *testing.T) {
 	t.Run("marks the assignment before it is deleted", func(t *testing.T) {
-		b := newBench(t)
+		b := newFixture(t)
 		b.Put(order(assignment("u1", 1, "ada")))
 		b.expect("STORED e1")
 		b.Put(forceOrder("u1", 1))
@@ -35,7 +35,7 @@ func TestForcedWithdrawal(t *testing.T) {
 		b.expect("STOPPED e1")
 	})
 	t.Run("marks one that is being deleted already, and keeps an operator's own annotation", func(t *testing.T) {
-		b := newBench(t)
+		b := newFixture(t)
 		b.Put(order(assignment("u1", 1, "ada")))
 		b.Put(order(assignment("u2", 1, "bob")))
 		b.expect("STORED e1", "STORED e1")
@@ -61,7 +61,7 @@ func TestForcedWithdrawal(t *testing.T) {
 		}
 	})
 	t.Run("does not change a higher epoch", func(t *testing.T) {
-		b := newBench(t, podOf("u1"))
+		b := newFixture(t, podOf("u1"))
 		b.Put(order(assignment("u1", 2, "ada")))
 		b.expect("STORED e2")
 		b.Put(forceOrder("u1", 1))
@@ -71,7 +71,7 @@ func TestForcedWithdrawal(t *testing.T) {
 		}
 	})
 	t.Run("takes the Pods of an assignment that is gone, and no others", func(t *testing.T) {
-		b := newBench(t, podOf("u1"), podOf("u2"))
+		b := newFixture(t, podOf("u1"), podOf("u2"))
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STORED e1")
 		if !b.hasPod("u1") {
@@ -84,7 +84,7 @@ func TestForcedWithdrawal(t *testing.T) {
 		}
 	})
 	t.Run("takes a Pod that waits for its kubelet to report the end", func(t *testing.T) {
-		b := newBench(t, podOf("u1", v1alpha1.PodFinalizer))
+		b := newFixture(t, podOf("u1", v1alpha1.PodFinalizer))
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STORED e1")
 		b.Put(forceOrder("u1", 1))
@@ -95,7 +95,7 @@ func TestForcedWithdrawal(t *testing.T) {
 	})
 	t.Run("is not Stopped while the API server has a Pod", func(t *testing.T) {
 		pod := podOf("u1", "example.com/keep")
-		b := newBench(t, pod)
+		b := newFixture(t, pod)
 		b.Put(forceOrder("u1", 1))
 		b.expect("STORED e1")
 		if err := b.live.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
@@ -106,12 +106,12 @@ func TestForcedWithdrawal(t *testing.T) {
 	})
 }
 
-func (b *bench) hasPod(uid string) bool {
+func (b *fixture) hasPod(uid string) bool {
 	return b.live.Get(b.t.Context(), client.ObjectKeyFromObject(podOf(uid)), &corev1.Pod{}) == nil
 }
 
 func TestForcedWithdrawalIsNotPutOnAHigherEpochThatCameMeanwhile(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
 	b.Client = behind{b.live, b.get("u1")}

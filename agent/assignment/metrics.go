@@ -9,7 +9,7 @@ import (
 var (
 	metricPending = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_assignment_orders_pending",
-		Help: "Sessions with an order that is not carried out yet, stops that are awaited included.",
+		Help: "Sessions with an order that is not carried out yet, including stops that are not confirmed.",
 	})
 	metricRefused = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_assignment_refused_total",

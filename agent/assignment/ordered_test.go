@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// This is what opens a desktop's gate: only what this very process was ordered to run, and
-// none had stored before it, can't run elsewhere by now.
+// Ordered opens a desktop's gate: only a desktop that this process was the first to store
+// can't run elsewhere.
 func TestAProcessKnowsTheOrdersThatItStored(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	expect := func(when string, want bool) {
 		t.Helper()
 		if got := b.Ordered(b.get("u1")); got != want {
@@ -49,7 +49,7 @@ func TestAProcessKnowsTheOrdersThatItStored(t *testing.T) {
 
 // An order whose answer was lost may have been stored by an earlier process.
 func TestAnOrderThatWasStoredBeforeIsNotOfThisProcess(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	there := assignment("u1", 1, "ada")
 	if err := b.live.Create(t.Context(), there); err != nil {
 		t.Fatal(err)

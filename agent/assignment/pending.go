@@ -40,9 +40,9 @@ type withdrawal struct {
 	acknowledged bool
 }
 
-// assign takes an assignment. An epoch that is too low is refused: minEpoch is the
-// lowest that is not. An epoch whose stop is not confirmed yet is neither accepted nor
-// refused: Stopped will answer it, and Refused would mean that it runs no more.
+// assign adds an assignment, unless its epoch is lower than the returned minEpoch. An epoch
+// whose stop is not confirmed yet is neither accepted nor refused: Stopped answers it, and
+// Refused would mean that nothing of it runs.
 func (p *pending) assign(a *v1alpha1.SessionAssignment, now time.Time) (accepted bool, minEpoch int64) {
 	uid := a.Spec.Session.UID
 	s := p.slots[uid]
@@ -61,8 +61,8 @@ func (p *pending) assign(a *v1alpha1.SessionAssignment, now time.Time) (accepted
 	return true, 0
 }
 
-// withdraw takes the furthest withdrawal, and drops the orders that it withdraws. A
-// repetition without force keeps the force of the first.
+// withdraw adds a withdrawal, unless there is one up to a higher epoch, and drops the orders
+// that it withdraws. A repetition without force keeps the force of the first.
 func (p *pending) withdraw(w *withdrawal) {
 	uid := types.UID(w.GetSessionUid())
 	p.raise(uid, w.GetUpToEpoch()+1)
@@ -82,8 +82,8 @@ func (p *pending) withdraw(w *withdrawal) {
 	})
 }
 
-// deleted has the stop of an assignment confirmed that is gone from the API server,
-// unless the hub has withdrawn it: that waits for just this.
+// deleted adds a withdrawal of an assignment that is gone from the API server, so that its
+// stop is confirmed, unless the hub has withdrawn it.
 func (p *pending) deleted(a *v1alpha1.SessionAssignment) {
 	uid := a.Spec.Session.UID
 	p.raise(uid, a.Spec.Epoch+1)
@@ -94,7 +94,7 @@ func (p *pending) deleted(a *v1alpha1.SessionAssignment) {
 	}
 }
 
-// update changes a session's slot, and drops it if it is empty then.
+// update changes a session's slot, and removes an empty one.
 func (p *pending) update(uid types.UID, change func(*slot)) {
 	s := p.slots[uid]
 	change(&s)
@@ -105,8 +105,8 @@ func (p *pending) update(uid types.UID, change func(*slot)) {
 	}
 }
 
-// maxMinEpochs bounds the memory for sessions that are gone. A stale order can only
-// come from the stream that is open, so the latest are more than enough.
+// maxMinEpochs bounds the memory for sessions that are gone. A stale order can only come
+// from the open stream, so the latest are enough.
 const maxMinEpochs = 100_000
 
 // minEpoch returns the lowest epoch of a session that may still be stored.

@@ -30,9 +30,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// realBench is a Store that runs over a real API server, with no more rights
-// than the markers of this package request.
-type realBench struct {
+// realFixture is a Store with a real API server and only the permissions of this package's
+// markers.
+type realFixture struct {
 	*WithT
 	t       *testing.T
 	plane   *harness.ControlPlane
@@ -41,9 +41,9 @@ type realBench struct {
 	results *results
 }
 
-func startReal(t *testing.T) *realBench {
+func startReal(t *testing.T) *realFixture {
 	t.Helper()
-	b := &realBench{WithT: NewWithT(t), t: t, results: &results{}}
+	b := &realFixture{WithT: NewWithT(t), t: t, results: &results{}}
 	b.SetDefaultEventuallyTimeout(20 * time.Second)
 	root, err := harness.Root()
 	b.Expect(err).NotTo(HaveOccurred())
@@ -62,7 +62,7 @@ func startReal(t *testing.T) *realBench {
 	return b
 }
 
-func (b *realBench) grant() {
+func (b *realFixture) grant() {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 	}
@@ -82,7 +82,7 @@ func (b *realBench) grant() {
 }
 
 // run the store as the agent does: its cache holds only the agent's Secrets.
-func (b *realBench) run(scheme *runtime.Scheme) {
+func (b *realFixture) run(scheme *runtime.Scheme) {
 	config, err := b.plane.ConfigFor("vdi-agent")
 	b.Expect(err).NotTo(HaveOccurred())
 	managed := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
@@ -91,7 +91,7 @@ func (b *realBench) run(scheme *runtime.Scheme) {
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: managed}},
 	})
 	b.Expect(err).NotTo(HaveOccurred())
-	b.store = New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Reporter: b.results, Capacity: counter(""),
+	b.store = New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Reporter: b.results, Capacity: lackingCapacity(""),
 		Restrictions: &restriction.Settings{OpenNetwork: true, PrivateEgress: true}, SkipNameValidation: true})
 	b.Expect(b.store.SetupWithManager(mgr)).To(Succeed())
 	ctx, stop := context.WithCancel(context.Background())
@@ -101,25 +101,25 @@ func (b *realBench) run(scheme *runtime.Scheme) {
 }
 
 // put an order and wait for that answer.
-func (b *realBench) put(a *v1alpha1.SessionAssignment) {
+func (b *realFixture) put(a *v1alpha1.SessionAssignment) {
 	b.t.Helper()
 	a.Spec.Template, a.Spec.TemplateRevision, a.Spec.RunState, a.Spec.Host = "desk", "r1", v1alpha1.ModeRunning, "h.example.com"
 	b.store.Put(order(a))
 	b.expectResult("STORED e1")
 }
 
-func (b *realBench) expectResult(want string) {
+func (b *realFixture) expectResult(want string) {
 	b.t.Helper()
 	b.Eventually(func() bool { return slices.Contains(b.results.take(), want) }).Should(BeTrue(), want)
 }
 
-func (b *realBench) read(name string, o client.Object) client.Object {
+func (b *realFixture) read(name string, o client.Object) client.Object {
 	b.t.Helper()
 	b.Expect(b.admin.Get(b.t.Context(), types.NamespacedName{Namespace: "desks", Name: name}, o)).To(Succeed())
 	return o
 }
 
-func (b *realBench) password() func() string {
+func (b *realFixture) password() func() string {
 	return func() string { return string(b.read("access", &corev1.Secret{}).(*corev1.Secret).Data["password"]) }
 }
 
@@ -161,13 +161,13 @@ func TestStoreOverARealAPIServer(t *testing.T) {
 	b.put(desk("v4", "fourth"))
 	b.Expect(b.password()()).To(Equal("fourth"))
 
-	// One that the API server will never accept blocks no other.
+	// A Secret that the API server never accepts blocks no other.
 	invalid := withSecret(desk("v4", "fourth"), "pull", "p1", password)
 	invalid.Payload[1].Type = corev1.SecretTypeDockerConfigJson
 	b.put(invalid)
 	b.Expect(apierrors.IsNotFound(b.admin.Get(ctx, types.NamespacedName{Namespace: "desks", Name: "pull"}, &corev1.Secret{}))).To(BeTrue())
 
-	// A spec with drift is reported as no hub's, and repaired.
+	// A spec with drift is reported with another hash, and repaired.
 	stored := func() *v1alpha1.SessionAssignment {
 		return b.read("desk-u1", &v1alpha1.SessionAssignment{}).(*v1alpha1.SessionAssignment)
 	}
@@ -200,7 +200,7 @@ func TestForcedWithdrawalOverARealAPIServer(t *testing.T) {
 	b.expectResult("STOPPED e1")
 	b.Expect(apierrors.IsNotFound(b.admin.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}))).To(BeTrue())
 
-	// An assignment that is there is marked, for agent/session.
+	// An existing assignment is annotated for agent/session.
 	b.put(assignment("u2", 1, "bob"))
 	b.store.Put(forceOrder("u2", 1))
 	b.expectResult("STORED e1")

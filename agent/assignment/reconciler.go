@@ -13,8 +13,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Reconcile carries out the withdrawal of a session first and its assignment then. Each
-// stays pending until it is answered for good.
+// Reconcile carries out a session's withdrawal, and then its assignment. Each stays pending
+// until its final answer.
 func (s *Store) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	s.mu.Lock()
 	current := s.pending.slots[uid]
@@ -50,8 +50,8 @@ func (s *Store) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result,
 	return reconcile.Result{RequeueAfter: requeue}, nil
 }
 
-// assign stores an assignment, and acknowledges or refuses it. It returns when to try
-// again, and 0 if it is done.
+// assign stores an assignment, and acknowledges or refuses it. It returns the delay before
+// a retry, and 0 if it is done.
 func (s *Store) assign(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment, received time.Time) (time.Duration, error) {
 	began := time.Now()
 	out, err := s.applier.apply(ctx, a)
@@ -72,8 +72,7 @@ func (s *Store) assign(ctx context.Context, uid types.UID, a *v1alpha1.SessionAs
 	return 0, nil
 }
 
-// answer reports the outcome of an assignment, unless a newer order has come meanwhile
-// and will be answered instead.
+// answer reports the outcome of an assignment, unless a newer order has replaced it.
 func (s *Store) answer(uid types.UID, a *v1alpha1.SessionAssignment, out *outcome) {
 	current := false
 	s.update(uid, func(sl *slot) {

@@ -13,8 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// late is a cache that still shows assignments as they were: absent, where that
-// is nil.
+// late is a cache that shows an earlier state of assignments, absent if nil.
 type late struct {
 	client.Client
 	shows *v1alpha1.SessionAssignment
@@ -34,24 +33,24 @@ func (l late) Get(ctx context.Context, key client.ObjectKey, o client.Object, op
 
 var forbidden = apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("the roles are not read yet"))
 
-// An API server that ends in the middle of a write may have done it, and one that
-// has just begun forbids everything for a moment. "Refused" would have the hub
-// place the session elsewhere while it runs here.
+// An API server that stops during a write may have done it, and one that starts may forbid
+// everything for a moment. With "Refused" the hub would place the session elsewhere while it
+// runs here.
 func TestAStoredOrderIsNotRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before  *v1alpha1.SessionAssignment
-		prepare func(*bench)
+		prepare func(*fixture)
 	}{
 		"though it is forbidden now": {
-			prepare: func(b *bench) { b.fail = forbidden }},
+			prepare: func(b *fixture) { b.fail = forbidden }},
 		"though its own Pod has the last capacity": {
-			prepare: func(b *bench) { b.Capacity = counter("no node has enough cpu") }},
+			prepare: func(b *fixture) { b.Capacity = lackingCapacity("no node has enough cpu") }},
 		"where it ran an earlier epoch": {
 			before:  assignment("u1", 1, "ada"),
-			prepare: func(b *bench) { b.fail = forbidden }},
+			prepare: func(b *fixture) { b.fail = forbidden }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			b.Put(order(assignment("u1", 2, "ada")))
 			b.run()
 			b.Client = late{b.live, tc.before}
@@ -64,7 +63,7 @@ func TestAStoredOrderIsNotRefused(t *testing.T) {
 }
 
 func TestNothingIsRefusedWhileStoredOrdersAreUnknown(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Live = silent{b.live}
 	b.fail = forbidden
 	b.Put(order(assignment("u1", 1, "ada")))

@@ -42,14 +42,14 @@ func lawful(epoch int64) *v1alpha1.SessionAssignment {
 func TestHubCannotOrderWhatTheMemberDoesNotAllow(t *testing.T) {
 	for name, change := range hostile {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			b.Restrictions = &restriction.Settings{OpenNetwork: true, PrivateEgress: true, LinkLocalEgress: true, ControlPlane: true}
 			a := lawful(1)
 			change(a)
 			b.Put(order(a))
 			b.expect("STORED e1") // what no administrator has restricted
 
-			b = newBench(t)
+			b = newFixture(t)
 			b.Restrictions = &strict
 			b.Put(order(a))
 			b.expect("REFUSED e1 NotAllowed")
@@ -62,11 +62,11 @@ func TestHubCannotOrderWhatTheMemberDoesNotAllow(t *testing.T) {
 	}
 }
 
-// A hub that first orders what is allowed can't make it anything else.
+// A hub can't change an allowed order to one that is not.
 func TestHubCannotChangeWhatRunsToWhatTheMemberDoesNotAllow(t *testing.T) {
 	for name, change := range hostile {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			b.Restrictions = &strict
 			b.Put(order(lawful(1)))
 			b.expect("STORED e1")
@@ -92,9 +92,9 @@ func TestHubCannotChangeWhatRunsToWhatTheMemberDoesNotAllow(t *testing.T) {
 	}
 }
 
-// What was stored before a restriction was set goes on, and can be suspended.
+// A session that was stored before a restriction goes on, and can be suspended.
 func TestWhatWasAllowedBeforeCanStillBeSuspended(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	open := lawful(1)
 	hostile["the whole network"](open)
 	b.Put(order(open))

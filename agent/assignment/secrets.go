@@ -28,9 +28,9 @@ import (
 // secretWriter stores and deletes the Secrets that came with assignments.
 type secretWriter struct{ *Options }
 
-// store stores the Secrets that came with an assignment, owned by it. One that it names
-// and that came without data is kept. It returns why Secrets can't be stored as things
-// are, by name: that is no reason to refuse the assignment, whose status names them.
+// store stores the Secrets that came with an assignment, which owns them, and keeps those
+// that came without data. It returns by name why Secrets can't be stored now: the
+// assignment is not refused, and its status names them.
 func (s secretWriter) store(ctx context.Context, object *v1alpha1.SessionAssignment, payload []v1alpha1.SecretPayload) (map[string]string, error) {
 	named := namedSecrets(object)
 	missing := map[string]string{}
@@ -58,7 +58,7 @@ func namedSecrets(a *v1alpha1.SessionAssignment) map[string]string {
 	return versions
 }
 
-// secretOf returns a Secret as it came with an assignment.
+// secretOf renders a Secret that came with an assignment.
 func secretOf(a *v1alpha1.SessionAssignment, p *v1alpha1.SecretPayload) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -84,7 +84,7 @@ func (s secretWriter) storeOne(ctx context.Context, want *corev1.Secret) error {
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		// The cache has only our own, and those after a delay.
+		// The cache has only Secrets of the agent, after a delay.
 		err = s.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
 	}
 	if err != nil {
@@ -93,11 +93,11 @@ func (s secretWriter) storeOne(ctx context.Context, want *corev1.Secret) error {
 	return s.revise(ctx, have, want)
 }
 
-// revise makes an existing Secret equal to the one that came, if it is ours.
+// revise makes an existing Secret equal to the one that came, if the assignment owns it.
 func (s secretWriter) revise(ctx context.Context, have, want *corev1.Secret) error {
 	switch ownershipOf(have, want) {
 	case ofOther:
-		return &obstacle{"there is one already that does not belong to this session: delete or rename it"}
+		return &obstacle{"a Secret of that name exists that does not belong to this session: delete or rename it"}
 	case ofPredecessor:
 		return s.replace(ctx, have, want)
 	}
@@ -124,12 +124,12 @@ func (s secretWriter) replace(ctx context.Context, have, want *corev1.Secret) er
 	}
 	err := s.write(ctx, "create", want)
 	if apierrors.IsAlreadyExists(err) {
-		return &obstacle{"the one before it is being deleted, and a finalizer keeps it"}
+		return &obstacle{"the previous one is being deleted, and a finalizer keeps it"}
 	}
 	return err
 }
 
-// asSent reports whether a Secret of ours is as it came, without drift.
+// asSent reports whether a Secret is as it came, without drift.
 func asSent(have, want *corev1.Secret) bool {
 	return have.Type == want.Type && metav1.GetControllerOf(have) != nil &&
 		maps.Equal(labels.Merge(have.Labels, want.Labels), have.Labels) &&
@@ -137,13 +137,13 @@ func asSent(have, want *corev1.Secret) bool {
 		v1alpha1.SecretDataHash(have.Data) == want.Annotations[v1alpha1.AnnotationSecretHash]
 }
 
-// ownership is whose a Secret is that has the name of one of ours.
+// ownership classifies an existing Secret by its owner.
 type ownership int
 
 const (
 	ours ownership = iota
-	// ofPredecessor is for an assignment of that name that is gone, whose Secrets the
-	// garbage collector has not deleted yet.
+	// ofPredecessor is a Secret of an earlier assignment of that name, which the garbage
+	// collector has not deleted yet.
 	ofPredecessor
 	ofOther
 )
@@ -214,7 +214,7 @@ func (s secretWriter) write(ctx context.Context, verb string, secret *corev1.Sec
 	return secretError(verb[:len(verb)-1]+"ing", secret, err)
 }
 
-// obstacle is why a Secret can't be stored as things are, without its content.
+// obstacle is why a Secret can't be stored now, without its content.
 type obstacle struct{ why string }
 
 func (o *obstacle) Error() string { return o.why }
@@ -222,35 +222,35 @@ func (o *obstacle) Error() string { return o.why }
 // secretFailure hides the text of an API server's error, which may quote the content of
 // the Secret, and keeps its reason.
 type secretFailure struct {
-	doing     string
-	secret    types.NamespacedName
-	reason    string
-	underlies error
+	action string
+	secret types.NamespacedName
+	reason string
+	cause  error
 }
 
-func secretError(doing string, secret *corev1.Secret, err error) error {
+func secretError(action string, secret *corev1.Secret, err error) error {
 	reason := cmp.Or(string(apierrors.ReasonForError(err)), "the API server did not answer")
-	return &secretFailure{doing, client.ObjectKeyFromObject(secret), reason, err}
+	return &secretFailure{action, client.ObjectKeyFromObject(secret), reason, err}
 }
 
 func (e *secretFailure) Error() string {
-	return fmt.Sprintf("%s Secret %s: %s", e.doing, e.secret, e.reason)
+	return fmt.Sprintf("%s Secret %s: %s", e.action, e.secret, e.reason)
 }
-func (e *secretFailure) Unwrap() error { return e.underlies }
+func (e *secretFailure) Unwrap() error { return e.cause }
 
-// sweepRetry is how soon deletions are retried that an API server did not answer.
+// sweepRetry is the delay before failed deletions are retried.
 const sweepRetry = 5 * time.Second
 
-// sweep deletes the Secrets that assignments no longer name and that an earlier process
-// did not delete: it may have ended after the write of an assignment, and the hub, whose
-// order is stored, sends nothing more.
+// sweep deletes the Secrets that assignments no longer name, in case an earlier process
+// ended between the write of an assignment and the deletion: the order is stored, so the
+// hub does not repeat it.
 func (s secretWriter) sweep(ctx context.Context) {
 	logged := false
 	_ = wait.PollUntilContextCancel(ctx, sweepRetry, true, func(ctx context.Context) (done bool, err error) {
 		failed := s.sweepOnce(ctx)
 		if failed != nil && !logged && ctx.Err() == nil {
 			logged = true
-			log.FromContext(ctx).Error(failed, "Secrets that no session names any more are left, will retry")
+			log.FromContext(ctx).Error(failed, "Deleting the Secrets that no session names any more, will retry")
 		}
 		return failed == nil, nil
 	})
@@ -272,8 +272,9 @@ func (s secretWriter) sweepOnce(ctx context.Context) (first error) {
 	return first
 }
 
-// sweepOf reads the assignment from the API server after its Secrets: an order that is
-// carried out meanwhile writes the assignment before the Secrets that it names.
+// sweepOf deletes the Secrets that an assignment does not name. It reads the assignment
+// from the API server after its Secrets, since an order that is carried out meanwhile
+// writes the assignment first.
 func (s secretWriter) sweepOf(ctx context.Context, a *v1alpha1.SessionAssignment) error {
 	unnamed, err := s.unnamed(ctx, a)
 	if err != nil || len(unnamed) == 0 {
@@ -295,12 +296,12 @@ func (s secretWriter) sweepOf(ctx context.Context, a *v1alpha1.SessionAssignment
 	return nil
 }
 
-// secretsRetry is how often Secrets are retried that can't be stored as things are: no
-// event announces that another owner's Secret of that name is gone.
+// secretsRetry is how often to retry Secrets that can't be stored: no event announces that
+// another owner's Secret of that name is gone.
 const secretsRetry = 30 * time.Second
 
-// retrySecrets tries again to store the Secrets of an assignment that is stored, as long
-// as it exists. It returns when to try again, and 0 if it is done.
+// retrySecrets retries to store the Secrets of a stored assignment, as long as it exists.
+// It returns the delay before the next retry, and 0 if it is done.
 func (s *Store) retrySecrets(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment) (time.Duration, error) {
 	missing, err := s.secrets.retry(ctx, a)
 	if err != nil {
@@ -309,7 +310,7 @@ func (s *Store) retrySecrets(ctx context.Context, uid types.UID, a *v1alpha1.Ses
 	if len(missing) > 0 {
 		return secretsRetry, nil
 	}
-	log.FromContext(ctx).Info("The Secrets of a session are settled", "namespace", a.Namespace, "assignment", a.Name)
+	log.FromContext(ctx).Info("The Secrets of a session need no more retries", "namespace", a.Namespace, "assignment", a.Name)
 	s.update(uid, func(sl *slot) {
 		if sl.withoutSecrets == a {
 			sl.withoutSecrets = nil
@@ -318,8 +319,7 @@ func (s *Store) retrySecrets(ctx context.Context, uid types.UID, a *v1alpha1.Ses
 	return 0, nil
 }
 
-// retry returns the Secrets that still can't be stored; none if the assignment that
-// needs them is gone.
+// retry returns the Secrets that still can't be stored, and none if the assignment is gone.
 func (s secretWriter) retry(ctx context.Context, a *v1alpha1.SessionAssignment) (map[string]string, error) {
 	object := &v1alpha1.SessionAssignment{}
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), object); err != nil {

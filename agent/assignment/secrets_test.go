@@ -40,7 +40,7 @@ func withAccess(version, value string) *v1alpha1.SessionAssignment {
 	return withSecret(assignment("u1", 1, "ada"), "access", version, value)
 }
 
-func (b *bench) secret(name string) *corev1.Secret {
+func (b *fixture) secret(name string) *corev1.Secret {
 	b.t.Helper()
 	s := &corev1.Secret{}
 	err := b.live.Get(b.t.Context(), types.NamespacedName{Namespace: "desks", Name: name}, s)
@@ -53,7 +53,7 @@ func (b *bench) secret(name string) *corev1.Secret {
 	return s
 }
 
-func (b *bench) change(name string, change func(*corev1.Secret)) {
+func (b *fixture) change(name string, change func(*corev1.Secret)) {
 	b.t.Helper()
 	s := b.secret(name)
 	change(s)
@@ -63,7 +63,7 @@ func (b *bench) change(name string, change func(*corev1.Secret)) {
 }
 
 func TestSecretsExistBeforeAnOrderIsReportedStored(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.refuse = func(kind string) error {
 		if kind == "Secret" {
 			return apierrors.NewServiceUnavailable("away, and had got " + password)
@@ -101,21 +101,21 @@ func TestSecretsExistBeforeAnOrderIsReportedStored(t *testing.T) {
 }
 
 func TestSecretsOfTheSameOrderAreRepairedAndNotWrittenTwice(t *testing.T) {
-	for name, harm := range map[string]func(*bench){
-		"changed":               func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Data["password"] = []byte("mine") }) },
-		"changed with its hash": func(b *bench) { b.change("access", editWithHash) },
-		"without its owner":     func(b *bench) { b.change("access", func(s *corev1.Secret) { s.OwnerReferences = nil }) },
-		"without a label": func(b *bench) {
+	for name, harm := range map[string]func(*fixture){
+		"changed":               func(b *fixture) { b.change("access", func(s *corev1.Secret) { s.Data["password"] = []byte("mine") }) },
+		"changed with its hash": func(b *fixture) { b.change("access", editWithHash) },
+		"without its owner":     func(b *fixture) { b.change("access", func(s *corev1.Secret) { s.OwnerReferences = nil }) },
+		"without a label": func(b *fixture) {
 			b.change("access", func(s *corev1.Secret) { delete(s.Labels, v1alpha1.LabelAssignment) })
 		},
-		"of another type": func(b *bench) { b.change("access", func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }) },
-		"deleted":         func(b *bench) { _ = b.live.Delete(b.t.Context(), b.secret("access")) },
-		"changed and immutable": func(b *bench) {
+		"of another type": func(b *fixture) { b.change("access", func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }) },
+		"deleted":         func(b *fixture) { _ = b.live.Delete(b.t.Context(), b.secret("access")) },
+		"changed and immutable": func(b *fixture) {
 			b.change("access", func(s *corev1.Secret) { s.Data["password"], s.Immutable = []byte("mine"), ptr.To(true) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			b.Put(order(withAccess("v1", password)))
 			b.expect("STORED e1")
 			version := b.secret("access").ResourceVersion
@@ -144,7 +144,7 @@ func editWithHash(s *corev1.Secret) {
 }
 
 func TestSecretsFollowTheOrder(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Put(order(withSecret(withAccess("v1", password), "pull", "p1", "token")))
 	b.expect("STORED e1")
 	a := withSecret(withAccess("v2", "another"), "config", "c1", "")
@@ -171,7 +171,7 @@ func TestSecretsFollowTheOrder(t *testing.T) {
 
 func TestSecretOfAnotherOwnerIsNotChanged(t *testing.T) {
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "access"}, Data: map[string][]byte{"k": []byte("theirs")}}
-	b := newBench(t, theirs)
+	b := newFixture(t, theirs)
 	b.Put(order(withSecret(withAccess("v1", password), "pull", "p1", "token")))
 	b.expect("STORED e1")
 	if got := b.secret("access"); string(got.Data["k"]) != "theirs" || len(got.OwnerReferences) != 0 {
@@ -195,13 +195,13 @@ func TestSecretOfAnotherOwnerIsNotChanged(t *testing.T) {
 
 func TestSecretsThatAreLateAreForgottenWithTheirAssignment(t *testing.T) {
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "access"}}
-	for name, end := range map[string]func(*bench){
-		"withdrawn":          func(b *bench) { b.Put(withdrawOrder("u1", 1)); b.run(); b.release("u1") },
-		"removed by hand":    func(b *bench) { b.release("u1"); _ = b.live.Delete(b.t.Context(), b.get("u1")) },
-		"revised without it": func(b *bench) { b.Put(order(assignment("u1", 1, "ada"))) },
+	for name, end := range map[string]func(*fixture){
+		"withdrawn":          func(b *fixture) { b.Put(withdrawOrder("u1", 1)); b.run(); b.release("u1") },
+		"removed by hand":    func(b *fixture) { b.release("u1"); _ = b.live.Delete(b.t.Context(), b.get("u1")) },
+		"revised without it": func(b *fixture) { b.Put(order(assignment("u1", 1, "ada"))) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, theirs.DeepCopy())
+			b := newFixture(t, theirs.DeepCopy())
 			b.Put(order(withAccess("v1", password)))
 			b.expect("STORED e1")
 			if b.pending.slots["u1"].withoutSecrets == nil {
@@ -218,7 +218,7 @@ func TestSecretsThatAreLateAreForgottenWithTheirAssignment(t *testing.T) {
 }
 
 func TestSecretOfAnAssignmentThatIsGoneIsReplaced(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	former := assignment("u1", 1, "ada")
 	former.UID = "former"
 	old := secretOf(former, &withAccess("v1", "old").Payload[0])
@@ -233,7 +233,7 @@ func TestSecretOfAnAssignmentThatIsGoneIsReplaced(t *testing.T) {
 }
 
 func TestPermanentlyRefusedSecretBlocksNoOtherOrder(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.refuse = func(kind string) error {
 		if kind == "Secret" {
 			return apierrors.NewForbidden(schema.GroupResource{}, "access", errors.New("quota, for "+password))

@@ -28,22 +28,20 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "assignment"
 
-// workers is how many sessions are worked on at once; each mostly waits for the API
-// server.
+// workers is the number of sessions that are reconciled at once.
 const workers = 8
 
-// Reporter sends to the hub what becomes known. Its methods never block.
+// Reporter sends results and reports to the hub. Its methods never block.
 type Reporter interface {
 	// Add sends the result of an order, or a stop without one.
 	Add(*fleetv1.OrderResult)
-	// Mark reports an assignment whose state in the member has changed.
+	// Mark reports an assignment whose state has changed.
 	Mark(link.Ref)
 }
 
-// Capacity knows which assignments fit, and from when on an assignment counts as used.
+// Capacity decides which assignments fit, and counts those that are stored.
 type Capacity interface {
-	// Refuses returns why an assignment that is about to be stored does not fit, and
-	// "" if it does as far as is known.
+	// Refuses returns why an assignment does not fit, and "" if it may be stored.
 	Refuses(*v1alpha1.SessionAssignment) string
 	// Stored takes a stored assignment into account and returns the sequence of the
 	// first capacity report that counts it.
@@ -68,7 +66,7 @@ type Options struct {
 	SkipNameValidation bool
 }
 
-// Store is where orders become SessionAssignments.
+// Store stores the hub's orders as SessionAssignments.
 type Store struct {
 	*Options
 	applier    applier
@@ -80,7 +78,7 @@ type Store struct {
 	queue      workqueue.TypedRateLimitingInterface[types.UID]
 }
 
-// New returns a Store. It takes orders at once, and carries them out once the manager
+// New returns a Store. It accepts orders at once, and carries them out once the manager
 // has started its controller.
 func New(options Options) *Store {
 	o := &options
@@ -115,7 +113,7 @@ func (s *Store) SetupWithManager(mgr ctrl.Manager) error {
 	return errors.Join(made.Watch(&watch{Store: s}), mgr.Add(sweep))
 }
 
-// Synced waits until what the member holds is known. It returns false if the context
+// Synced waits until the member's assignments are known. It returns false if the context
 // ends first.
 func (s *Store) Synced(ctx context.Context) bool {
 	select {
@@ -126,7 +124,7 @@ func (s *Store) Synced(ctx context.Context) bool {
 	}
 }
 
-// Put takes an order of the hub, and refuses one that can't be read. It may be called by
+// Put accepts an order of the hub, and refuses one that can't be read. It may be called by
 // any goroutine, and never blocks.
 func (s *Store) Put(order *fleetv1.Order) {
 	if w := order.GetWithdraw(); w.GetSessionUid() != "" && w.GetUpToEpoch() >= 1 {
@@ -161,7 +159,7 @@ func (s *Store) putAssign(w *fleetv1.Assignment) {
 	})
 }
 
-// change changes what is pending of a session, and enqueues the session if change
+// change changes the pending orders of a session, and enqueues the session if change
 // returns true.
 func (s *Store) change(uid types.UID, change func(*pending) bool) {
 	s.mu.Lock()
@@ -173,8 +171,8 @@ func (s *Store) change(uid types.UID, change func(*pending) bool) {
 	}
 }
 
-// Ordered reports whether the epoch that an assignment has came to the member by an order
-// to this process. It may be called by any goroutine.
+// Ordered reports whether this process was the first to store the assignment's epoch. It
+// may be called by any goroutine.
 func (s *Store) Ordered(a *v1alpha1.SessionAssignment) bool {
 	epoch, known := s.applier.ordered.Load(a.UID)
 	return known && epoch.(int64) >= a.Spec.Epoch

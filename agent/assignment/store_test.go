@@ -18,7 +18,7 @@ import (
 )
 
 func TestStoresAnAssignmentWithItsLabelsAndFinalizer(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
 	got := b.get("u1")
@@ -41,7 +41,7 @@ func TestStoresAnAssignmentWithItsLabelsAndFinalizer(t *testing.T) {
 }
 
 func TestAProofIsStoredOnceAndReported(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	withProof := func(epoch int64, proof string) *v1alpha1.SessionAssignment {
 		a := assignment("u1", epoch, "ada")
 		a.Spec.Proof = proof
@@ -92,47 +92,47 @@ func TestAProofIsStoredOnceAndReported(t *testing.T) {
 func TestRefusesPermanently(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fail    error
-		prepare func(*bench)
+		prepare func(*fixture)
 		order   *v1alpha1.SessionAssignment
 		want    string
 	}{
 		"a lower epoch than is stored": {
-			prepare: func(b *bench) {
+			prepare: func(b *fixture) {
 				b.Put(order(assignment("u1", 3, "ada")))
 				b.run()
 				b.pending.minEpochs = lru.New(1)
 			},
 			order: assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
 		"a lower epoch than was seen": {
-			prepare: func(b *bench) { b.pending.raise("u1", 3) },
+			prepare: func(b *fixture) { b.pending.raise("u1", 3) },
 			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
 		"an epoch that was withdrawn": {
-			prepare: func(b *bench) { b.Put(withdrawOrder("u1", 2)); b.run() },
+			prepare: func(b *fixture) { b.Put(withdrawOrder("u1", 2)); b.run() },
 			order:   assignment("u1", 2, "ada"), want: "REFUSED e2 StaleEpoch"},
 		"a namespace that is not admitted": {
-			prepare: func(b *bench) {
+			prepare: func(b *fixture) {
 				_ = b.live.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})
 			},
 			order: inNamespace("plain"), want: "REFUSED e1 NamespaceNotAdmitted"},
 		"a namespace that is absent": {order: inNamespace("none"), want: "REFUSED e1 NamespaceNotAdmitted"},
 		"a system namespace, whatever its label": {
-			prepare: func(b *bench) {
+			prepare: func(b *fixture) {
 				_ = b.live.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 					Name: "kube-system", Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
 			},
 			order: inNamespace("kube-system"), want: "REFUSED e1 NamespaceNotAdmitted"},
 		"the agent's own namespace, whatever its label": {
-			prepare: func(b *bench) {
+			prepare: func(b *fixture) {
 				_ = b.live.Create(b.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 					Name: "agents", Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
 			},
 			order: inNamespace("agents"), want: "REFUSED e1 NamespaceNotAdmitted"},
 		"what fits no node": {
-			prepare: func(b *bench) { b.Capacity = counter("no node has enough cpu") },
+			prepare: func(b *fixture) { b.Capacity = lackingCapacity("no node has enough cpu") },
 			order:   assignment("u1", 1, "ada"), want: "REFUSED e1 NoRoom"},
 		"a desktop without a limit": {order: withResource("memory", "0"), want: "REFUSED e1 Invalid"},
 		"a desktop without a limit, of an epoch after one that has one": {
-			prepare: func(b *bench) { b.Put(order(assignment("u1", 1, "ada"))); b.run() },
+			prepare: func(b *fixture) { b.Put(order(assignment("u1", 1, "ada"))); b.run() },
 			order:   withEpoch(withResource("cpu", "0"), 2), want: "REFUSED e2 Invalid"},
 		"what the API server finds invalid": {
 			fail:  apierrors.NewInvalid(schema.GroupKind{}, "x", nil),
@@ -141,7 +141,7 @@ func TestRefusesPermanently(t *testing.T) {
 			fail:  apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("quota")),
 			order: assignment("u1", 1, "ada"), want: "REFUSED e1 Invalid"},
 		"a name that another session has": {
-			prepare: func(b *bench) {
+			prepare: func(b *fixture) {
 				other := assignment("u1", 1, "ada")
 				other.Spec.Session.UID = "other"
 				_ = b.live.Create(b.t.Context(), other)
@@ -149,7 +149,7 @@ func TestRefusesPermanently(t *testing.T) {
 			order: assignment("u1", 1, "ada"), want: "REFUSED e1 Invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			if tc.prepare != nil {
 				tc.prepare(b)
 				b.run()
@@ -178,7 +178,7 @@ func withEpoch(a *v1alpha1.SessionAssignment, epoch int64) *v1alpha1.SessionAssi
 // A desktop that an older hub could order without a limit keeps running, and its
 // assignment can still be changed.
 func TestADesktopThatRunsWithoutALimitIsLeftAlone(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	held := withResource("memory", "0")
 	if err := b.live.Create(t.Context(), held); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func inNamespace(ns string) *v1alpha1.SessionAssignment {
 }
 
 func TestRefusesUnreadableOrders(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	o := order(assignment("u1", 1, "ada"))
 	o.GetAssign().Desktop.Resources = map[string]string{"cpu": "many"}
 	b.Put(o)
@@ -207,7 +207,7 @@ func TestRefusesUnreadableOrders(t *testing.T) {
 }
 
 func TestRetriesWhileTheAPIServerIsUnavailable(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.fail = apierrors.NewServiceUnavailable("away")
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect()
@@ -225,10 +225,10 @@ func TestRetriesWhileTheAPIServerIsUnavailable(t *testing.T) {
 }
 
 func TestDoesNotRefuseAChangeOfWhatRuns(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
-	b.Capacity = counter("no node has enough cpu")
+	b.Capacity = lackingCapacity("no node has enough cpu")
 	b.Put(order(assignment("u1", 1, "carol")))
 	b.expect("STORED e1")
 	b.fail = apierrors.NewInvalid(schema.GroupKind{}, "x", nil)
@@ -240,7 +240,7 @@ func TestDoesNotRefuseAChangeOfWhatRuns(t *testing.T) {
 
 func TestWithdrawal(t *testing.T) {
 	t.Run("is Stored at once, and Stopped when the assignment is gone", func(t *testing.T) {
-		b := newBench(t)
+		b := newFixture(t)
 		b.Put(order(assignment("u1", 1, "ada")))
 		b.expect("STORED e1")
 		b.Put(withdrawOrder("u1", 1))
@@ -252,14 +252,14 @@ func TestWithdrawal(t *testing.T) {
 		b.expect("STOPPED e1")
 	})
 	t.Run("of what is not there is Stopped at once", func(t *testing.T) {
-		b := newBench(t)
+		b := newFixture(t)
 		b.Put(withdrawOrder("u1", 4))
 		b.expect("STOPPED e4")
 	})
 	t.Run("is not Stopped while a Pod of the session is left", func(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "p",
 			Labels: map[string]string{v1alpha1.LabelSessionUID: "u1"}}}
-		b := newBench(t, pod)
+		b := newFixture(t, pod)
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STORED e1")
 		if err := b.live.Delete(t.Context(), pod); err != nil {
@@ -269,7 +269,7 @@ func TestWithdrawal(t *testing.T) {
 		b.expect("STOPPED e1")
 	})
 	t.Run("does not change a higher epoch", func(t *testing.T) {
-		b := newBench(t)
+		b := newFixture(t)
 		b.Put(order(assignment("u1", 2, "ada")))
 		b.expect("STORED e2")
 		b.Put(withdrawOrder("u1", 1))
@@ -279,7 +279,7 @@ func TestWithdrawal(t *testing.T) {
 		}
 	})
 	t.Run("drops an assignment that waits to be stored", func(t *testing.T) {
-		b := newBench(t)
+		b := newFixture(t)
 		b.Put(order(assignment("u1", 1, "ada")))
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STOPPED e1")
@@ -290,7 +290,7 @@ func TestWithdrawal(t *testing.T) {
 }
 
 func TestTheNextEpochWaitsUntilTheLastIsGone(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
 	b.Put(withdrawOrder("u1", 1))
@@ -307,7 +307,7 @@ func TestTheNextEpochWaitsUntilTheLastIsGone(t *testing.T) {
 }
 
 func TestAnAssignmentDeletedByHandIsStoppedWithoutAnOrder(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Put(order(assignment("u1", 1, "ada")))
 	b.expect("STORED e1")
 	if err := b.live.Delete(t.Context(), b.get("u1")); err != nil {
@@ -322,12 +322,12 @@ func TestAnAssignmentDeletedByHandIsStoppedWithoutAnOrder(t *testing.T) {
 // Refused means that nothing of the epoch runs, and the hub places the session elsewhere
 // at once: it is no answer while the Pod still stops.
 func TestAnEpochThatStillStopsIsNotRefused(t *testing.T) {
-	for name, end := range map[string]func(*bench){
-		"while its assignment is being deleted by hand": func(b *bench) {
+	for name, end := range map[string]func(*fixture){
+		"while its assignment is being deleted by hand": func(b *fixture) {
 			_ = b.live.Delete(b.t.Context(), b.get("u1"))
 		},
-		"while it is withdrawn": func(b *bench) { b.Put(withdrawOrder("u1", 1)); b.run() },
-		"while its Pod is left, its finalizer removed by hand": func(b *bench) {
+		"while it is withdrawn": func(b *fixture) { b.Put(withdrawOrder("u1", 1)); b.run() },
+		"while its Pod is left, its finalizer removed by hand": func(b *fixture) {
 			if err := b.live.Create(b.t.Context(), podOf("u1")); err != nil {
 				b.t.Fatal(err)
 			}
@@ -337,7 +337,7 @@ func TestAnEpochThatStillStopsIsNotRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			b.Put(order(assignment("u1", 1, "ada")))
 			b.expect("STORED e1")
 			end(b)

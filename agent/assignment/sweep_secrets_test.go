@@ -9,10 +9,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// An agent that ends between the write of an assignment and the removal of what it no
-// longer names leaves a Secret, and the hub, whose order is stored, sends nothing more.
+// An agent that ends between the write of an assignment and the deletion of its unnamed
+// Secrets leaves a Secret, and the hub does not repeat the order.
 func TestWhatAnEarlierProcessDidNotRemoveGoesWithTheNext(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Put(order(withSecret(withAccess("v1", password), "pull", "p1", "token")))
 	b.expect("STORED e1")
 	a := b.get("u1")
@@ -31,10 +31,9 @@ func TestWhatAnEarlierProcessDidNotRemoveGoesWithTheNext(t *testing.T) {
 	}
 }
 
-// An order that came meanwhile has stored a Secret that the cache's assignment does not
-// name yet.
+// A concurrent order has stored a Secret that the cache's assignment does not name yet.
 func TestTheSweepRemovesNothingThatAnOrderHasJustStored(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.Put(order(withAccess("v1", password)))
 	b.expect("STORED e1")
 	old := b.get("u1")

@@ -19,8 +19,8 @@ const (
 	transitionWithdrawn = "Assignment was withdrawn"
 )
 
-// The spans of an order: from its receipt until it is answered, and, as a part of that,
-// the writes to the API server.
+// The spans of an order: from its receipt until its answer, and within that the writes to
+// the API server.
 const (
 	spanReceive = "receive"
 	spanStore   = "store"
@@ -50,7 +50,7 @@ func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, receive
 	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
 		failed = out.result.GetReason() + ": " + out.result.GetMessage()
 	}
-	// The same span if the same order comes again after a restart.
+	// The span is the same if the order is repeated after a restart.
 	span := parent.Named("receive/" + hash)
 	s.Trace.Add(span, tracing.Span{Name: spanStore, From: began, To: now, Failed: failed})
 	s.Trace.AddAs(span, parent, tracing.Span{

@@ -21,14 +21,14 @@ import (
 
 var podListKind = corev1.SchemeGroupVersion.WithKind("PodList")
 
-// watch is the source of the controller: orders, and the deletion of assignments. It
-// reports every change of an assignment.
+// watch is the controller's source of orders and deletions of assignments. It reports every
+// change of an assignment.
 type watch struct {
 	*Store
 	registration toolscache.ResourceEventHandlerRegistration
 }
 
-// Start enqueues the orders that came before.
+// Start enqueues the orders that were received before, and watches the assignments.
 func (w *watch) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID]) error {
 	w.mu.Lock()
 	w.queue = queue
@@ -53,7 +53,7 @@ func (w *watch) Start(ctx context.Context, queue workqueue.TypedRateLimitingInte
 	return nil
 }
 
-// WaitForSync waits until all assignments of the member were reported.
+// WaitForSync waits until all assignments of the member are known.
 func (w *watch) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), w.registration.HasSynced) {
 		return errors.New("the cache of assignments did not sync in time")
@@ -93,31 +93,31 @@ func (s *Store) deleted(o any) {
 }
 
 // List returns all assignments of the member.
-func (s *Store) List(ctx context.Context) ([]link.Held, error) {
+func (s *Store) List(ctx context.Context) ([]link.InventoryItem, error) {
 	list := &v1alpha1.SessionAssignmentList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	held := make([]link.Held, 0, len(list.Items))
+	items := make([]link.InventoryItem, 0, len(list.Items))
 	for i := range list.Items {
-		held = append(held, link.Held{Ref: refOf(&list.Items[i]), Version: list.Items[i].ResourceVersion})
+		items = append(items, link.InventoryItem{Ref: refOf(&list.Items[i]), Version: list.Items[i].ResourceVersion})
 	}
-	return held, nil
+	return items, nil
 }
 
 // Render returns the report of an assignment, or nil if there is none.
 func (s *Store) Render(ref link.Ref) *fleetv1.AssignmentReport {
 	a := &v1alpha1.SessionAssignment{}
-	// A cache answers without waiting, and with nothing but NotFound.
+	// A cache does not block, and its only error is NotFound.
 	if err := s.Client.Get(context.Background(), ref.NamespacedName, a); err != nil {
 		return nil
 	}
 	return report(a)
 }
 
-// report returns what the hub gets: an assignment that is stored is Active, and Stopping
-// from its deletion on, whatever its status is yet. A spec that was edited is not what
-// the hub has sent, and gets a hash of its own.
+// report returns the report for the hub. A stored assignment is Active, and Stopping from
+// its deletion on, even if its status does not show that yet. An edited spec is not the
+// hub's, and is reported with editedHash.
 func report(a *v1alpha1.SessionAssignment) *fleetv1.AssignmentReport {
 	r := convert.ReportToWire(a)
 	if edited(a) {

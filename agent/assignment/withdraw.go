@@ -22,14 +22,15 @@ import (
 // assignment that lost its finalizer causes none.
 const recheck = 2 * time.Second
 
-// conflictRetry is when an object is read again that has changed meanwhile.
+// conflictRetry is the delay before a retry after a conflict.
 const conflictRetry = 50 * time.Millisecond
 
 // withdrawer removes assignments.
 type withdrawer struct{ *Options }
 
-// withdraw removes what is withdrawn. It returns when to check again, and 0 once nothing
-// of it is left and Stopped was reported. The assignment's end enqueues the session.
+// withdraw removes a withdrawn assignment. It returns the delay before the next check, and
+// 0 once nothing of it is left and Stopped was reported. The end of the assignment enqueues
+// the session.
 func (s withdrawer) withdraw(ctx context.Context, w *withdrawal) (time.Duration, error) {
 	key := types.NamespacedName{Namespace: w.GetNamespace(), Name: w.GetName()}
 	existing, err := s.find(ctx, key)
@@ -40,14 +41,14 @@ func (s withdrawer) withdraw(ctx context.Context, w *withdrawal) (time.Duration,
 	case existing == nil, existing.Spec.Session.UID != types.UID(w.GetSessionUid()):
 		return s.confirm(ctx, w)
 	case existing.Spec.Epoch > w.GetUpToEpoch():
-		// A higher epoch took the object over, and the Pod if there was one.
+		// A higher epoch has taken over the object, and the Pod if there was one.
 		s.stopped(w)
 		return 0, nil
 	}
 	if w.GetForce() {
 		err := s.force(ctx, existing)
 		if apierrors.IsConflict(err) {
-			// Its status was written meanwhile, or it is of a higher epoch now.
+			// Its status was written, or it has a higher epoch now.
 			return conflictRetry, nil
 		}
 		if err != nil {
@@ -65,7 +66,7 @@ func (s withdrawer) withdraw(ctx context.Context, w *withdrawal) (time.Duration,
 	return wait, nil
 }
 
-// find reads from the cache, and from the API server where that has nothing.
+// find reads an assignment from the cache, or else from the API server.
 func (s withdrawer) find(ctx context.Context, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {
 	a := &v1alpha1.SessionAssignment{}
 	err := s.Client.Get(ctx, key, a)
@@ -78,8 +79,9 @@ func (s withdrawer) find(ctx context.Context, key types.NamespacedName) (*v1alph
 	return a, err
 }
 
-// remove deletes the very object that was read. If it has changed since, it is read again
-// from the API server: it may be of a higher epoch now. It returns when to check again.
+// remove deletes the object that was read. If it has changed since, it reads it from the
+// API server, since the epoch may be higher now. It returns the delay before the next
+// check.
 func (s withdrawer) remove(ctx context.Context, a *v1alpha1.SessionAssignment, w *withdrawal) (time.Duration, error) {
 	for attempt := 0; ; attempt++ {
 		metricWrites.WithLabelValues("delete").Inc()
@@ -92,16 +94,16 @@ func (s withdrawer) remove(ctx context.Context, a *v1alpha1.SessionAssignment, w
 		fresh := &v1alpha1.SessionAssignment{}
 		err = s.Live.Get(ctx, client.ObjectKeyFromObject(a), fresh)
 		if err != nil || fresh.UID != a.UID || fresh.Spec.Epoch > w.GetUpToEpoch() {
-			// It is gone, or another has its name, which the next pass finds.
+			// It is gone or replaced, which the next pass finds.
 			return conflictRetry, client.IgnoreNotFound(err)
 		}
 		a = fresh
 	}
 }
 
-// confirm reports Stopped once the API server has no Pod of the session. One that exists
-// is of an assignment whose finalizer was removed, and the garbage collector deletes it
-// in its own time, unless the withdrawal is forced.
+// confirm reports Stopped once the API server has no Pod of the session. A remaining Pod is
+// of an assignment whose finalizer was removed: the garbage collector deletes it, unless
+// the withdrawal is forced.
 func (s withdrawer) confirm(ctx context.Context, w *withdrawal) (time.Duration, error) {
 	pods, err := s.podsLeft(ctx, w)
 	if err == nil && len(pods) > 0 && w.GetForce() {
@@ -131,23 +133,23 @@ func (s withdrawer) podsLeft(ctx context.Context, w *withdrawal) ([]metav1.Parti
 }
 
 func (s withdrawer) stopped(w *withdrawal) {
-	s.Reporter.Add(aboutWithdrawal(w.Withdrawal, fleetv1.ResultCode_RESULT_CODE_STOPPED))
+	s.Reporter.Add(withdrawalResult(w.Withdrawal, fleetv1.ResultCode_RESULT_CODE_STOPPED))
 }
 
 // acknowledge reports once that the withdrawal is stored.
 func (s withdrawer) acknowledge(w *withdrawal) {
 	if !w.acknowledged {
 		w.acknowledged = true
-		s.Reporter.Add(aboutWithdrawal(w.Withdrawal, fleetv1.ResultCode_RESULT_CODE_STORED))
+		s.Reporter.Add(withdrawalResult(w.Withdrawal, fleetv1.ResultCode_RESULT_CODE_STORED))
 	}
 }
 
-// forcedByHub is the reason on the assignment of a forced withdrawal: the operator's own
-// is on the hub's session.
+// forcedByHub is the reason on a forcibly withdrawn assignment; the operator's reason is on
+// the hub's session.
 const forcedByHub = "the hub withdrew the session with force"
 
-// force makes agent/session delete the Pods without waiting for the kubelet. It marks the
-// very version that was read: a higher epoch must not inherit it.
+// force requests from agent/session that the Pods are deleted without waiting for the
+// kubelet. It marks only the version that was read: a higher epoch must not inherit it.
 func (s withdrawer) force(ctx context.Context, a *v1alpha1.SessionAssignment) error {
 	if _, marked := a.Annotations[v1alpha1.AnnotationForceCleanup]; marked {
 		return nil
@@ -162,8 +164,8 @@ func (s withdrawer) force(ctx context.Context, a *v1alpha1.SessionAssignment) er
 	return nil
 }
 
-// forcePods deletes Pods of no assignment without waiting for their kubelets, and returns
-// those that the API server still has because of a finalizer.
+// forcePods deletes Pods without an assignment, without waiting for their kubelets, and
+// returns those that a finalizer keeps.
 func (s withdrawer) forcePods(ctx context.Context, w *withdrawal, pods []metav1.PartialObjectMetadata) ([]metav1.PartialObjectMetadata, error) {
 	deleted := 0
 	for i := range pods {

@@ -17,8 +17,8 @@ func (w *Watcher) assignmentHandler() cache.ResourceEventHandler {
 	}, w)
 }
 
-// setAssignment takes an assignment of the cache, unless it is older than the one that
-// was counted when it was stored.
+// setAssignment sets an assignment from the cache, unless a newer one was counted when it
+// was stored.
 func (w *Watcher) setAssignment(m *Model, a *v1alpha1.SessionAssignment) {
 	if known := w.assumed[a.UID]; known != nil {
 		if a.Generation < known.generation {
@@ -29,8 +29,8 @@ func (w *Watcher) setAssignment(m *Model, a *v1alpha1.SessionAssignment) {
 	m.SetAssignment(AssignmentOf(a))
 }
 
-// recheck removes assignments that were counted when they were stored, and that the cache
-// never showed: they were deleted while its watch was broken.
+// recheck removes stored assignments that the cache never showed: they were deleted while
+// its watch was broken.
 func (w *Watcher) recheck(ctx context.Context) {
 	for uid, key := range w.overdue() {
 		var a v1alpha1.SessionAssignment
@@ -59,8 +59,8 @@ func (w *Watcher) overdue() map[types.UID]types.NamespacedName {
 	return out
 }
 
-// final returns the object of a deletion.
-func final(o any) any {
+// deletedObject returns the object of a deletion event.
+func deletedObject(o any) any {
 	if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj
 	}

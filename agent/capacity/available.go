@@ -11,8 +11,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// unavailable returns why the member can't run a template, whatever its free capacity,
-// and "" if it can.
+// unavailable returns why the member can't run a template even with free capacity, and ""
+// if it can.
 func (m *Model) unavailable(t *template) (reason, message string) {
 	switch {
 	case t.Problem != "":
@@ -39,15 +39,15 @@ func (c Classes) has(name string) bool {
 
 func missingClass(kind, name string) string {
 	if name == "" {
-		return fmt.Sprintf("the member has no default %s class, and the template names none", kind)
+		return fmt.Sprintf("the member has no default %s class, and the template names none: set one of them", kind)
 	}
 	return fmt.Sprintf("the member has no %s class %q", kind, name)
 }
 
-// unavailableNodes returns why no node could ever run the template. A node that is
-// cordoned, not Ready or full may yet.
+// unavailableNodes returns why no node can ever run the template. Cordoned, not ready and
+// full nodes count as able to.
 func (m *Model) unavailableNodes(t *template) (reason, message string) {
-	var selected, reached, suitable bool
+	var selected, inTopology, suitable bool
 	taint := ""
 	largest := Resources{}
 	for _, n := range m.nodes {
@@ -55,12 +55,12 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 			continue
 		}
 		selected = true
-		if !t.reaches(&n.Node) {
+		if !t.matchTopology(&n.Node) {
 			continue
 		}
-		reached = true
-		if in := untolerated(n.Taints, t.tolerations, true); in != nil {
-			if name := in.ToString(); taint == "" || name < taint {
+		inTopology = true
+		if found := untolerated(n.Taints, t.tolerations, true); found != nil {
+			if name := found.ToString(); taint == "" || name < taint {
 				taint = name
 			}
 			continue
@@ -74,17 +74,17 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	switch {
 	case !selected:
 		return v1alpha1.UnavailableNode, noNode(t.selector)
-	case !reached && t.StorageClass == "":
-		return v1alpha1.UnavailableNode, "no node that matches is where the default storage class makes volumes"
-	case !reached:
-		return v1alpha1.UnavailableNode, fmt.Sprintf("no node that matches is where storage class %q makes volumes", t.StorageClass)
+	case !inTopology && t.StorageClass == "":
+		return v1alpha1.UnavailableNode, "no matching node is in a topology of the default storage class"
+	case !inTopology:
+		return v1alpha1.UnavailableNode, fmt.Sprintf("no matching node is in a topology of storage class %q", t.StorageClass)
 	case !suitable:
-		return v1alpha1.UnavailableNode, "every node that matches has a taint that the template does not tolerate, such as " + taint
+		return v1alpha1.UnavailableNode, "every matching node has a taint that the template does not tolerate, such as " + taint
 	}
 	if short := shortOf(t.Resources.ofPod().plus(t.overhead), largest, "the largest node has"); short != "" {
 		return v1alpha1.UnavailableResource, "no node has enough " + short
 	}
-	return v1alpha1.UnavailableResource, "no single node is large enough in everything that is asked for"
+	return v1alpha1.UnavailableResource, "no single node is large enough for all requests"
 }
 
 func noNode(selector map[string]string) string {
@@ -94,13 +94,12 @@ func noNode(selector map[string]string) string {
 	return "no node has the labels " + strings.ReplaceAll(labels.FormatLabels(selector), ",", ", ")
 }
 
-// shortOf returns what is missing of the resources that are asked for, and "" if nothing
-// is.
-func shortOf(asked, largest Resources, whose string) string {
+// shortOf returns which requests exceed the largest amounts, and "" if none does.
+func shortOf(requested, largest Resources, largestName string) string {
 	var short []string
-	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		if largest[name] < asked[name] {
-			short = append(short, fmt.Sprintf("%s (asked %s, %s %s)", name, v1alpha1.AmountText(name, asked[name]), whose, v1alpha1.AmountText(name, largest[name])))
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		if largest[name] < requested[name] {
+			short = append(short, fmt.Sprintf("%s (requested %s, %s %s)", name, v1alpha1.AmountText(name, requested[name]), largestName, v1alpha1.AmountText(name, largest[name])))
 		}
 	}
 	return strings.Join(short, " and ")

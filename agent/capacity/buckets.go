@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxBuckets of a template in a report.
+// maxBuckets is the most buckets of a template in a report.
 const maxBuckets = 256
 
 // Bucket is a group of nodes with the same free capacity on each.
@@ -17,45 +17,44 @@ type Bucket struct {
 	Free  Resources
 }
 
-// counted is a vector and how many nodes have it free.
+// counted is a vector and the number of nodes that have it free.
 type counted struct {
 	*vector
 	nodes int32
 }
 
-// level is the vectors that hold the same number of sessions of the default size, in
-// the order of their keys.
+// level has the vectors that hold the same number of sessions of the default size, ordered
+// by key.
 type level struct {
 	slots   int64
 	vectors []counted
 }
 
-// bucketsOf groups what nodes have free, given in the order of the keys. Where there are
-// too many, those that hold the same number of sessions of the default size are merged
-// down to what all of them have: capacity for the default size is exact as long as there
-// are no more than maxBuckets different numbers, and never overstated for any size. The
-// nodes with the most of anything are not merged, so that the largest request that fits
-// is known.
+// bucketsOf groups nodes, ordered by key, by their free capacity. If there are too many,
+// those that hold the same number of sessions of the default size are merged down to what
+// all of them have: capacity for the default size is exact for up to maxBuckets different
+// numbers, and never overstated for any size. The nodes with the most of a resource are not
+// merged, so that the largest request that fits is known.
 func bucketsOf(nodes []counted, perPod demand) []Bucket {
 	levels := levelsOf(nodes, perPod)
-	spare, crowd := maxBuckets-len(levels), len(nodes)-len(levels)
+	spare, surplus := maxBuckets-len(levels), len(nodes)-len(levels)
 	var out []Bucket
-	if crowd > spare {
+	if surplus > spare {
 		out = keepLargest(levels, largestOf(nodes, perPod), spare)
-		spare, crowd = spare-len(out), crowd-len(out)
+		spare, surplus = spare-len(out), surplus-len(out)
 	}
 	for _, l := range levels {
 		share := 1
-		if crowd > 0 {
-			share += min(spare, crowd) * (len(l.vectors) - 1) / crowd
+		if surplus > 0 {
+			share += min(spare, surplus) * (len(l.vectors) - 1) / surplus
 		}
 		out = l.merge(share, out)
 	}
 	return out
 }
 
-// largestOf returns the nodes with the most of each resource that the template asks for,
-// and of cpu and memory. Among equals it is the one with the most of the others.
+// largestOf returns the vector with the most of each requested resource, and of cpu and
+// memory. Among equals it is the one that holds the most sessions.
 func largestOf(nodes []counted, perPod demand) []*vector {
 	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	for _, n := range perPod {
@@ -77,8 +76,8 @@ func largestOf(nodes []counted, perPod demand) []*vector {
 	return out
 }
 
-// keepLargest removes vectors from their levels, unless they are alone there, and makes
-// at most so many buckets of them.
+// keepLargest moves vectors from their levels to buckets of their own, at most so many, and
+// leaves no level empty.
 func keepLargest(levels []*level, keep []*vector, most int) []Bucket {
 	var out []Bucket
 	for _, l := range levels {
@@ -117,7 +116,7 @@ func levelsOf(nodes []counted, perPod demand) []*level {
 	return levels
 }
 
-// merge merges neighbors until there are no more than n, and appends them.
+// merge appends the level as at most n buckets, in which it merges neighbors.
 func (l *level) merge(n int, out []Bucket) []Bucket {
 	per := (len(l.vectors) + n - 1) / n
 	for chunk := range slices.Chunk(l.vectors, per) {
@@ -134,7 +133,7 @@ func (l *level) merge(n int, out []Bucket) []Bucket {
 	return out
 }
 
-// lower reduces r to what o has as well.
+// lower reduces each amount of r to that of o.
 func (r Resources) lower(o Resources) {
 	for name, amount := range r {
 		switch least := min(amount, o[name]); {

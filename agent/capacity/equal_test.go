@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What changes nothing that counts must cost nothing, and what does must.
+// A change that does not affect capacity causes no report, and another does.
 func TestOnlyWhatCountsIsAChange(t *testing.T) {
 	n := with(machine("a", 4000, 32), func(n *Node) {
 		n.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}

@@ -11,8 +11,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// What is counted of an assignment before it has a Pod is what its Pod takes, with
-// a guard, behind a gate, or without either.
+// An assignment without a Pod counts as much as its Pod, with a guard, behind a gate, or
+// without either.
 func TestAGuardedPodTakesWhatWasCounted(t *testing.T) {
 	for _, of := range []corev1.ResourceList{
 		nil,

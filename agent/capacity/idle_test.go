@@ -41,7 +41,7 @@ func TestWhichAssignmentsHoldASlot(t *testing.T) {
 			failed(0)(a)
 			a.Status.ObservedGeneration = 1
 		}, true},
-		{"to be tried again", func(a *v1alpha1.SessionAssignment) { failed(0)(a); a.Spec.Attempt = 1 }, false},
+		{"to be retried", func(a *v1alpha1.SessionAssignment) { failed(0)(a); a.Spec.Attempt = 1 }, false},
 		{"out of time", expired, true},
 		{"out of time by an earlier spec", func(a *v1alpha1.SessionAssignment) {
 			expired(a)

@@ -10,13 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ImageSet is the images that a node has: the hashes of their names, sorted and
-// packed into eight bytes each. A node names hundreds of them, and a member has
-// thousands of nodes. Two names of one hash are taken for the same: that makes
-// a score wrong, and no more.
+// ImageSet is the set of a node's images: the hashes of their names, sorted and packed into
+// eight bytes each, since a node has hundreds of names and a member thousands of nodes. A
+// collision of two names only makes a score wrong.
 //
-// A kubelet lists its largest images only, 50 by default. What is not listed
-// counts as not there.
+// A kubelet lists only its largest images, 50 by default.
 type ImageSet string
 
 // imageSetOf reads the images that a node reports.
@@ -36,7 +34,7 @@ func imageSetOf(images []corev1.ContainerImage) ImageSet {
 	return ImageSet(packed)
 }
 
-// has reports whether an image is among them, by the hash of its name.
+// has reports whether the set contains the hash of an image's name.
 func (s ImageSet) has(hash uint64) bool {
 	var wanted [8]byte
 	binary.BigEndian.PutUint64(wanted[:], hash)
@@ -50,16 +48,15 @@ func hashImage(name string) uint64 {
 	return h.Sum64()
 }
 
-// defaultRegistry is where an image comes from that names no registry, and
-// defaultOwner whose it is that names no owner there.
+// Registry and owner of an image name without them.
 const (
 	defaultRegistry = "docker.io"
 	defaultOwner    = "library"
 )
 
-// fullImageName returns an image's name with nothing left out, as container runtimes
-// list it: what a template calls "kiosk" is "docker.io/library/kiosk:latest"
-// on a node. Where there is a digest, the tag says nothing more.
+// fullImageName returns the complete name of an image, as container runtimes list it:
+// "kiosk" of a template is "docker.io/library/kiosk:latest" on a node. A tag beside a
+// digest is dropped.
 func fullImageName(name string) string {
 	name, digest, pinned := strings.Cut(name, "@")
 	tag := "latest"

@@ -9,6 +9,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -18,12 +19,12 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
 // +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
 
-// watchMember starts informers of everything that counts but assignments. It returns
-// whether each has synced, and a function that waits for their end once the context has
-// ended.
+// watchMember starts all informers but that of assignments. It returns whether each has
+// synced, and a function that waits for their end once the context has ended.
 func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynced, stop func(), err error) {
-	all := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, informers.WithTransform(trimObject))
-	admitted := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, informers.WithTransform(trimObject),
+	stripped := informers.WithTransform(ctrlcache.TransformStripManagedFields())
+	all := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, stripped)
+	admitted := informers.NewSharedInformerFactoryWithOptions(w.options.Client, 0, stripped,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}).String()
 		}))
@@ -35,10 +36,10 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 	}{
 		{"nodes", all.Core().V1().Nodes().Informer(), trim(NodeOf), nodeHandler(w)},
 		{"pods", all.Core().V1().Pods().Informer(), trim(PodOf), podHandler(w)},
-		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, always(w, admitted.Core().V1().Namespaces().Lister().List, enforcing, w.setNamespaces)},
-		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, always(w, all.Storage().V1().StorageClasses().Lister().List, storageClassesOf, (*Model).SetStorageClasses)},
-		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, always(w, all.Networking().V1().IngressClasses().Lister().List, ingressClassesOf, (*Model).SetIngressClasses)},
-		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, always(w, all.Node().V1().RuntimeClasses().Lister().List, runtimeClassesOf, (*Model).SetRuntimeClasses)},
+		{"namespaces", admitted.Core().V1().Namespaces().Informer(), nil, relistHandler(w, admitted.Core().V1().Namespaces().Lister().List, enforcing, w.setNamespaces)},
+		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, relistHandler(w, all.Storage().V1().StorageClasses().Lister().List, storageClassesOf, (*Model).SetStorageClasses)},
+		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, relistHandler(w, all.Networking().V1().IngressClasses().Lister().List, ingressClassesOf, (*Model).SetIngressClasses)},
+		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, relistHandler(w, all.Node().V1().RuntimeClasses().Lister().List, runtimeClassesOf, (*Model).SetRuntimeClasses)},
 	} {
 		if v.transform != nil {
 			if err := v.informer.SetTransform(v.transform); err != nil {
@@ -68,7 +69,7 @@ func podHandler(w *Watcher) cache.ResourceEventHandler {
 
 func (w *Watcher) setNamespaces(m *Model, enforces map[string]bool) {
 	m.SetAdmittedNamespaces(enforces)
-	w.noteEnforced(m)
+	w.warnNotEnforced(m)
 }
 
 // handler applies each event of a kind to the model.
@@ -81,14 +82,13 @@ func handler[T any](set, remove func(*Model, T), w *Watcher) cache.ResourceEvent
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { apply(set, o) },
 		UpdateFunc: func(_, o any) { apply(set, o) },
-		DeleteFunc: func(o any) { apply(remove, final(o)) },
+		DeleteFunc: func(o any) { apply(remove, deletedObject(o)) },
 	}
 }
 
-// always reads all objects of a kind at each event: those of the smaller kinds are few and
-// seldom change. A lister reads memory: it fails only because of a bug, which is then
-// logged.
-func always[T, C any](w *Watcher, list func(labels.Selector) ([]T, error), read func([]T) C, set func(*Model, C)) cache.ResourceEventHandler {
+// relistHandler reads all objects of a small kind at each event. A lister reads memory: it
+// fails only because of a bug, which is logged.
+func relistHandler[T, C any](w *Watcher, list func(labels.Selector) ([]T, error), read func([]T) C, set func(*Model, C)) cache.ResourceEventHandler {
 	apply := func() {
 		w.update(func(m *Model) {
 			all, err := list(labels.Everything())

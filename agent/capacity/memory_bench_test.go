@@ -23,7 +23,7 @@ import (
 const (
 	manyNodes = 5_000
 	manyPods  = 50_000
-	// mostMemory is what an agent of such a member may take.
+	// mostMemory is the limit for an agent of such a member.
 	mostMemory = 512 << 20
 )
 
@@ -52,7 +52,7 @@ func BenchmarkMember(b *testing.B) {
 		b.Fatalf("%d MiB are live", (after-before)>>20)
 	}
 
-	// The Pod moves to and fro, so that each change is one.
+	// The Pod alternates between two nodes.
 	versions := []*corev1.Pod{realPod(7), realPod(7)}
 	versions[1].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("777m")
 	handler := podHandler(w)
@@ -83,8 +83,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// inform runs an informer until it holds so many objects, each decoded by
-// itself. It returns its store.
+// inform runs an informer until it has so many objects, each decoded separately, and returns
+// its store.
 func inform(b *testing.B, kind apiruntime.Object, trim cache.TransformFunc, handler cache.ResourceEventHandler, n int, object func(int) apiruntime.Object) cache.Store {
 	b.Helper()
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -124,7 +124,7 @@ func inform(b *testing.B, kind apiruntime.Object, trim cache.TransformFunc, hand
 	return informer.GetStore()
 }
 
-// withoutWatchList has the objects come as events, one by one.
+// withoutWatchList delivers the objects as single events.
 type withoutWatchList struct{}
 
 // IsWatchListSemanticsUnSupported is how a client reports that.
@@ -196,8 +196,7 @@ func managed() []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{entry, entry}
 }
 
-// decoded is an object as it comes off the wire: it shares no string with any
-// other.
+// decoded is an object as received: it shares no string with others.
 func decoded[T interface{ Marshal() ([]byte, error) }, O interface {
 	Unmarshal([]byte) error
 }](in T, out O) O {

@@ -13,8 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
-// Model is what the member has, and what is used of it. It is not safe for concurrent
-// use.
+// Model has the member's capacity and its use. It is not safe for concurrent use.
 type Model struct {
 	nodes       map[string]*node
 	pods        map[types.UID]*Pod
@@ -42,12 +41,12 @@ type Model struct {
 // Pod is the part of a Pod that the model needs.
 type Pod struct {
 	UID types.UID
-	// Session that it belongs to. Empty if it is no desktop.
+	// Session of a desktop; empty for other Pods.
 	Session types.UID
-	// Node that it is bound to. Empty if it is not bound yet.
+	// Node that it is bound to; empty if unbound.
 	Node      string
 	Resources Resources
-	// PodSpec matters until it is bound. It names no runtime class, whose requirements
+	// PodSpec is used until it is bound. It has no runtime class, whose requirements
 	// Kubernetes writes into a Pod, and no home.
 	PodSpec
 	// Done is set once it has succeeded or failed and uses nothing.
@@ -72,8 +71,8 @@ type Assignment struct {
 type Classes struct {
 	Names   map[string]bool
 	Default bool
-	// Topologies where a storage class provisions volumes, by its name; that of the
-	// default class has the empty name. A class that is not here does so anywhere.
+	// Topologies in which a storage class provisions volumes, by its name; the default
+	// class also has the empty name. Other classes provision anywhere.
 	Topologies map[string][]corev1.TopologySelectorTerm
 }
 
@@ -85,28 +84,28 @@ type RuntimeClass struct {
 	Overhead Resources
 }
 
-// node is a node and what was computed from it.
+// node is a node with cached results.
 type node struct {
 	Node
 	// free and rounded are nil after a change of allocatable or used.
 	free    Resources
 	rounded *vector
-	// allowed caches which templates may use it, by their index in the model.
+	// allowed caches which templates may use it, by template.index.
 	allowed []permission
 }
 
 // session is the assignments and Pods of a session in the member.
 type session struct {
 	assignments map[types.UID]*Assignment
-	pods        int // that use something
+	pods        int // that use capacity
 }
 
-// unboundPod is capacity used on a node that is not known yet.
+// unboundPod is capacity that will be used on some node.
 type unboundPod struct {
 	resources Resources
 	demand    demand
 	PodSpec
-	// session that it belongs to. Empty if it is no desktop.
+	// session of a desktop; empty for other Pods.
 	session types.UID
 }
 
@@ -208,8 +207,7 @@ func (m *Model) DeleteAssignment(uid types.UID) {
 	})
 }
 
-// withSession changes a session: while it has a Pod, its assignments use nothing
-// besides.
+// withSession changes a session. While it has a Pod, its assignments use no capacity.
 func (m *Model) withSession(uid types.UID, change func(*session)) {
 	s := m.sessions[uid]
 	if s == nil {
@@ -224,7 +222,7 @@ func (m *Model) withSession(uid types.UID, change func(*session)) {
 	}
 }
 
-// eachUsing calls do for each assignment that uses capacity without a Pod.
+// eachUsing calls do for each assignment that uses capacity.
 func (s *session) eachUsing(do func(*Assignment)) {
 	if s.pods > 0 {
 		return
@@ -291,7 +289,7 @@ func (m *Model) SetAdmittedNamespaces(enforces map[string]bool) {
 	m.version++
 	m.namespaces, m.notEnforced = nil, nil
 	for _, name := range slices.Sorted(maps.Keys(enforces)) {
-		if !m.restrictions.MayHoldSessions(name) {
+		if !m.restrictions.CanBeAdmitted(name) {
 			continue
 		}
 		m.namespaces = append(m.namespaces, name)
@@ -301,7 +299,7 @@ func (m *Model) SetAdmittedNamespaces(enforces map[string]bool) {
 	}
 }
 
-// SetTemplates replaces the templates that reports are about.
+// SetTemplates replaces the reported templates.
 func (m *Model) SetTemplates(all []Requirements) {
 	m.version++
 	m.templates = nil
@@ -327,9 +325,8 @@ func requirementsOf(templates []*template) []Requirements {
 	return out
 }
 
-// left returns what is free on a node of which so much is used, Pods without a node
-// apart.
-func (n *node) left(used Resources) Resources {
+// freeAfter returns what is free on a node of which so much is used, without unbound Pods.
+func (n *node) freeAfter(used Resources) Resources {
 	if n.free == nil {
 		n.free = maps.Clone(n.Allocatable)
 		n.free.add(used, -1)

@@ -20,7 +20,7 @@ type Node struct {
 	Ready bool
 	// ReadySince is when that last changed.
 	ReadySince time.Time
-	// Open is set if it takes Pods now: Ready and not cordoned.
+	// Open is set if it is Ready and not cordoned.
 	Open bool
 	// Images that it has.
 	Images ImageSet
@@ -47,18 +47,18 @@ func NodeOf(n *corev1.Node) Node {
 type constraints struct {
 	selector    map[string]string
 	tolerations []corev1.Toleration
-	// topologies of which the node must be in one, for its volume. Without any, every
-	// node will do.
+	// topologies of which the node must match one, for the Pod's volume. Without any,
+	// every node matches.
 	topologies []corev1.TopologySelectorTerm
 }
 
 // allow reports whether a Pod may be scheduled to the node as it is now.
 func (c *constraints) allow(n *Node) bool {
-	return n.Open && c.selects(n) && c.reaches(n) && untolerated(n.Taints, c.tolerations, false) == nil
+	return n.Open && c.selects(n) && c.matchTopology(n) && untolerated(n.Taints, c.tolerations, false) == nil
 }
 
-// reaches reports whether a volume can be provisioned where the node is.
-func (c *constraints) reaches(n *Node) bool {
+// matchTopology reports whether a volume can be provisioned for the node.
+func (c *constraints) matchTopology(n *Node) bool {
 	return len(c.topologies) == 0 || slices.ContainsFunc(c.topologies, func(term corev1.TopologySelectorTerm) bool {
 		return len(term.MatchLabelExpressions) > 0 && !slices.ContainsFunc(term.MatchLabelExpressions,
 			func(e corev1.TopologySelectorLabelRequirement) bool {
@@ -76,17 +76,16 @@ func (c *constraints) selects(n *Node) bool {
 	return true
 }
 
-// temporary is the prefix of taints that Kubernetes itself sets on a node for a
-// time: not ready, cordoned, under pressure.
-const temporary = "node.kubernetes.io/"
+// temporaryTaintPrefix is the prefix of taints that Kubernetes sets on a node for a time:
+// not ready, cordoned, under pressure.
+const temporaryTaintPrefix = "node.kubernetes.io/"
 
-// untolerated returns the first taint that keeps Pods off. Those of Kubernetes itself may
-// be ignored.
+// untolerated returns the first taint that the tolerations don't tolerate.
 func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration, ignoreTemporary bool) *corev1.Taint {
 	for i := range taints {
 		t := &taints[i]
 		if t.Effect != corev1.TaintEffectNoSchedule && t.Effect != corev1.TaintEffectNoExecute ||
-			ignoreTemporary && strings.HasPrefix(t.Key, temporary) {
+			ignoreTemporary && strings.HasPrefix(t.Key, temporaryTaintPrefix) {
 			continue
 		}
 		// Operators that compare numbers match nothing, nor does Equal without a key.
@@ -99,10 +98,8 @@ func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration, ignoreT
 	return nil
 }
 
-// Most events of nodes and Pods change nothing that counts: heartbeats, readiness, other
-// owners' annotations. What is equal costs no report.
-
-// equal reports whether nothing that counts differs.
+// equal reports whether no field that affects capacity differs. Most events of nodes and
+// Pods change none: heartbeats, readiness, other owners' annotations.
 func (n *Node) equal(o *Node) bool {
 	return n.Open == o.Open && n.Ready == o.Ready && n.ReadySince.Equal(o.ReadySince) && n.Images == o.Images && maps.Equal(n.Labels, o.Labels) &&
 		maps.Equal(n.Allocatable, o.Allocatable) &&

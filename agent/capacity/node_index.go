@@ -9,7 +9,7 @@ import (
 // nodeIndex groups nodes by their free capacity at the time of one report, so that each
 // template only has to count.
 type nodeIndex struct {
-	// vectors are all that occur, in the order of their keys.
+	// vectors are all that occur, ordered by key.
 	vectors []*vector
 	nodes   []indexedNode
 	// templates is the number of the model's templates.
@@ -22,7 +22,7 @@ type indexedNode struct {
 	vector int
 }
 
-// indexNodes builds the index, with Pods without a node assumed where they fit.
+// indexNodes builds the index, with unbound Pods assumed where they fit.
 func (m *Model) indexNodes() *nodeIndex {
 	assumed := map[string]Resources{}
 	for _, g := range m.podGroups() {
@@ -32,7 +32,7 @@ func (m *Model) indexNodes() *nodeIndex {
 	of := make(map[*node]*vector, len(m.nodes))
 	for _, n := range m.nodes {
 		if n.rounded == nil {
-			n.rounded = newVector(n.left(m.used[n.Name]))
+			n.rounded = newVector(n.freeAfter(m.used[n.Name]))
 		}
 		v := n.rounded
 		if free, ok := assumed[n.Name]; ok {
@@ -43,15 +43,15 @@ func (m *Model) indexNodes() *nodeIndex {
 		}
 		byKey[v.key], of[n] = v, v
 	}
-	l := &nodeIndex{templates: len(m.templates), vectors: slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })}
-	index := make(map[*vector]int, len(l.vectors))
-	for i, v := range l.vectors {
+	out := &nodeIndex{templates: len(m.templates), vectors: slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })}
+	index := make(map[*vector]int, len(out.vectors))
+	for i, v := range out.vectors {
 		index[v] = i
 	}
 	for n, v := range of {
-		l.nodes = append(l.nodes, indexedNode{n, index[v]})
+		out.nodes = append(out.nodes, indexedNode{n, index[v]})
 	}
-	return l
+	return out
 }
 
 // usable returns the vectors of the nodes that a template may use, and how many of these

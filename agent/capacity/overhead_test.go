@@ -28,11 +28,11 @@ func TestSlotsIncludeTheOverheadOfTheRuntimeClass(t *testing.T) {
 func TestRefusesASessionWhoseOverheadDoesNotFit(t *testing.T) {
 	m := scene(nodes(machine("a", 1000, 64)), sandboxed)
 	a := assigned("s", resources(1000, 2))
-	if why := m.Lacks(a); why != "" {
+	if why := m.Unschedulable(a); why != "" {
 		t.Errorf("without a runtime class: %s", why)
 	}
 	a.RuntimeClass = "gvisor"
-	if why := m.Lacks(a); !strings.Contains(why, "cpu") {
+	if why := m.Unschedulable(a); !strings.Contains(why, "cpu") {
 		t.Errorf("1.5 cpu on a node of 1: %q", why)
 	}
 }

@@ -8,19 +8,18 @@ import (
 	"slices"
 )
 
-// podGroup is Pods without a node that are alike: they are placed together.
+// podGroup is an equivalence class of unbound Pods, which are assumed together.
 type podGroup struct {
 	key string
-	// resources of one, and the same as a demand. Those of a Pod include the overhead of
-	// its runtime class already.
+	// resources of one Pod with the overhead of its runtime class, and the same as a demand.
 	resources Resources
 	demand    demand
 	constraints
 	count int
 }
 
-// podGroups groups the Pods without a node. The largest come first, since they fit in the
-// fewest places, and the order depends on nothing but the Pods.
+// podGroups groups the unbound Pods. The largest come first, since they fit on the fewest
+// nodes, and the order depends only on the Pods.
 func (m *Model) podGroups() []*podGroup {
 	groups := map[string]*podGroup{}
 	for _, c := range m.unbound {
@@ -35,8 +34,8 @@ func (m *Model) podGroups() []*podGroup {
 	return slices.SortedFunc(maps.Values(groups), func(a, b *podGroup) int { return cmp.Compare(b.key, a.key) })
 }
 
-// specIn returns the Pod's spec, with the storage class of the home that its session
-// has: a Pod does not name that itself.
+// specIn returns the Pod's spec with the storage class of its session's home, which a Pod
+// does not name.
 func (u *unboundPod) specIn(s *session) PodSpec {
 	spec := u.PodSpec
 	if spec.Home || s == nil {
@@ -59,9 +58,9 @@ func (s *PodSpec) key() string {
 	return key
 }
 
-// assume places the Pods of a group where kube-scheduler would by default, each on the node
-// where it fits most often. It sets what is free on the nodes that it used. A Pod that
-// fits nowhere uses nothing.
+// assume assigns the Pods of a group as kube-scheduler does by default, each to the node
+// where it fits most often, and sets what is free on these nodes. A Pod that fits nowhere
+// uses nothing.
 func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
 	var open mostFree
 	for _, n := range m.nodes {
@@ -70,7 +69,7 @@ func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
 		}
 		free, ok := assumed[n.Name]
 		if !ok {
-			free = n.left(m.used[n.Name])
+			free = n.freeAfter(m.used[n.Name])
 		}
 		if times := g.demand.timesIn(free); times > 0 {
 			open = append(open, candidate{n.Name, times, free})
@@ -95,7 +94,7 @@ func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
 	}
 }
 
-// candidate is a node where a Pod fits so many times.
+// candidate is a node on which a Pod fits.
 type candidate struct {
 	node  string
 	times int64

@@ -15,12 +15,11 @@ import (
 
 var metricNotEnforced = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 	Name: "vdi_agent_namespaces_not_enforced",
-	Help: "Namespaces that are admitted and do not enforce Pod Security level restricted.",
+	Help: "Admitted namespaces that do not enforce Pod Security level restricted.",
 })
 
-// enforcing returns, for each admitted namespace, whether it enforces that Pods are
-// restricted. Without that, whoever has the agent's token can create Pods there that
-// take over a node.
+// enforcing returns whether each admitted namespace enforces level restricted. Without it,
+// the agent's token allows to create Pods that take over a node.
 func enforcing(list []*corev1.Namespace) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range list {
@@ -31,8 +30,8 @@ func enforcing(list []*corev1.Namespace) map[string]bool {
 	return out
 }
 
-// noteEnforced warns the member's administrator of namespaces that don't, once.
-func (w *Watcher) noteEnforced(m *Model) {
+// warnNotEnforced logs a change of the namespaces that do not enforce it.
+func (w *Watcher) warnNotEnforced(m *Model) {
 	metricNotEnforced.Set(float64(len(m.notEnforced)))
 	if slices.Equal(w.notEnforced, m.notEnforced) {
 		return

@@ -144,8 +144,8 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 	})
 }
 
-// check that a report shows no more than there is: what bound Pods take is
-// reckoned once more, by hand.
+// check that a report shows no more than is free, with the use of bound Pods computed
+// independently.
 func (f *facts) check(t *rapid.T, r *fleetv1.CapacityReport) {
 	for i, tr := range r.Templates {
 		var shown, there int64

@@ -46,10 +46,9 @@ func AssignmentOf(a *v1alpha1.SessionAssignment) Assignment {
 	}
 }
 
-// idle reports whether no Pod will be created for an assignment that is not being
-// deleted. That its time is over counts only if the status is of this spec: one that has
-// just been given more time, or is resumed, is about to run and counts from when it is
-// stored. A failure names its attempt.
+// idle reports whether no Pod will be created for an assignment that is not being deleted.
+// An expired time limit counts only if the status is of this spec: an assignment that was
+// just extended or resumed is about to run. A failure names its attempt.
 func idle(a *v1alpha1.SessionAssignment) bool {
 	current := a.Status.ObservedGeneration >= a.Generation
 	return a.Idle() && (current || a.Spec.RunState == v1alpha1.ModeSuspended || a.FailedPermanently())
@@ -59,10 +58,9 @@ func idle(a *v1alpha1.SessionAssignment) bool {
 const (
 	defaultStorageClass     = "storageclass.kubernetes.io/is-default-class"
 	defaultStorageClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
-	defaultIngressClass     = networkingv1.AnnotationIsDefaultIngressClass
 )
 
-// classesOf reads names and which is the default.
+// classesOf reads the names of classes, and whether one is the default.
 func classesOf[T metav1.Object](list []T, defaults ...string) Classes {
 	out := Classes{Names: map[string]bool{}}
 	for _, o := range list {
@@ -74,32 +72,32 @@ func classesOf[T metav1.Object](list []T, defaults ...string) Classes {
 	return out
 }
 
-// storageClassesOf also reads where they provision volumes. Of several default classes
-// Kubernetes takes the newest, and by name among equals.
+// storageClassesOf also reads the topologies. Of several default classes Kubernetes uses
+// the newest, and among equals the first by name.
 func storageClassesOf(list []*storagev1.StorageClass) Classes {
 	out := classesOf(list, defaultStorageClass, defaultStorageClassBeta)
 	out.Topologies = map[string][]corev1.TopologySelectorTerm{}
-	note := func(name string, c *storagev1.StorageClass) {
+	setTopologies := func(name string, c *storagev1.StorageClass) {
 		if len(c.AllowedTopologies) > 0 {
 			out.Topologies[name] = c.AllowedTopologies
 		}
 	}
-	var standard *storagev1.StorageClass
+	var defaultClass *storagev1.StorageClass
 	for _, c := range list {
-		note(c.Name, c)
+		setTopologies(c.Name, c)
 		isDefault := c.Annotations[defaultStorageClass] == "true" || c.Annotations[defaultStorageClassBeta] == "true"
-		if isDefault && (standard == nil || cmp.Or(c.CreationTimestamp.Compare(standard.CreationTimestamp.Time), cmp.Compare(standard.Name, c.Name)) > 0) {
-			standard = c
+		if isDefault && (defaultClass == nil || cmp.Or(c.CreationTimestamp.Compare(defaultClass.CreationTimestamp.Time), cmp.Compare(defaultClass.Name, c.Name)) > 0) {
+			defaultClass = c
 		}
 	}
-	if standard != nil {
-		note("", standard)
+	if defaultClass != nil {
+		setTopologies("", defaultClass)
 	}
 	return out
 }
 
 func ingressClassesOf(list []*networkingv1.IngressClass) Classes {
-	return classesOf(list, defaultIngressClass)
+	return classesOf(list, networkingv1.AnnotationIsDefaultIngressClass)
 }
 
 func runtimeClassesOf(list []*nodev1.RuntimeClass) map[string]RuntimeClass {

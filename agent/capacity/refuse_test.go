@@ -28,13 +28,13 @@ func TestRefusalsForLackOfCapacity(t *testing.T) {
 	}{
 		"there is capacity":          {ordered: assignment(1000, 2)},
 		"on one node":                {ordered: assignment(4000, 2), used: [2]int64{1000, 0}},
-		"on none, though the sum is": {ordered: assignment(4000, 2), used: [2]int64{1000, 2000}, want: "cpu (asked 4, the most that is free on a node is 3)"},
+		"on none, though the sum is": {ordered: assignment(4000, 2), used: [2]int64{1000, 2000}, want: "cpu (requested 4, the most free on a node is 3)"},
 		"each on another node":       {ordered: assignment(4000, 16), used: [2]int64{1000, 0}, scene: func(m *Model) { m.SetPod(pod("fat", "n1", resources(0, 8))) }, want: "no single node"},
 		"none is open": {ordered: assignment(1000, 2), scene: func(m *Model) {
 			for i := range 2 {
 				m.SetNode(with(machine(fmt.Sprint("n", i), 4000, 16), func(n *Node) { n.Open = false }))
 			}
-		}, want: "no node that the desktop may use is open"},
+		}, want: "no node that the desktop may use is schedulable"},
 		"none is selected": {ordered: assignment(1000, 2, func(a *Assignment) { a.NodeSelector = map[string]string{"gpu": "yes"} }), want: "no node that the desktop may use"},
 		"what is on its way is accounted for by the hub": {ordered: assignment(4000, 2), used: [2]int64{4000, 0}, scene: func(m *Model) {
 			m.SetAssignment(assigned("other", resources(4000, 2)))
@@ -55,7 +55,7 @@ func TestRefusalsForLackOfCapacity(t *testing.T) {
 			if c.scene != nil {
 				c.scene(m)
 			}
-			if got := m.Lacks(c.ordered); got != "" != (c.want != "") || !strings.Contains(got, c.want) {
+			if got := m.Unschedulable(c.ordered); got != "" != (c.want != "") || !strings.Contains(got, c.want) {
 				t.Errorf("it lacks %q, want %q", got, c.want)
 			}
 		})

@@ -8,8 +8,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Report computes the free capacity, for a report without a number. Its cost grows with the numbers of nodes, templates
-// and Pods without a node, not with that of bound Pods.
+// Report returns a capacity report without a number. Its cost depends on the numbers of
+// nodes, templates and unbound Pods, not on that of bound Pods.
 func (m *Model) Report() *fleetv1.CapacityReport {
 	index := m.indexNodes()
 	r := &fleetv1.CapacityReport{
@@ -18,7 +18,7 @@ func (m *Model) Report() *fleetv1.CapacityReport {
 		Assignments:        int32(len(m.assignments)),
 	}
 	for _, n := range m.nodes {
-		if n.takesSessions(m.templates) {
+		if n.acceptsSessions(m.templates) {
 			r.Nodes++
 		}
 	}
@@ -28,7 +28,7 @@ func (m *Model) Report() *fleetv1.CapacityReport {
 	return r
 }
 
-func (n *node) takesSessions(templates []*template) bool {
+func (n *node) acceptsSessions(templates []*template) bool {
 	return n.Open && (untolerated(n.Taints, nil, false) == nil ||
 		slices.ContainsFunc(templates, func(t *template) bool { return t.mayUse(n, len(templates)) }))
 }
@@ -53,17 +53,17 @@ func (m *Model) reportOf(t *template, index *nodeIndex) *fleetv1.TemplateCapacit
 	return out
 }
 
-// Lacks returns why an assignment that is about to be stored fits on no node, and "" if
-// it does, or needs no capacity: its session is in the member already, or no Pod will be
-// created. Pods without a node do not count: the hub has reports and reservations of
-// these. What it can't know of is what others have used since the last report.
-func (m *Model) Lacks(a Assignment) string {
+// Unschedulable returns why an assignment that is about to be stored fits on no node, and
+// "" if it does or needs no capacity: its session is in the member already, or no Pod will
+// be created. Unbound Pods do not count, since the hub has reports and reservations of
+// them; it can't know what others have used since the last report.
+func (m *Model) Unschedulable(a Assignment) string {
 	if a.Idle || m.sessions[a.Session] != nil {
 		return ""
 	}
 	allowed := m.constraintsOf(a.PodSpec)
-	asked := a.Resources.ofPod().plus(m.runtimeClasses[a.RuntimeClass].Overhead)
-	demand := asked.demand()
+	requested := a.Resources.ofPod().plus(m.runtimeClasses[a.RuntimeClass].Overhead)
+	demand := requested.demand()
 	usable := 0
 	largest := Resources{}
 	for _, n := range m.nodes {
@@ -71,28 +71,28 @@ func (m *Model) Lacks(a Assignment) string {
 			continue
 		}
 		usable++
-		free := n.left(m.used[n.Name])
+		free := n.freeAfter(m.used[n.Name])
 		if demand.timesIn(free) > 0 {
 			return ""
 		}
 		largest.raise(free)
 	}
 	if usable == 0 {
-		return "no node that the desktop may use is open to Pods"
+		return "no node that the desktop may use is schedulable"
 	}
-	if short := shortOf(asked, largest, "the most that is free on a node is"); short != "" {
+	if short := shortOf(requested, largest, "the most free on a node is"); short != "" {
 		return "no node has enough free capacity: " + short
 	}
-	return "no single node has free capacity for all that is requested"
+	return "no single node has free capacity for all requests"
 }
 
-// Refuses returns why an assignment should not be stored, and "" if it may be, or nothing
-// is known yet.
+// Refuses returns why an assignment must not be stored, and "" if it may be, or the
+// watcher has not synced yet.
 func (w *Watcher) Refuses(a *v1alpha1.SessionAssignment) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.synced {
 		return ""
 	}
-	return w.model.Lacks(AssignmentOf(a))
+	return w.model.Unschedulable(AssignmentOf(a))
 }

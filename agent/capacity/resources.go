@@ -59,7 +59,7 @@ func (r Resources) plus(more Resources) Resources {
 	return out
 }
 
-// demand returns r as a demand, without resources of which it asks for none.
+// demand returns r as a demand, without zero amounts.
 func (r Resources) demand() demand {
 	out := make(demand, 0, len(r))
 	for name, amount := range r {
@@ -70,8 +70,8 @@ func (r Resources) demand() demand {
 	return out
 }
 
-// timesIn returns how many times the demand fits into what is free, and 0 for an empty
-// demand.
+// timesIn returns how many times the demand fits into the free resources, and 0 for an
+// empty demand.
 func (d demand) timesIn(free Resources) int64 {
 	least := int64(-1)
 	for _, n := range d {
@@ -82,10 +82,10 @@ func (d demand) timesIn(free Resources) int64 {
 	return max(least, 0)
 }
 
-// PodResources returns the requests that kube-scheduler computes for a Pod: the sum of
-// its containers and sidecars, or what the largest init container needs beside the
-// sidecars started before it, whichever is more; the Pod-level requests instead, where
-// there are any; and the overhead of its runtime class.
+// PodResources returns the requests of a Pod as kube-scheduler computes them: the sum of
+// its containers and sidecars, or the largest init container with the sidecars started
+// before it, whichever is more; Pod-level requests instead, if set; and the overhead of its
+// runtime class.
 func PodResources(spec *corev1.PodSpec) Resources {
 	sum, sidecars, initial := Resources{}, Resources{}, Resources{}
 	for i := range spec.Containers {
@@ -93,15 +93,15 @@ func PodResources(spec *corev1.PodSpec) Resources {
 	}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		asked := ResourcesOf(c.Resources.Requests)
+		requests := ResourcesOf(c.Resources.Requests)
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			sum.add(asked, 1)
-			sidecars.add(asked, 1)
+			sum.add(requests, 1)
+			sidecars.add(requests, 1)
 			initial.raise(sidecars)
 			continue
 		}
-		asked.add(sidecars, 1)
-		initial.raise(asked)
+		requests.add(sidecars, 1)
+		initial.raise(requests)
 	}
 	sum.raise(initial)
 	if spec.Resources != nil {

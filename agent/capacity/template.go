@@ -26,7 +26,7 @@ type Requirements struct {
 	// NetworkMode and EgressCIDRs of its network policy.
 	NetworkMode v1alpha1.NetworkPolicyMode
 	EgressCIDRs []string
-	// Problem is why the template can't be read, and empty if it can.
+	// Problem is why the template can't be read, if so.
 	Problem string
 }
 
@@ -42,23 +42,21 @@ type template struct {
 	index int
 	// image is the hash of its name.
 	image uint64
-	// notAllowed is why the member's administrator does not permit it, and empty if it
-	// is permitted.
+	// notAllowed is why the member's administrator does not permit it, if so.
 	notAllowed string
 }
 
-// PodSpec is what decides which nodes a Pod may use, before the member's classes are
-// looked up.
+// PodSpec is what decides which nodes a Pod may use, without the member's classes.
 type PodSpec struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 	RuntimeClass string
-	// Home is set if it has a volume, of StorageClass or else the default class.
+	// Home is set if it has a volume, of StorageClass or the default class.
 	Home         bool
 	StorageClass string
 }
 
-// constraintsOf adds what the classes require that the member has now.
+// constraintsOf adds the requirements of the member's classes.
 func (m *Model) constraintsOf(s PodSpec) constraints {
 	c := constraints{selector: s.NodeSelector, tolerations: s.Tolerations}
 	if runtime, ok := m.runtimeClasses[s.RuntimeClass]; ok {
@@ -92,7 +90,7 @@ const (
 	forbidden
 )
 
-// mayUse reports whether the template, one of so many, may use the node now.
+// mayUse reports whether the template may use the node now.
 func (t *template) mayUse(n *node, templates int) bool {
 	if n.allowed == nil {
 		n.allowed = make([]permission, templates)

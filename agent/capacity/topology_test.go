@@ -73,7 +73,7 @@ func TestStorageTopology(t *testing.T) {
 		})
 	}
 	got := capacityOf(t, scene(three, fastIn("d"), homes("fast")))
-	if got.Reason != v1alpha1.UnavailableNode || got.Message != `no node that matches is where storage class "fast" makes volumes` {
+	if got.Reason != v1alpha1.UnavailableNode || got.Message != `no matching node is in a topology of storage class "fast"` {
 		t.Errorf("got %s: %s", got.Reason, got.Message)
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// trimmed is what an informer keeps of an object: its identity, and the part that the
-// model needs. A whole Pod is kilobytes even where nearly all of it is empty, and a
-// member has tens of thousands of them.
+// trimmed is what an informer keeps of an object: its identity, and the part that the model
+// needs. A Pod has kilobytes, and a member tens of thousands of Pods.
 type trimmed[T any] struct {
 	metav1.ObjectMeta
 	counts T
 }
 
-// trim returns what reduces an object to its identity and what read returns.
+// trim returns a transformation that reduces an object to its identity and what read
+// returns.
 func trim[K metav1.Object, T any](read func(K) T) cache.TransformFunc {
 	return func(in any) (any, error) {
 		o, ok := in.(K)
@@ -23,12 +23,4 @@ func trim[K metav1.Object, T any](read func(K) T) cache.TransformFunc {
 		identity := metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 		return &trimmed[T]{identity, read(o)}, nil
 	}
-}
-
-// trimObject removes what is never read of the smaller kinds.
-func trimObject(in any) (any, error) {
-	if o, ok := in.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-	}
-	return in, nil
 }

@@ -9,15 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What is free is rounded down to these steps, so that like nodes form one
-// bucket and a report does not change with every small Pod.
+// Free amounts are rounded down to these steps, so that like nodes form one bucket and a
+// report does not change with every small Pod.
 const (
 	cpuStep     = 100            // milli-units
 	memoryStep  = 64 << 20       // bytes
 	storageStep = int64(1) << 30 // bytes
 )
 
-// vector is what a node has free, rounded down, with a key for comparison.
+// vector is the free capacity of a node, rounded down, with a key for comparison.
 type vector struct {
 	key  string
 	free Resources
@@ -26,10 +26,8 @@ type vector struct {
 func newVector(free Resources) *vector {
 	rounded := make(Resources, len(free))
 	for name, amount := range free {
-		if amount = max(amount, 0); amount > 0 {
-			if amount = roundDown(name, amount); amount > 0 {
-				rounded[name] = amount
-			}
+		if amount = roundDown(name, amount); amount > 0 {
+			rounded[name] = amount
 		}
 	}
 	return &vector{key: rounded.key(), free: rounded}
@@ -48,7 +46,7 @@ func roundDown(name corev1.ResourceName, amount int64) int64 {
 	return amount / step * step
 }
 
-// key orders vectors by cpu, then memory, then the rest by name.
+// key orders vectors by cpu, then memory, then the others by name.
 func (r Resources) key() string {
 	var b strings.Builder
 	write := func(name corev1.ResourceName) {

@@ -40,8 +40,7 @@ type Options struct {
 	// Debounce is how long changes are collected before they are reported, by default
 	// 250 ms.
 	Debounce time.Duration
-	// Recheck is how often assignments that were counted before the cache
-	// had them are compared with it, by default 30 s.
+	// Recheck is how often assumed assignments are compared with the cache, by default 30 s.
 	Recheck time.Duration
 }
 
@@ -52,23 +51,23 @@ type Watcher struct {
 
 	mu    sync.Mutex
 	model *Model
-	// synced is set once the model has the whole member. Nothing is reported before.
+	// synced is set once all informers have synced. Nothing is reported before.
 	synced bool
 	// report is the last one, and reported the version of the model in it.
 	report   *fleetv1.CapacityReport
 	reported uint64
-	// sequence is its number, and notified that for which OnChange was last called.
+	// sequence is its number, and notified the one for which OnChange was last called.
 	sequence, notified uint64
-	// promised is the highest number that was returned: a report of that number must
-	// follow, even if nothing has changed.
+	// promised is the highest number that was returned: that report must follow, even if
+	// nothing has changed.
 	promised uint64
-	// notEnforced are the namespaces that the administrator was last warned of.
+	// notEnforced are the namespaces that were last logged.
 	notEnforced []string
-	// assumed are assignments that were counted before the cache has them.
+	// assumed are stored assignments that the cache does not show yet.
 	assumed map[types.UID]*assumed
 }
 
-// assumed is an assignment that was counted when it was stored.
+// assumed is a stored assignment that the cache does not show yet.
 type assumed struct {
 	key        types.NamespacedName
 	generation int64
@@ -90,27 +89,25 @@ func NewWatcher(o Options) *Watcher {
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // Report returns the newest report, and nil before the first. It must not be changed. It
-// counts everything that Stored was called for: a new connection sends its inventory and
-// then this, and a hub that has an assignment as stored must not get a report from
-// before.
+// counts every assignment that Stored was called for: the hub must not receive an inventory
+// with an assignment and then a report without it.
 func (w *Watcher) Report() *fleetv1.CapacityReport {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.promised > w.sequence {
-		w.make()
+		w.build()
 	}
 	return w.report
 }
 
-// SetTemplates replaces the templates that reports are about.
+// SetTemplates replaces the reported templates.
 func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
 	requirements := RequirementsOf(set)
 	w.update(func(m *Model) { m.SetTemplates(requirements) })
 }
 
 // Stored counts an assignment that the API server has just stored, and returns the number
-// of the first report that counts it. That report will follow, even if nothing has
-// changed.
+// of the first report that counts it, which follows even if nothing has changed.
 func (w *Watcher) Stored(a *v1alpha1.SessionAssignment) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,8 +123,8 @@ func (w *Watcher) Node(name string) observe.Node {
 	return w.model.Node(name)
 }
 
-// NextSequence returns the number of the next report. It counts every assignment that the
-// watcher has seen so far; for one just stored, call Stored.
+// NextSequence returns the number of the next report, which counts all assignments in the
+// cache, and those that Stored was called for.
 func (w *Watcher) NextSequence() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,37 +151,37 @@ func (w *Watcher) signal() {
 	}
 }
 
-// publish makes a report if something has changed, and returns whether OnChange is to be
+// publish builds a report if something has changed, and returns whether OnChange is to be
 // called.
 func (w *Watcher) publish() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.make()
+	w.build()
 	notified := w.notified == w.sequence
 	w.notified = w.sequence
 	return !notified
 }
 
-// make makes the next report, unless it would be the same and none was promised.
-func (w *Watcher) make() {
+// build builds the next report, unless it would be the same and none was promised.
+func (w *Watcher) build() {
 	if !w.synced {
 		return
 	}
-	owed := w.report == nil || w.promised > w.sequence
-	if !owed && w.reported == w.model.version {
+	required := w.report == nil || w.promised > w.sequence
+	if !required && w.reported == w.model.version {
 		return
 	}
 	report := w.model.Report()
 	report.Sequence, w.reported = w.sequence, w.model.version
-	if !owed && proto.Equal(report, w.report) {
+	if !required && proto.Equal(report, w.report) {
 		return
 	}
 	w.sequence++
 	report.Sequence, w.report = w.sequence, report
 }
 
-// Start watches the member until the context ends. The first report follows once all of it
-// was read.
+// Start watches the member until the context ends. The first report follows once all
+// informers have synced.
 func (w *Watcher) Start(ctx context.Context) error {
 	assignments, err := w.options.Assignments.GetInformer(ctx, &v1alpha1.SessionAssignment{})
 	if err != nil {
@@ -208,8 +205,8 @@ func (w *Watcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// loop publishes changes, and collects them for a while: a burst of a thousand makes a few
-// reports. The first change after a quiet time waits as long, so that none waits longer.
+// loop publishes changes Debounce after the first of them, so that a burst of a thousand
+// makes a few reports.
 func (w *Watcher) loop(ctx context.Context) {
 	recheck := time.NewTicker(w.options.Recheck)
 	defer recheck.Stop()

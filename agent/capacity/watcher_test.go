@@ -136,14 +136,14 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	g.Expect(report.GetAdmittedNamespaces()).To(Equal([]string{"desktops"}))
 	g.Expect(report.GetTemplates()[1].GetReason()).To(Equal(v1alpha1.UnavailableStorageClass))
 
-	// An assignment counts once it is stored, from the report that was named.
+	// An assignment counts once it is stored, from the returned report on.
 	a := f.assign(ctx, g, "one")
 	number := f.watcher.Stored(a)
 	g.Eventually(func() uint64 { return f.watcher.Report().GetSequence() }).Should(BeNumerically(">=", number))
 	g.Expect(f.slots()).To(BeEquivalentTo(7))
 	g.Expect(f.watcher.Report().GetAssignments()).To(BeEquivalentTo(1))
 
-	// Stored again, nothing changes, and yet the report that was named comes.
+	// Stored again, nothing changes, and the returned report still follows.
 	number = f.watcher.Stored(a)
 	g.Eventually(func() uint64 { return f.watcher.Report().GetSequence() }).Should(BeNumerically(">=", number))
 	g.Expect(f.slots()).To(BeEquivalentTo(7))
@@ -155,7 +155,7 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(f.slots).Should(BeEquivalentTo(4), "8 less one and three")
 
-	// What is gone is free again.
+	// The capacity of a deleted Pod is free again.
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	g.Expect(pods.Delete(ctx, "other", now)).To(Succeed())
 	g.Expect(f.client.Delete(ctx, a)).To(Succeed())
@@ -164,7 +164,7 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	g.Expect(f.Client.CoreV1().Pods("desktops").Delete(ctx, "one", now)).To(Succeed())
 	g.Eventually(f.slots).Should(BeEquivalentTo(8))
 
-	// Namespaces are admitted and shut out, nodes cordoned, by a label or a field.
+	// Namespaces are admitted and removed, and nodes cordoned.
 	label := func(value string) []byte {
 		return fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, v1alpha1.LabelAdmitSessions, value)
 	}
@@ -188,14 +188,14 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 
 	f.comesAndGoes(ctx, g)
 
-	// Quiet: the same is not reported twice.
+	// The same capacity is not reported twice.
 	sequence := f.watcher.Report().GetSequence()
 	g.Eventually(f.notified.Load).Should(Equal(sequence))
 	g.Consistently(func() uint64 { return f.watcher.Report().GetSequence() }).WithTimeout(500 * time.Millisecond).Should(Equal(sequence))
 }
 
-// comesAndGoes makes what the template "fast" lacks and takes it away again: what
-// can run in the member is reported as soon as it changes.
+// comesAndGoes creates and deletes what the template "fast" requires: its availability is
+// reported as soon as it changes.
 func (f *fixture) comesAndGoes(ctx context.Context, g *WithT) {
 	f.watcher.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{
 		Name: "desk", Revision: "r1", Resources: map[string]string{"cpu": "1"},

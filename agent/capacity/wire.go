@@ -12,8 +12,8 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// RequirementsOf reads the templates that the hub asks about. One that can't be read is
-// reported as unavailable.
+// RequirementsOf reads the hub's templates. One that can't be read is reported as
+// unavailable.
 func RequirementsOf(set *fleetv1.TemplateSet) []Requirements {
 	out := make([]Requirements, 0, len(set.GetTemplates()))
 	for _, t := range set.GetTemplates() {
@@ -47,7 +47,7 @@ func (r *Requirements) readResources(quantities map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(quantities)) {
 		q, err := resource.ParseQuantity(quantities[name])
 		if err != nil {
-			return fmt.Errorf("the template asks for %s %q, which is no quantity", name, quantities[name])
+			return fmt.Errorf("the template requests %s %q, which is not a quantity", name, quantities[name])
 		}
 		list[corev1.ResourceName(name)] = q
 	}

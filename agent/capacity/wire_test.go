@@ -24,7 +24,7 @@ func TestRequirementsAreReadFromTheWire(t *testing.T) {
 			NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "k", Operator: "Exists", Effect: "NoSchedule"}},
 			RuntimeClass: "gvisor", Home: true, StorageClass: "fast"}, IngressClass: "nginx", Image: "kiosk:1",
 			PriorityClass: "low", NetworkMode: v1alpha1.NetworkIsolated, EgressCIDRs: []string{"10.0.0.0/8"}},
-		{Name: "bad", Problem: `the template asks for cpu "lots", which is no quantity`},
+		{Name: "bad", Problem: `the template requests cpu "lots", which is not a quantity`},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -7,15 +7,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
-// wallClock returns the time of day, without a monotonic reading, which Go would subtract
-// by.
+// wallClock returns the time without its monotonic reading, which time.Sub would use.
 func wallClock() time.Time { return time.Now().Round(0) }
 
 // Elapsed is a clock that also counts the time while its machine is suspended, or paused by
-// its hypervisor. The boot clock stops during a pause; when the wall clock is right again,
-// it has gained as much. A gain of more than the skew between two readings counts as time
-// that has passed, and so does a wall clock that is set forward by more. It is safe for
-// concurrent use.
+// its hypervisor, which stops the boot clock. If the wall clock gains more than the skew
+// between two readings, after a pause or because it was set, the gain counts as elapsed. It
+// is safe for concurrent use.
 type Elapsed struct {
 	boot func() time.Duration
 	wall func() time.Time

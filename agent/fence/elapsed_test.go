@@ -36,8 +36,8 @@ func TestElapsedCountsAPauseOfTheMachine(t *testing.T) {
 	}
 }
 
-// A hypervisor stops the boot clock too. What the agent counts of its lease, what it
-// still accepts from an answer, and what the next process finds, go by the wall clock.
+// A hypervisor stops the boot clock too. The remaining lease, accepted renewals and the next
+// process's lease depend on the wall clock.
 func TestALeaseIsOverAfterAPauseOfTheMachine(t *testing.T) {
 	paused := func(seconds int, pause time.Duration) Instant {
 		now := at(seconds)

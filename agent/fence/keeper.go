@@ -17,39 +17,39 @@ import (
 
 // Timings before the time factor.
 const (
-	// skew is by how much the wall clocks of a member's nodes may differ, and one of them
-	// may be set while a lease runs.
+	// skew is the most by which the wall clocks of a member's nodes may differ, or by which
+	// one may be set while a lease runs.
 	skew = 10 * time.Second
 	// stepInterval is how often the keeper checks the lease, and retries what failed.
 	stepInterval = time.Second
 	// countInterval is how often it counts the fenced sessions of the member.
 	countInterval = 10 * time.Second
-	// minStepInterval is the least, however small the factor.
+	// minStepInterval is the minimum of the scaled stepInterval.
 	minStepInterval = 20 * time.Millisecond
 )
 
-// requestTimeout is for one request to the API server.
+// requestTimeout limits the requests of one step to the API server.
 const requestTimeout = 5 * time.Second
 
 // State of the lease.
 type State int
 
 const (
-	// Unknown means that its record could not be read or written yet. Nothing may be
-	// started, and nothing stopped.
+	// Unknown means that its record was not read or written yet: no desktop is started or
+	// stopped.
 	Unknown State = iota
-	// Valid means that fenced desktops may run that the hub has affirmed.
+	// Valid means that fenced desktops may run, if the hub has affirmed them.
 	Valid
-	// Over means that none may.
+	// Over means that no fenced desktop may run.
 	Over
 )
 
 func (s State) String() string { return [...]string{"Unknown", "Valid", "Over"}[s] }
 
-// Standing is the state of the lease and how long it lasts.
-type Standing struct {
+// Status is the state of the lease and how long it lasts.
+type Status struct {
 	State State
-	// Left is for how long desktops that run may go on.
+	// Left is how long running desktops may go on.
 	Left time.Duration
 }
 
@@ -72,9 +72,9 @@ type Keeper struct {
 	loaded  chan struct{}
 
 	mu sync.Mutex
-	// lease is nil until it was read.
+	// lease is nil until its record was read.
 	lease *lease
-	// wanted is set if there are fenced desktops, for which it is kept durable.
+	// wanted is set if there are fenced desktops: the lease is kept durable.
 	wanted bool
 
 	// The fields below are for Start's goroutine alone.
@@ -84,8 +84,8 @@ type Keeper struct {
 	failed    bool
 }
 
-// NewKeeper returns a Keeper whose record is in a namespace. Live must not be a cache;
-// cached reads from the manager's.
+// NewKeeper returns a Keeper with its record in a namespace. Live reads from the API server,
+// cached from the manager's cache.
 func NewKeeper(live client.Reader, cached client.Client, namespace string, timeFactor float64) *Keeper {
 	return &Keeper{
 		live: live, client: cached, timeFactor: timeFactor,
@@ -99,8 +99,8 @@ func NewKeeper(live client.Reader, cached client.Client, namespace string, timeF
 // NeedLeaderElection returns true: only the leader has a lease.
 func (k *Keeper) NeedLeaderElection() bool { return true }
 
-// Loaded waits until the record of an earlier process was read. It returns false if the
-// context ends first. No renewal counts before.
+// Loaded waits until the record was read, before which no renewal counts. It returns false
+// if the context ends first.
 func (k *Keeper) Loaded(ctx context.Context) bool {
 	select {
 	case <-k.loaded:
@@ -110,11 +110,11 @@ func (k *Keeper) Loaded(ctx context.Context) bool {
 	}
 }
 
-// Changes has an event whenever fenced desktops may run, or may not any more.
+// Changes receives an event when the state of the lease changes.
 func (k *Keeper) Changes() <-chan event.GenericEvent { return k.changes }
 
-// Sending is called before a renewal is sent. It returns a function to call with the
-// length of the lease if the renewal was granted.
+// Sending is called before a renewal is sent. If the renewal is granted, the returned
+// function is called with the length of the lease.
 func (k *Keeper) Sending() (granted func(length time.Duration)) {
 	sent := k.Clock()
 	return func(length time.Duration) {
@@ -127,19 +127,19 @@ func (k *Keeper) Sending() (granted func(length time.Duration)) {
 	}
 }
 
-// Standing returns the state of the lease now.
-func (k *Keeper) Standing() Standing {
+// Status returns the status of the lease now.
+func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.standing()
+	return k.status()
 }
 
-// Require is Standing for a fenced session: from now on the lease is kept durable, and no
-// such desktop is started before it is.
-func (k *Keeper) Require() Standing {
+// Require returns the status for a fenced session. From now on the lease is kept durable,
+// and is Unknown until it is.
+func (k *Keeper) Require() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.standing()
+	now := k.status()
 	if !k.wanted || now.State == Unknown {
 		k.wanted = true
 		k.signal()
@@ -147,19 +147,19 @@ func (k *Keeper) Require() Standing {
 	return now
 }
 
-func (k *Keeper) standing() Standing {
+func (k *Keeper) status() Status {
 	if k.lease == nil {
-		return Standing{}
+		return Status{}
 	}
 	now := k.Clock()
 	left := k.lease.left(now)
 	switch {
 	case left <= 0:
-		return Standing{State: Over}
+		return Status{State: Over}
 	case !k.lease.isDurable(now):
-		return Standing{Left: left}
+		return Status{Left: left}
 	default:
-		return Standing{State: Valid, Left: left}
+		return Status{State: Valid, Left: left}
 	}
 }
 
@@ -217,7 +217,7 @@ func (k *Keeper) load(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "What is kept of the lease can't be read: fenced desktops wait for the hub")
+		log.FromContext(ctx).Error(err, "The stored lease can't be read: fenced desktops wait for the hub")
 	}
 	k.mu.Lock()
 	k.lease = restore(record, boot, k.Clock(), k.scaled(skew))
@@ -226,7 +226,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	return nil
 }
 
-// persist makes durable what must be.
+// persist numbers a lapse, marks assignments, or stores a renewal, as required.
 func (k *Keeper) persist(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -247,18 +247,18 @@ func (k *Keeper) persist(ctx context.Context) error {
 	return nil
 }
 
-func (k *Keeper) save(ctx context.Context, w write) error {
-	if err := k.record.save(ctx, w.Record); err != nil {
+func (k *Keeper) save(ctx context.Context, r pendingRecord) error {
+	if err := k.record.save(ctx, r.Record); err != nil {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lease.stored(w)
+	k.lease.stored(r)
 	return nil
 }
 
-// countFenced counts the fenced sessions, for the metrics, and to find out whether the
-// lease must still be kept durable.
+// countFenced counts the fenced sessions for the metrics, and updates whether the lease must
+// be kept durable.
 func (k *Keeper) countFenced(ctx context.Context) error {
 	now := k.Clock().Boot
 	if k.countedAt != 0 && now-k.countedAt < k.scaled(countInterval) {
@@ -273,7 +273,7 @@ func (k *Keeper) countFenced(ctx context.Context) error {
 	for i := range all.Items {
 		a := &all.Items[i]
 		fenced = fenced || a.Spec.FailoverMode == v1alpha1.FailoverFence
-		if concerned(a) {
+		if affected(a) {
 			guarded++
 		}
 	}
@@ -284,10 +284,10 @@ func (k *Keeper) countFenced(ctx context.Context) error {
 	return nil
 }
 
-// announce logs a change of state, and enqueues the fenced sessions.
+// announce logs a change of state and enqueues the fenced sessions.
 func (k *Keeper) announce(ctx context.Context) {
 	k.mu.Lock()
-	now, wanted := k.standing(), k.wanted
+	now, wanted := k.status(), k.wanted
 	k.mu.Unlock()
 	metricRemaining.Set(now.Left.Seconds())
 	if now.State == k.announced {
@@ -302,7 +302,7 @@ func (k *Keeper) announce(ctx context.Context) {
 func (k *Keeper) Changed() {
 	select {
 	case k.changes <- event.GenericEvent{Object: &v1alpha1.SessionAssignment{}}:
-	default: // An event is pending already.
+	default: // An event is pending.
 	}
 }
 
@@ -311,9 +311,9 @@ func (k *Keeper) logOnce(ctx context.Context, err error) {
 	switch {
 	case err == nil, ctx.Err() != nil:
 	case !k.failed:
-		log.FromContext(ctx).Error(err, "keeping the lease, will retry")
+		log.FromContext(ctx).Error(err, "updating the lease, will retry")
 	default:
-		log.FromContext(ctx).V(1).Info("the lease still can't be kept", "reason", err.Error())
+		log.FromContext(ctx).V(1).Info("updating the lease still fails", "reason", err.Error())
 	}
 	k.failed = err != nil
 }

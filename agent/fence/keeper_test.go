@@ -96,8 +96,7 @@ func (m *member) steps() {
 	}
 }
 
-// renew has the hub grant a renewal, of which none is sent before the record was
-// read.
+// renew grants a renewal, which is not sent before the record was read.
 func (m *member) renew() {
 	if m.k.lease == nil {
 		m.steps()
@@ -292,7 +291,7 @@ func TestAnAnswerThatIsLostIsNotAnothersRecord(t *testing.T) {
 	m.lapse("one", 1)
 	m.state(Valid)
 
-	// Another process leads: what it has written is not written over.
+	// Another process leads, whose write is not overwritten.
 	other := m.k
 	m.restart()
 	m.wait(length)
@@ -315,7 +314,7 @@ func TestALeaseOutlivesARebootByTheWallClock(t *testing.T) {
 	m.restart()
 	m.steps()
 	m.state(Valid)
-	if got := m.k.Standing().Left; got != 110*time.Second {
+	if got := m.k.Status().Left; got != 110*time.Second {
 		t.Errorf("%s are left, want 180s less a minute and the skew", got)
 	}
 	m.wait(110 * time.Second)

@@ -17,43 +17,44 @@ import (
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments/status,verbs=patch
 
-// markers is how many assignments are marked at once.
-const markers = 8
+// markConcurrency is how many assignments are marked at once.
+const markConcurrency = 8
 
-// concerned reports whether a lapse stops an assignment: the hub may have rescheduled it
-// since. It holds one without a guard, and one that is withdrawn does not run again.
-func concerned(a *v1alpha1.SessionAssignment) bool {
+// affected reports whether a lapse stops an assignment, which the hub may have rescheduled
+// since. The hub does not reschedule one without a guard, and a withdrawn one does not run
+// again.
+func affected(a *v1alpha1.SessionAssignment) bool {
 	return a.Spec.FailoverMode == v1alpha1.FailoverFence && a.Status.Guarded && a.DeletionTimestamp.IsZero()
 }
 
-// number numbers a lapse, if it concerns any assignment.
+// number numbers a lapse, if it affects any assignment.
 func (k *Keeper) number(ctx context.Context) error {
-	// Lapses from before the list are handled.
+	// Only lapses before the list are handled.
 	k.mu.Lock()
 	seen := k.lease.lapses
 	k.mu.Unlock()
 	var all v1alpha1.SessionAssignmentList
 	if err := k.live.List(ctx, &all); err != nil {
-		return fmt.Errorf("listing the assignments that a lapse concerns: %w", err)
+		return fmt.Errorf("listing the assignments that a lapse affects: %w", err)
 	}
-	if k.behind(ctx, all.Items) {
+	if k.cacheBehind(ctx, all.Items) {
 		return nil // The next step retries.
 	}
-	highest, concerns := int64(0), 0
+	highest, count := int64(0), 0
 	for i := range all.Items {
 		a := &all.Items[i]
 		highest = max(highest, a.Spec.Lapse, a.Status.Lapse)
-		if concerned(a) {
-			concerns++
+		if affected(a) {
+			count++
 		}
 	}
 	k.mu.Lock()
 	now := k.Clock()
 	if k.lease.advance(now); k.lease.lapses != seen || !k.lease.renewed(now) {
 		k.mu.Unlock()
-		return nil // There is another one: the next step retries.
+		return nil // There was another lapse: the next step retries.
 	}
-	if concerns == 0 && !k.lease.record.Marking {
+	if count == 0 && !k.lease.record.Marking {
 		k.lease.handled = k.lease.lapses
 		k.mu.Unlock()
 		return nil
@@ -65,36 +66,35 @@ func (k *Keeper) number(ctx context.Context) error {
 	}
 	metricLapses.Inc()
 	log.FromContext(ctx).Info("The hub is reachable again: fenced desktops wait until it affirms that it did not reschedule them",
-		"lapse", numbered.Lapse, "sessions", concerns)
+		"lapse", numbered.Lapse, "sessions", count)
 	return k.mark(ctx)
 }
 
-// mark marks every assignment with the last lapse that concerns it, and then makes the
-// lease valid. It ends early where the cache, from which sessions are reconciled, does not
-// show a mark yet.
+// mark marks every affected assignment with the last lapse, and then makes the lease valid.
+// It ends early if the cache, from which sessions are reconciled, lacks a mark.
 func (k *Keeper) mark(ctx context.Context) error {
 	k.mu.Lock()
 	lapse := k.lease.record.Lapse
 	k.mu.Unlock()
 	var all v1alpha1.SessionAssignmentList
 	if err := k.live.List(ctx, &all); err != nil {
-		return fmt.Errorf("listing the assignments that lapse %d concerns: %w", lapse, err)
+		return fmt.Errorf("listing the assignments that lapse %d affects: %w", lapse, err)
 	}
-	if k.behind(ctx, all.Items) {
+	if k.cacheBehind(ctx, all.Items) {
 		return nil // The next step retries.
 	}
 	group, each := errgroup.WithContext(ctx)
-	group.SetLimit(markers)
+	group.SetLimit(markConcurrency)
 	done := true
 	for i := range all.Items {
 		a := &all.Items[i]
 		switch {
-		case !concerned(a):
+		case !affected(a):
 		case a.Status.Lapse < lapse:
 			done = false
 			group.Go(func() error { return k.markOne(each, a, lapse) })
 		default:
-			done = done && k.shown(ctx, a, lapse)
+			done = done && k.cacheShows(ctx, a, lapse)
 		}
 	}
 	if err := group.Wait(); err != nil || !done {
@@ -102,19 +102,18 @@ func (k *Keeper) mark(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	marked := k.lease.marked()
-	stillGood := marked.Length > 0 && !k.lease.lapsed() && k.lease.record.Lapse == lapse
+	current := marked.Length > 0 && !k.lease.lapsed() && k.lease.record.Lapse == lapse
 	k.mu.Unlock()
-	if !stillGood {
+	if !current {
 		return nil
 	}
 	return k.save(ctx, marked)
 }
 
-// behind reports whether the cache, from which sessions are reconciled and guards answered,
-// still shows fenced assignments that the API server does not, or that are withdrawn
-// there. They have no mark, so no lease may be valid for them: while the API server was
-// away the hub may have rescheduled them.
-func (k *Keeper) behind(ctx context.Context, live []v1alpha1.SessionAssignment) bool {
+// cacheBehind reports whether the cache, from which sessions are reconciled and guards
+// answered, shows fenced assignments that are deleted or withdrawn in the API server. They
+// have no mark, and the hub may have rescheduled them: no lease may be valid for them.
+func (k *Keeper) cacheBehind(ctx context.Context, live []v1alpha1.SessionAssignment) bool {
 	wanted := make(map[types.UID]bool, len(live))
 	for i := range live {
 		wanted[live[i].UID] = live[i].DeletionTimestamp.IsZero()
@@ -128,8 +127,8 @@ func (k *Keeper) behind(ctx context.Context, live []v1alpha1.SessionAssignment) 
 	})
 }
 
-// markOne writes a field that no other part writes for fenced assignments, and needs no
-// optimistic lock. For held ones agent/guard writes it, with one.
+// markOne writes the mark. It needs no optimistic lock: only the keeper writes the field of
+// fenced assignments, and agent/guard that of held ones.
 func (k *Keeper) markOne(ctx context.Context, a *v1alpha1.SessionAssignment, lapse int64) error {
 	before := a.DeepCopy()
 	a.Status.Lapse = lapse
@@ -140,8 +139,8 @@ func (k *Keeper) markOne(ctx context.Context, a *v1alpha1.SessionAssignment, lap
 	return nil
 }
 
-// shown reports whether the cache has caught up with a mark.
-func (k *Keeper) shown(ctx context.Context, a *v1alpha1.SessionAssignment, lapse int64) bool {
+// cacheShows reports whether the cache shows a mark.
+func (k *Keeper) cacheShows(ctx context.Context, a *v1alpha1.SessionAssignment, lapse int64) bool {
 	var cached v1alpha1.SessionAssignment
 	err := k.client.Get(ctx, client.ObjectKeyFromObject(a), &cached)
 	return err == nil && cached.UID == a.UID && cached.Status.Lapse >= lapse

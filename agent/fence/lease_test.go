@@ -20,8 +20,7 @@ func at(seconds int) Instant {
 
 func grantedAt(seconds int) Grant { return Grant{Sent: at(seconds), Length: length} }
 
-// fresh is a lease of a process that began with nothing, once no session was found
-// that a lapse concerns.
+// fresh is the lease of a process without a record, whose first lapse affects no session.
 func fresh(grants ...Grant) *lease {
 	l := restore(nil, "boot", at(0), skew)
 	l.handled = l.lapses
@@ -75,7 +74,7 @@ func TestALeaseThatEndsWhileAssignmentsAreMarkedIsAnotherLapse(t *testing.T) {
 	l.stored(w) // It was long in being written.
 	l.granted(grantedAt(381), at(381))
 	if !l.lapsed() || l.left(at(381)) != 0 {
-		t.Error("the second lapse was settled with the first")
+		t.Error("the second lapse was handled with the first")
 	}
 	if w := l.number(0); w.Lapse != 2 {
 		t.Errorf("it has the number %d", w.Lapse)
@@ -137,14 +136,14 @@ func TestTheRecordIsRefreshedSixTimesALease(t *testing.T) {
 	}
 }
 
-// world is a member with one guarded desktop, its agent and what the hub grants
-// and affirms, by the time that truly passes.
+// world is a member with one guarded desktop, its agent, and the hub's grants and affirmations
+// by true time.
 type world struct {
 	now time.Duration
 	// booted is when the machine began, and its number.
 	booted time.Duration
 	boot   int
-	// wrong is by how much the wall's clock is.
+	// wrong is the error of the wall clock.
 	wrong time.Duration
 
 	l *lease
@@ -152,13 +151,13 @@ type world struct {
 	sent []Instant
 	// record that is durable, and a write that is on its way.
 	record  *Record
-	writing *write
+	writing *pendingRecord
 
 	// end of the newest lease that was granted; over: it has passed since.
 	end  time.Duration
 	over bool
-	// lapses that truly were, how many when the assignment was last marked, and
-	// when it was last affirmed.
+	// lapses counts true lapses: now, when the assignment was last marked, and when it was
+	// last affirmed.
 	lapses, whenMarked, affirmed int
 	status, spec                 int64
 }
@@ -182,7 +181,7 @@ func (w *world) restart() {
 	w.l = restore(w.record, w.bootID(), w.instant(), skew)
 }
 
-// step is the keeper's, whose writes may take their time, or be its last act.
+// step is the keeper's, whose writes may be slow, or lost.
 func (w *world) step(t *rapid.T) {
 	if w.writing != nil {
 		if rapid.Bool().Draw(t, "the write arrives") {
@@ -271,8 +270,7 @@ func (w *world) grant(t *rapid.T) {
 	w.l.granted(Grant{Sent: sent, Length: length}, w.instant())
 }
 
-// The desktop is guarded from the first on, and nothing was ever granted: that is
-// a lapse like any other.
+// A guarded desktop without any grant counts as a lapse.
 func newWorld() *world {
 	w := &world{now: 1000 * time.Second, over: true, lapses: 1}
 	w.restart()
@@ -288,8 +286,7 @@ func TestNoLeaseIsLongerThanTheHubGranted(t *testing.T) {
 	}))
 }
 
-// What a restart takes from a lease is what the record is behind, and the skew of
-// the clocks where the machine is another.
+// A restart shortens a lease by the age of the record, and on another machine by the skew.
 func TestARestartDoesNotEndALease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()

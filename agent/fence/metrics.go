@@ -9,11 +9,11 @@ import (
 var (
 	metricRemaining = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_lease_remaining_seconds",
-		Help: "How long fenced desktops may run yet if the hub is not reachable again; 0: they may not.",
+		Help: "Remaining time of the lease under which fenced desktops may run; 0 if they may not.",
 	})
 	metricLapses = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "vdi_agent_lease_lapses_total",
-		Help: "Times that the lease was over while fenced desktops were here, and they were stopped.",
+		Help: "Lapses of the lease that stopped fenced desktops.",
 	})
 	metricGuarded = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_guarded_sessions",

@@ -43,8 +43,8 @@ func (r Record) encode() map[string]string {
 	}
 }
 
-// decode reads a record. One that can't be read counts as none, which is a lapse: the
-// number of the last is on the assignments as well.
+// decode reads a record. An invalid one counts as none, which is a lapse: the assignments
+// have the number of the last one as well.
 func decode(data map[string]string) (Record, error) {
 	var (
 		r    = Record{BootID: data[keyBoot]}
@@ -68,20 +68,20 @@ func decode(data map[string]string) (Record, error) {
 	return r, nil
 }
 
-// recordStore stores the record in the member. It is for one goroutine.
+// recordStore stores the record in a ConfigMap of the member. It is for one goroutine.
 type recordStore struct {
 	// live must not be a cache.
 	live      client.Reader
 	client    client.Client
 	namespace string
 	// version and data were last read or written, and are empty without a record. A write
-	// over another version is refused: another process may lead by now.
+	// requires that version: another process may lead by now.
 	version string
 	data    map[string]string
 }
 
-// load reads the record, and returns nil if there is none. An error with ok is for one that
-// was read and is invalid.
+// load reads the record, and returns nil if there is none. An error with ok means that the
+// record is invalid.
 func (s *recordStore) load(ctx context.Context) (r *Record, ok bool, err error) {
 	m, err := s.read(ctx)
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *recordStore) save(ctx context.Context, r Record) error {
 	return nil
 }
 
-// resolve reads the record after a conflict. One with the data of our write is ours: the
-// answer to the write was lost, or a label was set.
+// resolve reads the record after a conflict. One with the written data is this process's:
+// the answer to the write was lost, or a label was set.
 func (s *recordStore) resolve(ctx context.Context, tried Record, cause error) error {
 	m, err := s.read(ctx)
 	if err != nil {

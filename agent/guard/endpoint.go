@@ -23,16 +23,15 @@ import (
 )
 
 const (
-	// serveTimeout of one request, and how long it may wait for the others.
+	// serveTimeout limits one request.
 	serveTimeout = 5 * time.Second
-	// mostRequests is how many are answered at once. Others are refused: a guard retries.
-	mostRequests = 128
-	// mostHeader is the most bytes of a request.
-	mostHeader = 4 << 10
-	// unfenced is the lease of a desktop that is not fenced any more, and whose guard goes
-	// on.
-	unfenced = 3 * time.Minute
-	// keyRetry is how long after a failure the key is read again.
+	// maxRequests is the number of concurrent requests. Others are refused: guards retry.
+	maxRequests = 128
+	// maxHeader is the most bytes of a request.
+	maxHeader = 4 << 10
+	// unfencedLease is the lease for the guard of a desktop that is not fenced any more.
+	unfencedLease = 3 * time.Minute
+	// keyRetry is the delay before the key is read again after a failure.
 	keyRetry = time.Second
 )
 
@@ -46,29 +45,27 @@ type EndpointOptions struct {
 	// manager's cache.
 	Live   client.Reader
 	Client client.Client
-	// Standing of the lease.
-	Standing func() fence.Standing
+	// LeaseStatus returns the status of the hub's lease.
+	LeaseStatus func() fence.Status
 	// TimeFactor scales every timing.
 	TimeFactor float64
 	// KeyKnown is called once PublicKey returns the key.
 	KeyKnown func()
-	// Ordered reports whether the epoch of an assignment came to the member by an
-	// order to this process: see assignment.Store.
+	// Ordered reports whether this process was the first to store the assignment's epoch:
+	// see assignment.Store.
 	Ordered func(*v1alpha1.SessionAssignment) bool
 }
 
-// Endpoint answers guards for how long their desktops may go on, and gates whether theirs
-// may start. It is a manager.Runnable that needs leader election: only the leader has the
-// lease.
+// Endpoint answers guards how long their desktops may go on, and gates whether theirs may
+// start. It is a manager.Runnable that needs leader election: only the leader has the lease.
 type Endpoint struct {
 	options EndpointOptions
 	key     atomic.Pointer[ed25519.PrivateKey]
-	// rates has a rate.Limiter of the requests about each assignment, so that one Pod can't
-	// keep the agent busy with signing.
+	// rates has a rate.Limiter for each assignment, so that one Pod can't keep the agent
+	// busy with signing.
 	rates *lru.Cache
-	// affirmations has the number with which this process has asked the hub to affirm each
-	// assignment whose gate waits, and affirming the assignments whose number is being
-	// written.
+	// affirmations has the number with which this process requested the hub's affirmation of
+	// each assignment, and affirming the assignments whose number is being written.
 	affirmations *lru.Cache
 	affirming    sync.Map
 	// busy has an item for each request that is being answered.
@@ -78,14 +75,14 @@ type Endpoint struct {
 // NewEndpoint returns an Endpoint that Start runs.
 func NewEndpoint(options EndpointOptions) *Endpoint {
 	return &Endpoint{
-		options: options, rates: lru.New(mostLimited), affirmations: lru.New(maxAffirmations), busy: make(chan struct{}, mostRequests),
+		options: options, rates: lru.New(maxLimited), affirmations: lru.New(maxAffirmations), busy: make(chan struct{}, maxRequests),
 	}
 }
 
 // NeedLeaderElection returns true: only the leader has the lease.
 func (e *Endpoint) NeedLeaderElection() bool { return true }
 
-// PublicKey returns the key by which guards verify answers. It is empty until it is known.
+// PublicKey returns the key by which guards verify answers, and "" until it is known.
 func (e *Endpoint) PublicKey() string {
 	if key := e.key.Load(); key != nil {
 		return publicText(*key)
@@ -116,7 +113,7 @@ func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// awaitKey retries until it has the key. Until then no request is answered, and no guard
+// awaitKey reads the key, and retries. Until then no request is answered and no guard
 // created.
 func (e *Endpoint) awaitKey(ctx context.Context) {
 	var logged sync.Once
@@ -126,7 +123,7 @@ func (e *Endpoint) awaitKey(ctx context.Context) {
 			e.key.Store(&key)
 			e.options.KeyKnown()
 		} else if ctx.Err() == nil {
-			logged.Do(func() { log.FromContext(ctx).Error(err, "guards have no answers meanwhile, will retry") })
+			logged.Do(func() { log.FromContext(ctx).Error(err, "reading the key for answers to guards, will retry") })
 		}
 		return err == nil, nil
 	})
@@ -141,9 +138,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "busy", http.StatusServiceUnavailable)
 		return
 	}
-	q, ok := questionOf(r.URL)
+	q, ok := parseRequest(r.URL)
 	if !ok || r.Method != http.MethodGet {
-		http.Error(w, "no question of a guard's or a gate's", http.StatusBadRequest)
+		http.Error(w, "not a request of a guard or a gate", http.StatusBadRequest)
 		return
 	}
 	key := e.key.Load()
@@ -162,9 +159,8 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer returns for how long a desktop may go on, or the status code and reason of a
-// refusal.
-func (e *Endpoint) answer(ctx context.Context, q question) (time.Duration, int, string) {
+// answer returns how long a desktop may go on, or the status code and reason of a refusal.
+func (e *Endpoint) answer(ctx context.Context, q permissionRequest) (time.Duration, int, string) {
 	var a v1alpha1.SessionAssignment
 	err := e.options.Client.Get(ctx, types.NamespacedName{Namespace: q.namespace, Name: q.name}, &a)
 	switch {
@@ -173,15 +169,15 @@ func (e *Endpoint) answer(ctx context.Context, q question) (time.Duration, int, 
 	case err != nil, string(a.UID) != q.uid, !a.DeletionTimestamp.IsZero():
 		return 0, http.StatusNotFound, "no such assignment"
 	case !e.allow(q.uid, time.Now()):
-		return 0, http.StatusTooManyRequests, "too many questions"
+		return 0, http.StatusTooManyRequests, "too many requests"
 	case q.gate:
 		return e.mayStart(ctx, &a)
 	case a.Spec.FailoverMode != v1alpha1.FailoverFence:
-		return time.Duration(float64(unfenced) * e.options.TimeFactor), http.StatusOK, ""
+		return time.Duration(float64(unfencedLease) * e.options.TimeFactor), http.StatusOK, ""
 	case a.Spec.Lapse < a.Status.Lapse:
 		return 0, http.StatusForbidden, "the hub has not affirmed the placement since the lease was last over"
 	}
-	left := e.options.Standing().Left
+	left := e.options.LeaseStatus().Left
 	if left <= 0 {
 		return 0, http.StatusForbidden, "the hub's lease is over"
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
-// Gate waits before a desktop until the agent permits its start.
+// Gate waits until the agent permits the start of its desktop.
 type Gate struct {
 	options ClientOptions
 	client  *agentClient
@@ -23,18 +23,18 @@ func NewGate(options ClientOptions) (*Gate, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	asks, err := newClient(options, true, boottime.Now)
+	client, err := newClient(options, true, boottime.Now)
 	if err != nil {
 		return nil, err
 	}
-	return &Gate{options: options, client: asks}, nil
+	return &Gate{options: options, client: client}, nil
 }
 
-// Run returns nil once the desktop may start, and an error only if the context ends before:
-// its exit code is what permits the start.
+// Run returns nil once the desktop may start, and an error only if the context ends before.
+// The exit code permits the start.
 func (g *Gate) Run(ctx context.Context) error {
 	for {
-		_, left, err := g.client.ask(ctx)
+		_, left, err := g.client.send(ctx)
 		if err == nil && left <= 0 {
 			err = errNoLease
 		}
@@ -46,19 +46,19 @@ func (g *Gate) Run(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-time.After(g.options.jittered(askEvery)):
+		case <-time.After(g.options.jittered(retryInterval)):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// logChange logs what has changed.
+// logChange logs the permission, and each new reason of a denial.
 func (g *Gate) logChange(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 		log.FromContext(ctx).Info("The desktop may start")
 	case err.Error() != g.denied:
 		g.denied = err.Error()
-		log.FromContext(ctx).Info("The desktop waits", "reason", g.denied)
+		log.FromContext(ctx).Info("The desktop waits for the agent's permission", "reason", g.denied)
 	}
 }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// patience of the tests, which is no part of what they show.
-const patience = 20 * time.Second
+// testTimeout of the tests.
+const testTimeout = 20 * time.Second
 
 func held(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
 	return assignment(append([]func(*api.SessionAssignment){func(a *api.SessionAssignment) {
@@ -30,10 +31,10 @@ func lapses(spec, status int64) func(*api.SessionAssignment) {
 	return func(a *api.SessionAssignment) { a.Spec.Lapse, a.Status.Lapse = spec, status }
 }
 
-// knock sends one request, as a gate does, and returns the answer's code.
-func (a *agent) knock(q question) int {
+// requestStart sends one request, as a gate does, and returns the answer's code.
+func (a *agent) requestStart(q permissionRequest) int {
 	a.t.Helper()
-	q.gate, q.nonce = true, newNonce()
+	q.gate, q.nonce = true, rand.Text()
 	response, err := http.Get(a.url + q.path() + "?" + q.query())
 	if err != nil {
 		a.t.Fatal(err)
@@ -42,7 +43,7 @@ func (a *agent) knock(q question) int {
 	return response.StatusCode
 }
 
-var mine = question{namespace: "team", name: "web", uid: "assignment"}
+var mine = permissionRequest{namespace: "team", name: "web", uid: "assignment"}
 
 func (a *agent) stored() *api.SessionAssignment {
 	a.t.Helper()
@@ -67,7 +68,7 @@ func TestWhichDesktopMayStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*api.SessionAssignment)
 		ordered int64
-		request func(*question)
+		request func(*permissionRequest)
 		want    int
 		// lapse that is requested of the hub; 0: none is.
 		lapse int64
@@ -81,10 +82,10 @@ func TestWhichDesktopMayStart(t *testing.T) {
 		"one of mode Restart":                           {change: mode(api.FailoverRestart), want: http.StatusOK},
 		"one of a hub that names no mode":               {change: mode(""), want: http.StatusOK},
 		"one of mode Fence, whose Pod has a guard soon": {change: mode(api.FailoverFence), ordered: 4, want: http.StatusForbidden},
-		"one of an earlier assignment":                  {ordered: 4, request: func(q *question) { q.uid = "earlier" }, want: http.StatusNotFound},
+		"one of an earlier assignment":                  {ordered: 4, request: func(q *permissionRequest) { q.uid = "earlier" }, want: http.StatusNotFound},
 		"one that is withdrawn":                         {ordered: 4, change: withdrawn, want: http.StatusNotFound},
-		"of no assignment":                              {ordered: 4, request: func(q *question) { q.name = "other" }, want: http.StatusNotFound},
-		"a request that names none":                     {ordered: 4, request: func(q *question) { q.name = "" }, want: http.StatusBadRequest},
+		"of no assignment":                              {ordered: 4, request: func(q *permissionRequest) { q.name = "other" }, want: http.StatusNotFound},
+		"a request that names none":                     {ordered: 4, request: func(q *permissionRequest) { q.name = "" }, want: http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := func(*api.SessionAssignment) {}
@@ -98,7 +99,7 @@ func TestWhichDesktopMayStart(t *testing.T) {
 			if tc.request != nil {
 				tc.request(&q)
 			}
-			if code := a.knock(q); code != tc.want {
+			if code := a.requestStart(q); code != tc.want {
 				t.Errorf("answered with %d, want %d", code, tc.want)
 			}
 			if got := a.stored().Status.Lapse; got != max(before, tc.lapse) {
@@ -113,12 +114,12 @@ func mode(m api.FailoverMode) func(*api.SessionAssignment) {
 }
 
 // A gate is refused by an agent that has restarted, until the hub has affirmed the
-// placement by the very number that this agent has requested.
+// placement by the number that this agent has requested.
 func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 	a := newAgent(t, held(lapses(5, 5)))
 	expect := func(when string, code int, lapse int64, writes int32) {
 		t.Helper()
-		if got := a.knock(mine); got != code {
+		if got := a.requestStart(mine); got != code {
 			t.Errorf("%s: answered with %d, want %d", when, got, code)
 		}
 		if s := a.stored(); s.Status.Lapse != lapse || a.writes.Load() != writes {
@@ -136,7 +137,7 @@ func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 	a.stop()
 	a.serve("127.0.0.1:0") // another process
 	a.cached = early       // its cache is behind: 6 was requested, and affirmed
-	if got := a.knock(mine); got != http.StatusForbidden {
+	if got := a.requestStart(mine); got != http.StatusForbidden {
 		t.Errorf("by what an earlier process was permitted it may start: %d", got)
 	}
 	a.cached = nil
@@ -148,13 +149,13 @@ func TestAHeldDesktopWaitsForTheHubOncePerProcess(t *testing.T) {
 // A request that the member's API server has lost is sent again.
 func TestALostRequestOfAGateIsSentAgain(t *testing.T) {
 	a := newAgent(t, held())
-	a.knock(mine)
+	a.requestStart(mine)
 	s := a.stored()
 	s.Status.Lapse = 0 // etcd was restored to an earlier time
 	if err := a.client.Status().Update(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if code := a.knock(mine); code != http.StatusForbidden || a.stored().Status.Lapse != 1 {
+	if code := a.requestStart(mine); code != http.StatusForbidden || a.stored().Status.Lapse != 1 {
 		t.Errorf("answered with %d, requested %d", code, a.stored().Status.Lapse)
 	}
 }
@@ -168,7 +169,7 @@ func TestTheMemoryForGatesIsBounded(t *testing.T) {
 		if err := a.client.Create(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
-		a.knock(question{namespace: "team", name: one.Name, uid: one.Name})
+		a.requestStart(permissionRequest{namespace: "team", name: one.Name, uid: one.Name})
 	}
 	if left := a.endpoint.affirmations.Len(); left != most {
 		t.Errorf("of %d numbers %d are remembered, want %d", many, left, most)
@@ -179,7 +180,7 @@ func TestTheMemoryForGatesIsBounded(t *testing.T) {
 	})
 }
 
-// waiting is a gate that waits: what comes of it is sent once it ends.
+// waiting is a gate that waits: its result is sent once it ends.
 func waiting(t *testing.T, options ClientOptions) (ended <-chan error, end func()) {
 	t.Helper()
 	g, err := NewGate(options)
@@ -193,19 +194,19 @@ func waiting(t *testing.T, options ClientOptions) (ended <-chan error, end func(
 	return done, stop
 }
 
-func opens(t *testing.T, ended <-chan error) {
+func assertOpens(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
 		if err != nil {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("it still waits")
 	}
 }
 
-func stays(t *testing.T, when string, ended <-chan error) {
+func assertWaits(t *testing.T, when string, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
@@ -223,17 +224,17 @@ func TestAGateOpensOnceTheHubHasAffirmedThePlacement(t *testing.T) {
 	other, _ := waiting(t, func() ClientOptions { other := options; other.UID = "earlier"; return other }())
 
 	a.serve(address)
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for a.stored().Status.Lapse != 1 {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing is requested of the hub")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	stays(t, "before it is affirmed", ended)
+	assertWaits(t, "before it is affirmed", ended)
 	a.affirm(1)
-	opens(t, ended)
-	stays(t, "of another assignment", other)
+	assertOpens(t, ended)
+	assertWaits(t, "of another assignment", other)
 	if a.writes.Load() != 1 {
 		t.Errorf("%d writes", a.writes.Load())
 	}
@@ -243,14 +244,13 @@ func TestAGateOpensAtOnceForWhatWasJustOrdered(t *testing.T) {
 	a := newAgent(t, held())
 	a.ordered = map[types.UID]int64{"assignment": 4}
 	ended, _ := waiting(t, a.clientOptions())
-	opens(t, ended)
+	assertOpens(t, ended)
 	if a.writes.Load() != 0 {
 		t.Error("it has cost a write")
 	}
 }
 
-// The end of a gate must not be taken for a permission: a kubelet starts the desktop after a
-// gate that ended well.
+// A stopped gate must not exit with code 0, after which a kubelet starts the desktop.
 func TestAGateThatIsEndedDoesNotOpen(t *testing.T) {
 	ended, end := waiting(t, newAgent(t, held()).clientOptions())
 	end()
@@ -259,7 +259,7 @@ func TestAGateThatIsEndedDoesNotOpen(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("it does not end")
 	}
 }
@@ -267,7 +267,7 @@ func TestAGateThatIsEndedDoesNotOpen(t *testing.T) {
 func TestOnlyTheAgentOpensAGate(t *testing.T) {
 	a := newAgent(t, held(), assignment(func(a *api.SessionAssignment) { a.Name, a.UID = "mine", "mine" }))
 	a.lease(time.Hour)
-	forward := func(w http.ResponseWriter, q question) {
+	forward := func(w http.ResponseWriter, q permissionRequest) {
 		response, err := http.Get(a.url + q.path() + "?" + q.query())
 		if err != nil {
 			return
@@ -277,16 +277,19 @@ func TestOnlyTheAgentOpensAGate(t *testing.T) {
 		_ = json.NewDecoder(response.Body).Decode(&got)
 		_ = json.NewEncoder(w).Encode(got)
 	}
-	for name, forge := range map[string]func(w http.ResponseWriter, q question){
-		"with the answer for its guard": func(w http.ResponseWriter, q question) { q.gate = false; forward(w, q) },
-		"with one for its own desktop":  func(w http.ResponseWriter, q question) { q.name, q.uid, q.gate = "mine", "mine", false; forward(w, q) },
-		"with an answer of its own":     func(w http.ResponseWriter, _ question) { _, _ = w.Write([]byte(`{"left":1000000000}`)) },
+	for name, forge := range map[string]func(w http.ResponseWriter, q permissionRequest){
+		"with the answer for its guard": func(w http.ResponseWriter, q permissionRequest) { q.gate = false; forward(w, q) },
+		"with one for its own desktop": func(w http.ResponseWriter, q permissionRequest) {
+			q.name, q.uid, q.gate = "mine", "mine", false
+			forward(w, q)
+		},
+		"with an answer of its own": func(w http.ResponseWriter, _ permissionRequest) { _, _ = w.Write([]byte(`{"left":1000000000}`)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			answered := make(chan struct{}, 100)
 			options := a.clientOptions()
 			options.LeaseURL = impostor(t, func(w http.ResponseWriter, r *http.Request) {
-				q, _ := questionOf(r.URL)
+				q, _ := parseRequest(r.URL)
 				forge(w, q)
 				select {
 				case answered <- struct{}{}:

@@ -19,30 +19,31 @@ import (
 
 // Timings before the time factor.
 const (
-	// renewEvery is how often the agent is asked, and askEvery until there is a lease.
-	renewEvery = 5 * time.Second
-	askEvery   = time.Second
-	// askTimeout is for one answer.
-	askTimeout = 2 * time.Second
-	// least of these, however small the factor.
-	least = 20 * time.Millisecond
+	// renewInterval is how often the lease is requested, and retryInterval until there is
+	// one.
+	renewInterval = 5 * time.Second
+	retryInterval = time.Second
+	// requestTimeout limits one request.
+	requestTimeout = 2 * time.Second
+	// minInterval is the minimum of the scaled intervals.
+	minInterval = 20 * time.Millisecond
 )
 
-// pauseSkew is by how much the node's clock may be set without shortening the lease.
+// pauseSkew is the most by which the node's clock may be set without shortening the lease.
 const pauseSkew = 10 * time.Second
 
-// The desktop's own times, which no factor scales.
+// Timings of the desktop's probes, which are not scaled.
 const (
-	probeEvery   = 5 * time.Second
-	probeFirst   = time.Second
-	probeTimeout = 2 * time.Second
-	// closed is how long a desktop may not answer on its port: as long as the
-	// kubelet lets one that has no guard.
-	closed = 2 * time.Minute
+	probeInterval      = 5 * time.Second
+	probeRetryInterval = time.Second
+	probeTimeout       = 2 * time.Second
+	// closedTimeout is how long a desktop's port may be closed: as long as the kubelet
+	// permits without a guard.
+	closedTimeout = 2 * time.Minute
 )
 
-// Guard is the process beside one desktop. Its connections are limited, since the kubelet
-// ends a desktop whose guard can't answer probes.
+// Guard is the process beside one desktop. It limits its connections, since the kubelet
+// stops a desktop whose guard can't answer probes.
 type Guard struct {
 	options Options
 	client  *agentClient
@@ -60,13 +61,13 @@ func New(options Options) (*Guard, error) {
 		return nil, err
 	}
 	clock := fence.NewElapsed(pauseSkew).Now
-	asks, err := newClient(options.ClientOptions, false, clock)
+	client, err := newClient(options.ClientOptions, false, clock)
 	if err != nil {
 		return nil, err
 	}
 	return &Guard{
-		options: options, client: asks, clock: clock,
-		machine: NewMachine(Limits{Start: options.StartTimeout, Closed: closed}),
+		options: options, client: client, clock: clock,
+		machine: NewMachine(Limits{Start: options.StartTimeout, Closed: closedTimeout}),
 	}, nil
 }
 
@@ -86,12 +87,12 @@ func (g *Guard) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { <-ctx.Done(); return server.Close() })
-	group.Go(func() error { return repeat(ctx, g.ask) })
+	group.Go(func() error { return repeat(ctx, g.renew) })
 	group.Go(func() error { return repeat(ctx, g.probe) })
 	return group.Wait()
 }
 
-// repeat calls do until the context ends, each time after the wait that it returns.
+// repeat calls do until the context ends, each time after the delay that it returned.
 func repeat(ctx context.Context, do func(context.Context) time.Duration) error {
 	for {
 		select {
@@ -102,24 +103,24 @@ func repeat(ctx context.Context, do func(context.Context) time.Duration) error {
 	}
 }
 
-// ask requests the lease from the agent, and returns when to do so again.
-func (g *Guard) ask(ctx context.Context) time.Duration {
-	asked, left, err := g.client.ask(ctx)
+// renew requests the lease from the agent, and returns the delay before the next request.
+func (g *Guard) renew(ctx context.Context) time.Duration {
+	sent, left, err := g.client.send(ctx)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.clock()
 	if err == nil {
-		g.machine.Granted(asked, left, now)
+		g.machine.Granted(sent, left, now)
 	}
 	g.logChange(ctx, err)
-	wait := renewEvery
+	wait := renewInterval
 	if g.machine.Left(now) == 0 {
-		wait = askEvery
+		wait = retryInterval
 	}
 	return g.options.jittered(wait)
 }
 
-// logChange logs what has changed.
+// logChange logs when requests begin to succeed, and each new reason of a failure.
 func (g *Guard) logChange(ctx context.Context, err error) {
 	why := ""
 	if err != nil {
@@ -133,27 +134,28 @@ func (g *Guard) logChange(ctx context.Context, err error) {
 		log.FromContext(ctx).Info("The desktop may run", "left", g.machine.Left(g.clock()).String())
 		return
 	}
-	log.FromContext(ctx).Info("No leave", "reason", why, "left", g.machine.Left(g.clock()).String())
+	log.FromContext(ctx).Info("The agent granted no lease", "reason", why, "left", g.machine.Left(g.clock()).String())
 }
 
-// probe checks whether the desktop answers on its port, and returns when to do so again.
+// probe checks whether the desktop answers on its port, and returns the delay before the
+// next check.
 func (g *Guard) probe(ctx context.Context) time.Duration {
 	g.mu.Lock()
 	started := g.machine.Started()
 	g.mu.Unlock()
 	if !started {
-		return probeFirst
+		return probeRetryInterval
 	}
 	dialer := net.Dialer{Timeout: probeTimeout}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(g.options.PodIP, strconv.Itoa(int(g.options.DesktopPort))))
 	if err != nil {
-		return probeFirst
+		return probeRetryInterval
 	}
 	_ = conn.Close()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.machine.Answers(g.clock())
-	return probeEvery
+	return probeInterval
 }
 
 // ServeHTTP answers the kubelet.

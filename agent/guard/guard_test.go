@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
-// factor by which all of a lease's timings are shorter.
+// factor scales the timings of the lease.
 const factor = 0.02
 
 // agent is an Endpoint that serves on loopback, and a lease that the test ends.
@@ -39,16 +40,16 @@ type agent struct {
 	url      string
 	endpoint *Endpoint
 	stop     func()
-	// ordered are the epochs that came to it by an order.
+	// ordered has the epochs that it was the first to store.
 	ordered map[types.UID]int64
-	// refuse answers writes of a status in the API server's stead; cached is what
-	// the endpoint reads of the assignment, if set.
+	// refuse answers writes of a status instead of the API server; cached is the endpoint's
+	// cached assignment, if set.
 	refuse func() error
 	cached *api.SessionAssignment
 	writes atomic.Int32
 
 	mu sync.Mutex
-	// until is when the lease is over.
+	// until is when the lease ends.
 	until time.Duration
 }
 
@@ -101,7 +102,7 @@ func (a *agent) serveOn(listener net.Listener) {
 	ready := make(chan struct{})
 	a.endpoint = NewEndpoint(EndpointOptions{
 		Namespace: "agents", Live: a.client, Client: a.client, TimeFactor: factor,
-		KeyKnown: func() { close(ready) }, Standing: a.standing,
+		KeyKnown: func() { close(ready) }, LeaseStatus: a.leaseStatus,
 		Ordered: func(of *api.SessionAssignment) bool { return a.ordered[of.UID] == of.Spec.Epoch && of.Spec.Epoch > 0 },
 	})
 	ctx, stop := context.WithCancel(context.Background())
@@ -131,13 +132,13 @@ func (a *agent) lease(left time.Duration) {
 	a.until = boottime.Now() + left
 }
 
-func (a *agent) standing() fence.Standing {
+func (a *agent) leaseStatus() fence.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if left := a.until - boottime.Now(); left > 0 {
-		return fence.Standing{State: fence.Valid, Left: left}
+		return fence.Status{State: fence.Valid, Left: left}
 	}
-	return fence.Standing{State: fence.Over}
+	return fence.Status{State: fence.Over}
 }
 
 func assignment(change ...func(*api.SessionAssignment)) *api.SessionAssignment {
@@ -207,7 +208,7 @@ func (g *guarded) probe(path string) (code int, body string) {
 // until waits until the kubelet receives a code.
 func (g *guarded) until(want int) string {
 	g.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for {
 		code, body := g.probe(render.PathLease)
 		if code == want {
@@ -274,7 +275,7 @@ func TestADesktopOutlivesARestartOfItsAgent(t *testing.T) {
 func TestDesktopsThatMayRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*api.SessionAssignment)
-		request func(*question)
+		request func(*permissionRequest)
 		over    bool
 		want    int
 	}{
@@ -283,12 +284,12 @@ func TestDesktopsThatMayRun(t *testing.T) {
 		"one that the hub has not affirmed": {change: func(a *api.SessionAssignment) { a.Status.Lapse, a.Spec.Lapse = 3, 2 }, want: http.StatusForbidden},
 		"one that the hub has affirmed":     {change: func(a *api.SessionAssignment) { a.Status.Lapse, a.Spec.Lapse = 3, 3 }, want: http.StatusOK},
 		"one that is not fenced any more":   {change: func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverRestart }, over: true, want: http.StatusOK},
-		"one of an earlier assignment":      {request: func(q *question) { q.uid = "earlier" }, want: http.StatusNotFound},
+		"one of an earlier assignment":      {request: func(q *permissionRequest) { q.uid = "earlier" }, want: http.StatusNotFound},
 		"one that is withdrawn":             {change: withdrawn, want: http.StatusNotFound},
-		"of no assignment":                  {request: func(q *question) { q.name = "other" }, want: http.StatusNotFound},
-		"a request that names none":         {request: func(q *question) { q.name = "" }, want: http.StatusBadRequest},
-		"a request without a nonce":         {request: func(q *question) { q.nonce = "" }, want: http.StatusBadRequest},
-		"a request that is too long":        {request: func(q *question) { q.nonce = strings.Repeat("a", 65) }, want: http.StatusBadRequest},
+		"of no assignment":                  {request: func(q *permissionRequest) { q.name = "other" }, want: http.StatusNotFound},
+		"a request that names none":         {request: func(q *permissionRequest) { q.name = "" }, want: http.StatusBadRequest},
+		"a request without a nonce":         {request: func(q *permissionRequest) { q.nonce = "" }, want: http.StatusBadRequest},
+		"a request that is too long":        {request: func(q *permissionRequest) { q.nonce = strings.Repeat("a", 65) }, want: http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored := assignment()
@@ -299,7 +300,7 @@ func TestDesktopsThatMayRun(t *testing.T) {
 			if !tc.over {
 				a.lease(time.Hour)
 			}
-			q := question{namespace: "team", name: "web", uid: "assignment", nonce: newNonce()}
+			q := permissionRequest{namespace: "team", name: "web", uid: "assignment", nonce: rand.Text()}
 			if tc.request != nil {
 				tc.request(&q)
 			}
@@ -331,7 +332,7 @@ func TestOnlyTheAgentCanAnswerAGuard(t *testing.T) {
 	a := newAgent(t, assignment(), assignment(func(a *api.SessionAssignment) { a.Name, a.UID = "mine", "mine" }))
 	a.lease(time.Hour)
 	_, own, _ := ed25519.GenerateKey(nil)
-	forward := func(q question) []byte {
+	forward := func(q permissionRequest) []byte {
 		response, err := http.Get(a.url + leasePath + "?" + q.query())
 		if err != nil {
 			t.Error(err)
@@ -341,21 +342,21 @@ func TestOnlyTheAgentCanAnswerAGuard(t *testing.T) {
 		text, _ := io.ReadAll(response.Body)
 		return text
 	}
-	replay := forward(question{namespace: "team", name: "web", uid: "assignment", nonce: newNonce()})
+	replay := forward(permissionRequest{namespace: "team", name: "web", uid: "assignment", nonce: rand.Text()})
 	for name, forge := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"with an answer that it has recorded": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(replay) },
 		"with one for its own desktop": func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write(forward(question{namespace: "team", name: "mine", uid: "mine", nonce: r.URL.Query().Get("nonce")}))
+			_, _ = w.Write(forward(permissionRequest{namespace: "team", name: "mine", uid: "mine", nonce: r.URL.Query().Get("nonce")}))
 		},
 		"with more than the agent grants": func(w http.ResponseWriter, r *http.Request) {
-			q, _ := questionOf(r.URL)
+			q, _ := parseRequest(r.URL)
 			var got answer
 			_ = json.Unmarshal(forward(q), &got)
 			got.Left *= 2
 			_ = json.NewEncoder(w).Encode(got)
 		},
 		"with a key of its own": func(w http.ResponseWriter, r *http.Request) {
-			q, _ := questionOf(r.URL)
+			q, _ := parseRequest(r.URL)
 			_ = json.NewEncoder(w).Encode(sign(own, q, time.Hour))
 		},
 		"with nothing that can be read": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{")) },
@@ -363,14 +364,14 @@ func TestOnlyTheAgentCanAnswerAGuard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			key, _ := parsePublic(a.endpoint.PublicKey())
 			client := &agentClient{
-				url: impostor(t, forge), key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
-				timeout: patience, client: http.DefaultClient, clock: boottime.Now,
+				url: impostor(t, forge), key: key, request: permissionRequest{namespace: "team", name: "web", uid: "assignment"},
+				timeout: testTimeout, client: http.DefaultClient, clock: boottime.Now,
 			}
-			if left, err := client.once(t.Context()); err == nil {
+			if left, err := client.sendOnce(t.Context()); err == nil {
 				t.Errorf("the guard accepts that %s are left", left)
 			}
 			client.url = a.url
-			if _, left, err := client.ask(t.Context()); err != nil || left <= 0 {
+			if _, left, err := client.send(t.Context()); err != nil || left <= 0 {
 				t.Errorf("and not the agent: %s, %v", left, err)
 			}
 		})
@@ -390,10 +391,10 @@ func TestAGuardQueriesAnotherReplica(t *testing.T) {
 	})
 	key, _ := parsePublic(a.endpoint.PublicKey())
 	client := &agentClient{
-		url: follower, key: key, about: question{namespace: "team", name: "web", uid: "assignment"},
-		timeout: patience, client: http.DefaultClient, clock: boottime.Now,
+		url: follower, key: key, request: permissionRequest{namespace: "team", name: "web", uid: "assignment"},
+		timeout: testTimeout, client: http.DefaultClient, clock: boottime.Now,
 	}
-	if _, left, err := client.ask(t.Context()); err != nil || left <= 0 {
+	if _, left, err := client.send(t.Context()); err != nil || left <= 0 {
 		t.Errorf("after %d calls: %s, %v", calls, left, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// SecretName is where an agent keeps the key that its answers are signed with.
+// SecretName is the Secret with the key that signs the agent's answers.
 const SecretName = "vdi-agent-guard"
 
 const seedKey = "seed"
@@ -23,7 +23,7 @@ const seedKey = "seed"
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,resourceNames=vdi-agent-guard,verbs=get
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=create
 
-// loadKey reads the key, which is made once: guards that run know no other.
+// loadKey reads the key, or creates it once: running guards have its public key.
 func loadKey(ctx context.Context, live client.Reader, writer client.Client, namespace string) (ed25519.PrivateKey, error) {
 	for attempt := 0; ; attempt++ {
 		var secret corev1.Secret
@@ -31,7 +31,7 @@ func loadKey(ctx context.Context, live client.Reader, writer client.Client, name
 		if err == nil {
 			seed := secret.Data[seedKey]
 			if len(seed) != ed25519.SeedSize {
-				return nil, fmt.Errorf("secret %s has no key of %d bytes under %q: delete it, and the desktops that have guards are recreated",
+				return nil, fmt.Errorf("secret %s has no key of %d bytes under %q: delete it, which recreates the desktops that have guards",
 					SecretName, ed25519.SeedSize, seedKey)
 			}
 			return ed25519.NewKeyFromSeed(seed), nil

@@ -11,16 +11,14 @@ import (
 )
 
 const (
-	// headerTimeout is how long a connection may take to send its request, which fits
-	// in one packet.
+	// headerTimeout limits how long a connection takes to send its request, one packet.
 	headerTimeout = time.Second
-	// maxConnections of the agent's endpoint, and of one address among them. A Pod has
-	// one address, and its guard or gate one connection at a time; behind a proxy that
-	// hides the Pods of a node there are some 100 of them, each for a moment every few
-	// seconds.
+	// Connections to the agent's endpoint, and from one address. A guard or gate has one at
+	// a time; behind a proxy, some 100 Pods of a node may share an address, each with a
+	// short connection every few seconds.
 	maxConnections           = 1024
 	maxConnectionsPerAddress = 16
-	// maxProbes are the connections to a guard, where only the kubelet is expected.
+	// Connections to a guard, where only the kubelet is expected.
 	maxProbes           = 16
 	maxProbesPerAddress = 8
 )
@@ -29,16 +27,15 @@ const (
 func limitedServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: serveTimeout, WriteTimeout: serveTimeout,
-		MaxHeaderBytes: mostHeader,
+		MaxHeaderBytes: maxHeader,
 	}
-	// Requests are rare, and idle connections would count.
+	// Idle connections would count against the limits.
 	server.SetKeepAlivesEnabled(false)
 	return server
 }
 
-// limitListener limits the connections that are open at once, in total and for each
-// address. It closes others at once, so that no address can block the others:
-// netutil.LimitListener would let them wait behind a flood.
+// limitListener limits open connections, in total and for each address, and closes others
+// at once: with netutil.LimitListener they would wait behind a flood.
 type limitListener struct {
 	net.Listener
 	total, perAddress int
@@ -57,17 +54,17 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // http.Server tries again after a net.Error that says that it is temporary.
+			return nil, err //nolint:wrapcheck // http.Server retries after a temporary net.Error.
 		}
 		address := addressOf(conn)
-		if l.take(address) {
+		if l.acquire(address) {
 			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { l.release(address) })}, nil
 		}
 		discard(conn)
 	}
 }
 
-func (l *limitListener) take(address netip.Addr) bool {
+func (l *limitListener) acquire(address netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sum >= l.total || l.open[address] >= l.perAddress {
@@ -88,8 +85,7 @@ func (l *limitListener) release(address netip.Addr) {
 	}
 }
 
-// addressOf returns the peer's address, and the same invalid one for all that are no IP
-// address.
+// addressOf returns the peer's IP address, or the zero address.
 func addressOf(conn net.Conn) netip.Addr {
 	port, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
 	return port.Addr().Unmap().WithZone("")
@@ -115,19 +111,19 @@ func (c *limitedConn) Close() error {
 }
 
 const (
-	// burst is how many requests about one assignment are answered at once, and every the
-	// interval after that, before the time factor: a guard that starts sends many.
-	burst = 11
-	every = time.Second / 2
-	// mostLimited is the most assignments that are remembered.
-	mostLimited = 20_000
+	// burst is how many requests about one assignment are answered at once, as when a guard
+	// starts, and refillInterval the interval after that, before the time factor.
+	burst          = 11
+	refillInterval = time.Second / 2
+	// maxLimited is the most assignments with a rate limiter.
+	maxLimited = 20_000
 )
 
 // allow reports whether another request about an assignment is answered.
 func (e *Endpoint) allow(uid string, now time.Time) bool {
 	limiter, known := e.rates.Get(uid)
 	if !known {
-		limiter = rate.NewLimiter(rate.Every(time.Duration(float64(every)*e.options.TimeFactor)), burst)
+		limiter = rate.NewLimiter(rate.Every(time.Duration(float64(refillInterval)*e.options.TimeFactor)), burst)
 		e.rates.Add(uid, limiter)
 	}
 	return limiter.(*rate.Limiter).AllowN(now, 1)

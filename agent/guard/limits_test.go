@@ -16,8 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
-// files is a listener of a process that may have so many connections open, as the
-// kernel limits its files.
+// files is a listener of a process with a limit of open files.
 type files struct {
 	net.Listener
 	limit      int64
@@ -78,8 +77,7 @@ func flood(t *testing.T, from, to string, connections int) {
 	t.Cleanup(func() { stop(); group.Wait() })
 }
 
-// limitedTo makes an agent's endpoint serve again where so many connections are
-// possible.
+// limitedTo restarts an agent's endpoint in a process with a limit of connections.
 func (a *agent) limitedTo(connections int64) *files {
 	a.t.Helper()
 	a.stop()
@@ -92,8 +90,8 @@ func (a *agent) limitedTo(connections int64) *files {
 	return limited
 }
 
-// A desktop opens connections to the agent's port and sends nothing. Without a limit
-// it has all that the agent's process may have, and no guard gets an answer.
+// A desktop opens connections to the agent's port and sends nothing. Without a limit they
+// exhaust the agent's files, and no guard gets an answer.
 func TestFloodOfOneAddressLeavesOtherGuardsTheirAnswers(t *testing.T) {
 	a := newAgent(t, assignment())
 	a.lease(time.Hour)
@@ -105,7 +103,7 @@ func TestFloodOfOneAddressLeavesOtherGuardsTheirAnswers(t *testing.T) {
 	}
 	client.timeout = 2 * time.Second // less than the flood's connections may last
 	for range 20 {
-		if _, left, err := client.ask(t.Context()); err != nil || left <= 0 {
+		if _, left, err := client.send(t.Context()); err != nil || left <= 0 {
 			t.Fatalf("the guard of another Pod gets no answer: %v", err)
 		}
 	}
@@ -114,7 +112,7 @@ func TestFloodOfOneAddressLeavesOtherGuardsTheirAnswers(t *testing.T) {
 	}
 }
 
-// Many addresses take no more than all of them may have.
+// Many addresses together stay within the total limit.
 func TestFloodOfManyAddressesIsBounded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -150,7 +148,7 @@ func TestFloodOfManyAddressesIsBounded(t *testing.T) {
 		if conn == nil {
 			return
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(patience))
+		_ = conn.SetReadDeadline(time.Now().Add(testTimeout))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 			t.Errorf("a connection beyond the limits stays open: %v", err)
 		}
@@ -174,8 +172,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// A desktop opens connections to its own guard, to have it killed for its memory and
-// take its port. The guard holds few, and still answers the kubelet.
+// A desktop opens connections to its own guard, to have it killed for its memory and use its
+// port. The guard accepts few, and still answers the kubelet.
 func TestGuardHoldsFewConnectionsOfItsDesktop(t *testing.T) {
 	a := newAgent(t, assignment())
 	a.lease(time.Hour)
@@ -193,8 +191,8 @@ func TestGuardHoldsFewConnectionsOfItsDesktop(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		go func() {
-			// Much less than a request may take to come, and much more than to close
-			// one that is beyond the limit.
+			// Much less than the timeout of a request, and much more than to close a
+			// rejected connection.
 			_ = conn.SetReadDeadline(time.Now().Add(headerTimeout / 2))
 			_, err := conn.Read(make([]byte, 1))
 			held <- isTimeout(err)

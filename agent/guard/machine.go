@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// Limits of a desktop that does not answer on its port.
+// Limits are for a desktop that does not answer on its port.
 type Limits struct {
-	// Start is how long it may take until it first answers.
+	// Start is how long it may take to answer first.
 	Start time.Duration
-	// Closed is how long it may not answer once it did.
+	// Closed is how long it may not answer after that.
 	Closed time.Duration
 }
 
-// Machine decides whether a desktop may go on. Its times are of a clock that never stops.
-// It is not safe for concurrent use.
+// Machine decides whether a desktop may go on. Its times are of a clock that includes
+// suspension. It is not safe for concurrent use.
 type Machine struct {
 	limits Limits
-	// until is when the lease is over, held is set if there was one, and over once it has
+	// until is when the lease ends, held is set once there was one, and over once it has
 	// ended, which is final.
 	until      time.Duration
 	held, over bool
-	// began is when the kubelet first probed the desktop, which runs since then. Before,
-	// it can't answer.
+	// began is when the kubelet first probed the desktop, and started is set since then.
 	began   time.Duration
 	started bool
-	// open is when it last answered, and opened is set if it has.
+	// open is when it last answered, and opened is set once it has.
 	open   time.Duration
 	opened bool
 }
@@ -33,12 +32,12 @@ type Machine struct {
 // NewMachine returns the Machine of a desktop that has not started and has no lease.
 func NewMachine(limits Limits) *Machine { return &Machine{limits: limits} }
 
-// Granted takes a lease of which so much was left when it was requested.
-func (m *Machine) Granted(asked, left, now time.Duration) {
-	if m.advance(now); m.over || left <= 0 || asked > now || asked+left <= now {
+// Granted records a lease of which so much was left when the request was sent.
+func (m *Machine) Granted(sent, left, now time.Duration) {
+	if m.advance(now); m.over || left <= 0 || sent > now || sent+left <= now {
 		return
 	}
-	m.held, m.until = true, max(m.until, asked+left)
+	m.held, m.until = true, max(m.until, sent+left)
 }
 
 func (m *Machine) advance(now time.Duration) {
@@ -53,7 +52,7 @@ func (m *Machine) Left(now time.Duration) time.Duration {
 	return m.until - now
 }
 
-// MayRun returns nil while the desktop may run, and else why it may not.
+// MayRun returns nil while the desktop may run, and otherwise why it may not.
 func (m *Machine) MayRun(now time.Duration) error {
 	switch m.advance(now); {
 	case m.over:
@@ -72,7 +71,7 @@ func (m *Machine) Runs(now time.Duration) {
 	}
 }
 
-// Started reports whether it has.
+// Started reports whether Runs was called.
 func (m *Machine) Started() bool { return m.started }
 
 // Answers records that the desktop has answered on its port.
@@ -80,7 +79,7 @@ func (m *Machine) Answers(now time.Duration) {
 	m.opened, m.open = true, now
 }
 
-// Alive returns nil while the desktop is to go on.
+// Alive returns nil while the desktop may run and answers as it should.
 func (m *Machine) Alive(now time.Duration) error {
 	if err := m.MayRun(now); err != nil {
 		return err

@@ -75,8 +75,8 @@ func TestADesktopThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Whatever is answered when: no desktop runs beyond what was granted from the time
-// of the request, and what was over stays so.
+// No desktop runs longer than was granted from the time of a request, and a lease that was
+// over stays over.
 func TestNoDesktopOutlivesItsLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewMachine(limits)
@@ -114,7 +114,7 @@ func TestEachAssignmentHasItsShareOfAnswers(t *testing.T) {
 	if !p.allow("b", began) {
 		t.Error("another has to wait for it")
 	}
-	if p.allow("a", began.Add(every/2)) || !p.allow("a", began.Add(2*every)) {
+	if p.allow("a", began.Add(refillInterval/2)) || !p.allow("a", began.Add(2*refillInterval)) {
 		t.Error("it does not get its share as time passes")
 	}
 }

@@ -8,5 +8,5 @@ import (
 
 var metricRejected = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 	Name: "vdi_agent_guard_connections_rejected_total",
-	Help: "Connections for guards and gates that were closed at once, since their address or all together had too many.",
+	Help: "Connections for guards and gates that were rejected because of the limits, in total or of their address.",
 })

@@ -12,15 +12,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
 
-// ClientOptions are for requests to the agent about one assignment. A gate needs no
-// others. AddFlags explains each by its flag.
+// ClientOptions are the options of requests to the agent, and all that a gate needs.
+// AddFlags documents each.
 type ClientOptions struct {
 	LeaseURL, Key        string
 	Namespace, Name, UID string
 	TimeFactor           float64
 }
 
-// Options of a guard. AddFlags explains each by its flag.
+// Options of a guard. AddFlags documents each.
 type Options struct {
 	ClientOptions
 	// PodIP is where both the guard and the desktop listen.
@@ -31,24 +31,24 @@ type Options struct {
 
 // AddFlags defines the flags that set the options.
 func (o *ClientOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.LeaseURL, "lease-url", "", "Where the agent answers guards and gates.")
-	fs.StringVar(&o.Key, "key", "", "Public key of the agent's answers.")
+	fs.StringVar(&o.LeaseURL, "lease-url", "", "URL of the agent's endpoint for guards and gates.")
+	fs.StringVar(&o.Key, "key", "", "Public key that verifies the agent's answers.")
 	fs.StringVar(&o.Namespace, "namespace", "", "Namespace of the assignment.")
 	fs.StringVar(&o.Name, "name", "", "Name of the assignment.")
 	fs.StringVar(&o.UID, "uid", "", "UID of the assignment.")
-	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Scales how often the agent is asked, and every timing of the lease; 1 in production.")
+	fs.Float64Var(&o.TimeFactor, "time-factor", 1, "Factor of all timings of the lease; 1 in production.")
 }
 
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.ClientOptions.AddFlags(fs)
-	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that of the variable "+render.EnvPodIP+".")
-	fs.Int32Var(&o.Port, "port", 0, "Where the guard answers the kubelet.")
-	fs.Int32Var(&o.DesktopPort, "desktop-port", 0, "Where the desktop listens.")
+	fs.StringVar(&o.PodIP, "pod-ip", "", "Address of the Pod; by default that in the environment variable "+render.EnvPodIP+".")
+	fs.Int32Var(&o.Port, "port", 0, "Port of the guard, which the kubelet probes.")
+	fs.Int32Var(&o.DesktopPort, "desktop-port", 0, "Port of the desktop.")
 	fs.DurationVar(&o.StartTimeout, "start-timeout", 5*time.Minute, "How long the desktop may take to open its port.")
 }
 
-// Validate returns all that is wrong with the options.
+// Validate returns all errors of the options.
 func (o *ClientOptions) Validate() error {
 	var errs []error
 	for _, f := range []struct{ flag, value string }{{"namespace", o.Namespace}, {"name", o.Name}, {"uid", o.UID}} {
@@ -68,7 +68,7 @@ func (o *ClientOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Validate returns all that is wrong with the options.
+// Validate returns all errors of the options.
 func (o *Options) Validate() error {
 	errs := []error{o.ClientOptions.Validate()}
 	if o.PodIP == "" {
@@ -76,11 +76,11 @@ func (o *Options) Validate() error {
 	}
 	for flag, port := range map[string]int32{"port": o.Port, "desktop-port": o.DesktopPort} {
 		if port < 1 || port > 65535 {
-			errs = append(errs, fmt.Errorf("--%s %d is no port", flag, port))
+			errs = append(errs, fmt.Errorf("--%s %d is not a port", flag, port))
 		}
 	}
 	if o.Port == o.DesktopPort {
-		errs = append(errs, errors.New("--port is the desktop's"))
+		errs = append(errs, errors.New("--port and --desktop-port must differ"))
 	}
 	if o.StartTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("--start-timeout %s is not positive", o.StartTimeout))
@@ -94,10 +94,10 @@ func (o *ClientOptions) scaled(d time.Duration) time.Duration {
 
 // jittered returns a scaled duration ±10%, so that requests are spread.
 func (o *ClientOptions) jittered(d time.Duration) time.Duration {
-	return max(time.Duration(float64(o.scaled(d))*(0.9+0.2*rand.Float64())), least)
+	return max(time.Duration(float64(o.scaled(d))*(0.9+0.2*rand.Float64())), minInterval)
 }
 
-// CheckURL returns what is wrong with the URL where an agent answers guards.
+// CheckURL returns the error of a --lease-url.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Host == "" || u.RawQuery != "" {

@@ -22,21 +22,21 @@ func life(t *testing.T, m *member, k *Keeper) error {
 	if err := connect(k); err != nil {
 		return err
 	}
-	k.tend(t.Context())
+	k.step(t.Context())
 	for range 2 {
 		m.pass(lifetime * 8 / 10)
-		k.tend(t.Context())
+		k.step(t.Context())
 		drop(k)
 		if err := connect(k); err != nil {
 			return err
 		}
-		k.tend(t.Context())
+		k.step(t.Context())
 	}
 	return nil
 }
 
-// dyingAt is a process that dies at its nth step: a write to its API server, or
-// a call of the hub before or after the hub has done it.
+// dyingAt is a process that dies at its nth step: a write to its API server, or a call of the
+// hub, before or after its effect.
 func dyingAt(m *member, n int) (died func() bool) {
 	steps, errDead := 0, errors.New("the process is dead")
 	step := func() error {
@@ -74,14 +74,14 @@ func TestAProcessMayCrashAtEachStep(t *testing.T) {
 		}
 		alive(m)
 		k := m.start()
-		// One refusal is allowed: of a new certificate that is not valid yet, or an
-		// old one that is not any more.
+		// One refusal is allowed: of a new certificate that is not valid yet, or of an old
+		// one.
 		err := connect(k)
 		if err != nil {
 			err = connect(k)
 		}
 		g.Expect(err).NotTo(HaveOccurred(), "died at step %d", n)
-		k.tend(t.Context())
+		k.step(t.Context())
 		g.Expect(life(t, m, k)).To(Succeed(), "died at step %d", n)
 		g.Expect(m.secret(SecretName)).NotTo(HaveKey("pending.key"), "died at step %d", n)
 	}

@@ -21,15 +21,14 @@ import (
 )
 
 const (
-	// callTimeout of an enrollment or rotation, with TCP and TLS. It is no
-	// promise of ours and not scaled.
+	// callTimeout of an enrollment or rotation, including TCP and TLS. It is not scaled.
 	callTimeout = 10 * time.Second
 	// maxAnswer of the hub: a chain and a few CAs.
 	maxAnswer = 256 << 10
 )
 
-// errPin is for a hub that shows no chain of a CA whose hash was given.
-var errPin = errors.New("the hub's certificate is not of the CA whose hash was given")
+// errPin is for a hub without a chain of a CA whose hash was given.
+var errPin = errors.New("the hub's certificate is not issued by a CA with the given hash")
 
 // call makes one call on a connection of its own.
 func (o *Options) call(ctx context.Context, config *tls.Config, f func(context.Context, fleetv1.FleetServiceClient) error) error {
@@ -40,7 +39,7 @@ func (o *Options) call(ctx context.Context, config *tls.Config, f func(context.C
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 	)
 	if err != nil {
-		return fmt.Errorf("dialling the hub: %w", err)
+		return fmt.Errorf("dialing the hub: %w", err)
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -60,24 +59,22 @@ func (o *Options) serverName() string {
 	return host
 }
 
-// pinned verifies the hub by the hashes of CAs alone, before there is a trust
-// bundle: the hub sends its CA's certificate with its own.
+// pinned returns the configuration that verifies the hub by the hashes of CAs, before there
+// is a trust bundle: the hub sends its CA's certificate with its own.
 func (o *Options) pinned(pins []string) *tls.Config {
 	return &tls.Config{
-		// What crypto/tls would verify with is not known yet: VerifyConnection
-		// does all of it.
+		// The roots are not known yet: VerifyConnection verifies.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(connection tls.ConnectionState) error {
 			if err := verifyPinned(connection.PeerCertificates, pins, o.serverName()); err != nil {
-				return fmt.Errorf("%s: %w", unverified, err) // in the words of crypto/tls
+				return fmt.Errorf("%s: %w", unverified, err) // as crypto/tls does
 			}
 			return nil
 		},
 	}
 }
 
-// verifyPinned verifies a chain against those CAs in it whose hash is among
-// the pins.
+// verifyPinned verifies a chain against the CAs in it whose hash is pinned.
 func verifyPinned(chain []*x509.Certificate, pins []string, serverName string) error {
 	roots, others := x509.NewCertPool(), x509.NewCertPool()
 	found := false
@@ -98,11 +95,11 @@ func verifyPinned(chain []*x509.Certificate, pins []string, serverName string) e
 	return err
 }
 
-// What crypto/tls says where a certificate was not taken. A handshake that
-// failed has no code of its own: gRPC reports it as Unavailable, in these words.
+// Texts of crypto/tls for rejected certificates. gRPC reports a failed handshake as
+// Unavailable, with one of these texts.
 const (
-	unverified      = "tls: failed to verify certificate"
-	refusedByRemote = "remote error: tls: "
+	unverified       = "tls: failed to verify certificate"
+	rejectedByRemote = "remote error: tls: "
 )
 
 // permanent reports whether a call would fail again if it were repeated.
@@ -111,18 +108,18 @@ func permanent(err error) bool {
 	case codes.FailedPrecondition, codes.Unimplemented, codes.InvalidArgument:
 		return true
 	}
-	return refusal(err) || errors.Is(err, errToken) || errors.Is(err, errNoPin)
+	return isCertificateError(err) || errors.Is(err, errToken) || errors.Is(err, errNoPin)
 }
 
-// refusal reports whether a connection ended because of certificates: the hub does not
-// accept the agent's, or the agent not the hub's.
-func refusal(err error) bool {
+// isCertificateError reports whether the hub did not accept the agent's certificate, or the
+// agent not the hub's.
+func isCertificateError(err error) bool {
 	switch status.Code(err) {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return true
 	case codes.Unavailable:
 		text := err.Error()
-		return strings.Contains(text, refusedByRemote) || strings.Contains(text, unverified)
+		return strings.Contains(text, rejectedByRemote) || strings.Contains(text, unverified)
 	}
 	return false
 }

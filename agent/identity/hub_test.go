@@ -93,8 +93,8 @@ type testHub struct {
 	keys         map[string]string
 	last         int64
 	revoked      bool
-	// rotate is what every renewal is answered with, bundles the hashes that
-	// renewals brought, connections how many streams were admitted and refused.
+	// rotate is the answer to every renewal, bundles has the hashes of renewals, connections
+	// the numbers of admitted and refused streams.
 	rotate            bool
 	bundles           map[string]bool
 	letIn, turnedAway int
@@ -219,8 +219,7 @@ func (h *testHub) RotateCertificate(ctx context.Context, request *fleetv1.Rotate
 	return &fleetv1.RotateCertificateResponse{Certificate: issued}, h.fault("Rotate", true)
 }
 
-// RenewLease stands for a connection where there is no link: the hub admits the
-// caller.
+// RenewLease admits the caller, in tests without a link.
 func (h *testHub) RenewLease(ctx context.Context, request *fleetv1.RenewLeaseRequest) (*fleetv1.RenewLeaseResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

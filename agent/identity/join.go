@@ -16,28 +16,28 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Reasons for which a person is needed.
+// Errors that require an operator.
 var (
 	errNotJoined = errors.New("this agent has not joined a fleet")
-	errRefused   = errors.New("no certificate of this agent is taken by the hub")
-	errToken     = errors.New("what was given is not a join token")
-	errNoPin     = errors.New("no hash of the hub's CA was given with the join token")
+	errRefused   = errors.New("the hub accepts no certificate of this agent")
+	errToken     = errors.New("the given text is not a join token")
+	errNoPin     = errors.New("the join token comes without a hash of the hub's CA")
 )
 
-// join takes up a token that was not used yet, and complains if there is none
-// and one is needed.
+// join enrolls with a token that was not used yet. It returns an error if a token is
+// required and there is none.
 func (k *Keeper) join(ctx context.Context) error {
 	b, err := k.bootstrap(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("looking for a join token: %w", err)
+		return fmt.Errorf("reading the join token: %w", err)
 	case b.token == "":
-		return k.needed()
+		return k.requireToken()
 	case v1alpha1.JoinTokenSum(b.token) == k.state.token:
-		if err := k.store.forgetToken(ctx, b); err != nil {
-			log.FromContext(ctx).Error(err, "a join token that is used up is still there, will retry")
+		if err := k.store.deleteToken(ctx, b); err != nil {
+			log.FromContext(ctx).Error(err, "deleting a used join token, will retry")
 		}
-		return k.needed()
+		return k.requireToken()
 	}
 	err = k.enroll(ctx, b)
 	metricEnrolments.WithLabelValues(outcome(err)).Inc()
@@ -51,19 +51,20 @@ func (k *Keeper) join(ctx context.Context) error {
 	return err
 }
 
-// operatorError is one that only a person can do something about.
+// operatorError is an error that only an operator can remedy.
 type operatorError struct{ error }
 
 func (e operatorError) Unwrap() error { return e.error }
 
-// operatorError adds what is to be done.
+// operatorError adds the remedy.
 func (k *Keeper) operatorError(err error) error {
 	name := cmp.Or(k.options.Member, "NAME")
 	return operatorError{fmt.Errorf("%w; to join again run `kubectl vdi join %s ...` for the hub's cluster and the command that it prints for this one", err, name)}
 }
 
-// needed says why a token is needed: there is no pair, or all were refused.
-func (k *Keeper) needed() error {
+// requireToken returns why a token is required, if so: there is no pair, or all were
+// refused.
+func (k *Keeper) requireToken() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	stored := k.state.pairs()
@@ -76,7 +77,7 @@ func (k *Keeper) needed() error {
 	return k.operatorError(errNotJoined)
 }
 
-// bootstrap returns what the Secret says, or else the flags.
+// bootstrap returns the token and hashes of the Secret, or else of the flags.
 func (k *Keeper) bootstrap(ctx context.Context) (bootstrap, error) {
 	b, err := k.store.bootstrap(ctx)
 	if err != nil {
@@ -95,7 +96,7 @@ func (k *Keeper) bootstrap(ctx context.Context) (bootstrap, error) {
 	return b, nil
 }
 
-// enroll asks for a first certificate with a token.
+// enroll requests a certificate with a token.
 func (k *Keeper) enroll(ctx context.Context, b bootstrap) error {
 	if _, ok := v1alpha1.JoinTokenID(b.token); !ok {
 		return errToken
@@ -107,7 +108,7 @@ func (k *Keeper) enroll(ctx context.Context, b bootstrap) error {
 	if err != nil {
 		return fmt.Errorf("reading the cluster's fingerprint: %w", err)
 	}
-	request, asked, err := k.ask(ctx, forToken(b.token))
+	request, sent, err := k.prepareRequest(ctx, forToken(b.token))
 	if err != nil {
 		return err
 	}
@@ -121,35 +122,35 @@ func (k *Keeper) enroll(ctx context.Context, b bootstrap) error {
 	if err != nil {
 		return err
 	}
-	answered, err := k.state.answered(response.GetCertificate(), asked)
+	enrolled, err := k.state.issued(response.GetCertificate(), sent)
 	if err != nil {
 		return err
 	}
-	answered.token = v1alpha1.JoinTokenSum(b.token)
-	if err := k.save(ctx, answered); err != nil {
+	enrolled.token = v1alpha1.JoinTokenSum(b.token)
+	if err := k.save(ctx, enrolled); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("joined the fleet", "hub", k.options.HubAddress, "lifetime", answered.next.lifetime.String())
+	log.FromContext(ctx).Info("joined the fleet", "hub", k.options.HubAddress, "lifetime", enrolled.next.lifetime.String())
 	k.event(corev1.EventTypeNormal, eventJoined, "The agent has joined the fleet and has a certificate.")
-	if err := k.store.forgetToken(ctx, b); err != nil {
-		log.FromContext(ctx).Error(err, "the join token is used up and still there, will retry")
+	if err := k.store.deleteToken(ctx, b); err != nil {
+		log.FromContext(ctx).Error(err, "deleting the used join token, will retry")
 	}
 	return nil
 }
 
-// ask prepares a request to the hub: its key is durable when this returns.
-func (k *Keeper) ask(ctx context.Context, purpose string) (request []byte, asked reading, err error) {
+// prepareRequest prepares a certificate request, whose key is then durable.
+func (k *Keeper) prepareRequest(ctx context.Context, purpose string) (request []byte, sent reading, err error) {
 	with, err := k.state.withKey(purpose, newKey)
 	if err != nil {
-		return nil, asked, err
+		return nil, sent, err
 	}
 	if with.pending != k.state.pending {
 		if err := k.save(ctx, with); err != nil {
-			return nil, asked, err
+			return nil, sent, err
 		}
 	}
 	if request, err = requestFor(k.state.pending.key); err != nil {
-		return nil, asked, err
+		return nil, sent, err
 	}
 	return request, k.readClocks(), nil
 }

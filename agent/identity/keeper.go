@@ -18,9 +18,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
-// idle is how long the keeper sleeps when only the link or a person can change
-// anything; they wake it.
-const idle = time.Minute
+// idleInterval is how long the keeper sleeps when only the link or an operator can change
+// anything.
+const idleInterval = time.Minute
 
 // Options of a Keeper.
 type Options struct {
@@ -31,45 +31,45 @@ type Options struct {
 	// HubAddress is host:port of the hub, HubServerName a DNS name of its
 	// certificate; by default the host.
 	HubAddress, HubServerName string
-	// TokenFile holds a join token and CAHashes the hashes of the hub's CAs,
-	// where they are not given by the Secret v1alpha1.AgentBootstrap.
+	// TokenFile has a join token, and CAHashes the hashes of the hub's CAs, if they are not
+	// in the Secret v1alpha1.AgentBootstrap.
 	TokenFile string
 	CAHashes  []string
 	// AgentVersion, for display.
 	AgentVersion string
 }
 
-// Keeper keeps the agent's identity. It is link.Credentials, and a
+// Keeper manages the agent's identity. It implements link.Credentials, and is a
 // manager.Runnable that needs leader election, as the link does.
 type Keeper struct {
 	options Options
 	member  Member
-	// readClocks reads the clocks of the system, and a random number.
+	// readClocks reads the system's clocks and a random number.
 	readClocks func() reading
 	wake       chan struct{}
 
-	// op is held while the Secret or the hub is asked; it guards these.
+	// op is held during requests to the API server and the hub. It guards these fields.
 	op     sync.Mutex
 	store  store
 	state  state
 	loaded bool
-	// failures of rotations in a row; the next attempt is at notBefore.
+	// failures counts failed rotations in a row; the next attempt is at notBefore.
 	failures  int
 	notBefore time.Duration
 
-	// mu is never held while anything waits. It guards what the link has reported and what
-	// was logged.
+	// mu is never held during a request. It guards these fields, which the link reports or
+	// which were logged.
 	mu sync.Mutex
 	// connected is the credential of a connection that the hub has accepted.
 	connected *link.Credential
-	// refused are the serials of certificates that were refused since one was accepted, and
+	// refused has the serials of certificates that were refused since one was accepted, and
 	// refusal the last reason.
 	refused map[string]bool
 	refusal error
-	// asked is set once the hub has requested a rotation.
-	asked     bool
+	// rotateNow is set once the hub has requested a rotation.
+	rotateNow bool
 	replaced  chan struct{}
-	complaint string
+	lastError string
 }
 
 var _ link.Credentials = (*Keeper)(nil)
@@ -100,8 +100,8 @@ func NewKeeper(options Options, member Member) *Keeper {
 // NeedLeaderElection returns true: only the leader connects to the hub.
 func (k *Keeper) NeedLeaderElection() bool { return true }
 
-// Current implements link.Credentials. It is called only when there is no connection,
-// which is when a new join token is of use.
+// Current implements link.Credentials. It also joins: without a connection, a new join token
+// may be required.
 func (k *Keeper) Current(ctx context.Context) (*link.Credential, error) {
 	k.op.Lock()
 	defer k.op.Unlock()
@@ -109,22 +109,22 @@ func (k *Keeper) Current(ctx context.Context) (*link.Credential, error) {
 		return nil, err
 	}
 	joinErr := k.join(ctx)
-	chosen := k.choose()
+	selected := k.selectPair()
 	switch {
-	case chosen == nil:
-		k.complain(ctx, false, joinErr)
+	case selected == nil:
+		k.reportError(ctx, false, joinErr)
 		return nil, joinErr
 	case joinErr != nil:
-		k.complain(ctx, true, joinErr)
+		k.reportError(ctx, true, joinErr)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return chosen.credential(k.replaced), nil
+	return selected.credential(k.replaced), nil
 }
 
-// choose returns the newest pair that was not refused. If all were, it logs that, and all
-// are tried again in turn: an operator may change what the hub accepts.
-func (k *Keeper) choose() *pair {
+// selectPair returns the newest pair that was not refused. If all were, all are retried in
+// turn: an operator may change what the hub accepts.
+func (k *Keeper) selectPair() *pair {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	stored := k.state.pairs()
@@ -143,7 +143,7 @@ func (k *Keeper) choose() *pair {
 // Used implements link.Credentials.
 func (k *Keeper) Used(c *link.Credential) {
 	k.mu.Lock()
-	k.connected, k.complaint = c, ""
+	k.connected, k.lastError = c, ""
 	k.mu.Unlock()
 	metricJoinNeeded.Set(0)
 	k.signal()
@@ -156,7 +156,7 @@ func (k *Keeper) Ended(c *link.Credential, err error) {
 	if k.connected == c {
 		k.connected = nil
 	}
-	if c != nil && refusal(err) {
+	if c != nil && isCertificateError(err) {
 		k.refused[c.Certificate.Leaf.SerialNumber.Text(16)] = true
 		k.refusal = err
 	}
@@ -165,7 +165,7 @@ func (k *Keeper) Ended(c *link.Credential, err error) {
 // RotateNow implements link.Credentials.
 func (k *Keeper) RotateNow() {
 	k.mu.Lock()
-	k.asked = true
+	k.rotateNow = true
 	k.mu.Unlock()
 	k.signal()
 }
@@ -177,7 +177,7 @@ func (k *Keeper) signal() {
 	}
 }
 
-// load reads what is stored, unless what is in hand is known to be it.
+// load reads the stored state, unless it is loaded.
 func (k *Keeper) load(ctx context.Context) error {
 	if k.loaded {
 		return nil
@@ -187,17 +187,17 @@ func (k *Keeper) load(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "a part of the agent's identity can't be read, going on without it")
+		log.FromContext(ctx).Error(err, "ignoring a part of the agent's identity that can't be read")
 	}
 	k.state, k.loaded = loaded, true
 	return nil
 }
 
-// save makes a state durable, and only then the keeper's.
+// save stores a state, and then sets it.
 func (k *Keeper) save(ctx context.Context, s state) error {
 	if err := k.store.save(ctx, s); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			k.loaded = false // Another process has written: read it.
+			k.loaded = false // Another process has written it.
 		}
 		return err
 	}
@@ -205,18 +205,18 @@ func (k *Keeper) save(ctx context.Context, s state) error {
 	return nil
 }
 
-// complain reports once what is wrong and, where only an operator can help, the remedy. It
-// is logged only where the caller does not return it.
-func (k *Keeper) complain(ctx context.Context, logged bool, err error) {
+// reportError reports an error once: in a log line unless the caller returns the error, and
+// by an event and a metric if it requires an operator.
+func (k *Keeper) reportError(ctx context.Context, toLog bool, err error) {
 	k.mu.Lock()
-	news := k.complaint != err.Error()
-	k.complaint = err.Error()
+	repeated := k.lastError == err.Error()
+	k.lastError = err.Error()
 	k.mu.Unlock()
-	if !news {
+	if repeated {
 		return
 	}
-	if logged {
-		log.FromContext(ctx).Error(err, "the agent's identity is in trouble; its sessions go on meanwhile")
+	if toLog {
+		log.FromContext(ctx).Error(err, "retrying with a stored certificate")
 	}
 	if !errors.As(err, &operatorError{}) {
 		return
@@ -231,7 +231,7 @@ const (
 	eventJoinNeeded = "JoinNeeded"
 )
 
-// event records an event on the bootstrap Secret, which the remedy changes.
+// event records an event on the bootstrap Secret, where the remedy applies.
 func (k *Keeper) event(severity, reason, note string) {
 	secret := &corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Secret", Namespace: k.options.Namespace, Name: v1alpha1.AgentBootstrap,

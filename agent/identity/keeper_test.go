@@ -136,7 +136,7 @@ func TestAnAgentJoinsAndItsTokenIsGone(t *testing.T) {
 	m := newMember(t, startHub(t))
 	k := m.start()
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	g.Expect(m.secret(v1alpha1.AgentBootstrap)).NotTo(HaveKey(v1alpha1.BootstrapToken))
 	stored := m.secret(SecretName)
 	g.Expect(stored).To(HaveKey("current.key"))
@@ -207,10 +207,10 @@ func TestALostAnswerIsRequestedAgainWithTheSameKey(t *testing.T) {
 					k = m.start() // which makes no difference
 				}
 			}
-			k.tend(t.Context())
+			k.step(t.Context())
 			for range 4 {
 				m.pass(lifetime * 8 / 10)
-				k.tend(t.Context())
+				k.step(t.Context())
 			}
 			g.Expect(losses).To(BeZero())
 			g.Expect(connect(k)).To(Succeed())
@@ -229,29 +229,29 @@ func TestTheOldCertificateIsKeptUntilTheNewOneWasUsed(t *testing.T) {
 	m := newMember(t, startHub(t))
 	k := m.start()
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	first, replaced := k.state.current, k.connected.Replaced
 	m.pass(lifetime / 100)
 	k.RotateNow()
-	k.tend(t.Context())
+	k.step(t.Context())
 	g.Expect(replaced).To(BeClosed(), "the link is signaled to connect again")
 	g.Expect(k.state.current).To(Equal(first))
 	g.Expect(k.state.next).NotTo(BeNil())
 
-	// The hub loses the new one, restored from a snapshot.
+	// The hub is restored from a snapshot without the new certificate.
 	m.hub.set(func() { m.hub.next = "" })
 	k = m.start()
 	g.Expect(connect(k)).NotTo(Succeed(), "the new one is tried first")
 	g.Expect(connect(k)).To(Succeed(), "the old one is used then")
 	g.Expect(m.secret(SecretName)).To(HaveKey("next.key"))
-	k.tend(t.Context())
+	k.step(t.Context())
 	g.Expect(m.secret(SecretName)).NotTo(HaveKey("next.key"))
 	g.Expect(k.state.current.serial()).To(Equal(first.serial()))
 	m.pass(lifetime / 100)
-	k.tend(t.Context())
-	g.Expect(k.state.next).NotTo(BeNil(), "and another new one is requested, after a pause")
+	k.step(t.Context())
+	g.Expect(k.state.next).NotTo(BeNil(), "and another one is requested after a delay")
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	g.Expect(k.state.current.serial()).NotTo(Equal(first.serial()))
 	g.Expect(k.state.next).To(BeNil())
 }
@@ -261,7 +261,7 @@ func TestARefusedAgentReportsTheRemedyAndUsesANewToken(t *testing.T) {
 	m := newMember(t, startHub(t))
 	k := m.start()
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	<-m.events.Events // Joined
 	m.hub.set(func() { m.hub.revoked = true })
 	for range 5 {

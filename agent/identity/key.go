@@ -11,21 +11,21 @@ import (
 	"fmt"
 )
 
-// newKey makes a key: ECDSA P-256, PKCS#8 in PEM.
+// newKey generates a key: ECDSA P-256, PKCS#8 in PEM.
 func newKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
+		return nil, fmt.Errorf("generating a key: %w", err)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
+		return nil, fmt.Errorf("generating a key: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// requestFor returns a PKCS#10 request for a key. It contains nothing else: who the
-// agent is, the hub knows from the token or certificate.
+// requestFor returns a PKCS#10 request for a key. It has no subject: the hub identifies the
+// agent by its token or certificate.
 func requestFor(key []byte) ([]byte, error) {
 	block, _ := pem.Decode(key)
 	if block == nil {
@@ -41,7 +41,7 @@ func requestFor(key []byte) ([]byte, error) {
 	}
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, signer)
 	if err != nil {
-		return nil, fmt.Errorf("making a certificate request: %w", err)
+		return nil, fmt.Errorf("creating a certificate request: %w", err)
 	}
 	return request, nil
 }

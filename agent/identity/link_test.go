@@ -12,15 +12,15 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// bare is a member that holds nothing.
+// bare is a member without assignments.
 type bare struct{}
 
-func (bare) List(context.Context) ([]link.Held, error) { return nil, nil }
-func (bare) Render(link.Ref) *fleetv1.AssignmentReport { return nil }
-func (bare) Put(*fleetv1.Order)                        {}
-func (bare) Report() *fleetv1.CapacityReport           { return nil }
-func (bare) NextSequence() uint64                      { return 1 }
-func (bare) SetTemplates(*fleetv1.TemplateSet)         {}
+func (bare) List(context.Context) ([]link.InventoryItem, error) { return nil, nil }
+func (bare) Render(link.Ref) *fleetv1.AssignmentReport          { return nil }
+func (bare) Put(*fleetv1.Order)                                 {}
+func (bare) Report() *fleetv1.CapacityReport                    { return nil }
+func (bare) NextSequence() uint64                               { return 1 }
+func (bare) SetTemplates(*fleetv1.TemplateSet)                  {}
 func (bare) Begin(context.Context) (agent int64, hub link.HubTerm, err error) {
 	return 1, link.HubTerm{}, nil
 }

@@ -17,7 +17,7 @@ import (
 func (k *Keeper) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("identity"))
 	for {
-		sleep := k.tend(ctx)
+		sleep := k.step(ctx)
 		select {
 		case <-k.wake:
 		case <-time.After(sleep):
@@ -27,59 +27,59 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// tend does what is due, and returns how long to sleep unless woken.
-func (k *Keeper) tend(ctx context.Context) time.Duration {
+// step rotates the certificate if it is due, and returns how long to sleep unless woken.
+func (k *Keeper) step(ctx context.Context) time.Duration {
 	k.op.Lock()
 	defer k.op.Unlock()
 	connected, _ := k.reported()
 	if connected == nil {
-		return idle // The hub would not answer, or not to this agent.
+		return idleInterval // The hub is not reachable, or does not accept this agent.
 	}
 	now, err := k.readClocks(), k.load(ctx)
 	if err == nil {
-		err = k.settle(ctx, connected, now)
+		err = k.persistAccepted(ctx, connected, now)
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "keeping the agent's identity, will retry")
+		log.FromContext(ctx).Error(err, "storing the agent's identity, will retry")
 		return storeRetry
 	}
 	current := k.state.current
 	if k.state.next != nil || !same(connected, current) {
-		return idle // The next one is about to be used.
+		return idleInterval // The next certificate is about to be used.
 	}
 	due := current.due
-	if _, asked := k.reported(); asked {
+	if _, requested := k.reported(); requested {
 		due = 0
 	}
 	if until := max(current.born+due, k.notBefore) - now.boot; until > 0 {
-		return min(until, part(current.lifetime, 1.0/lookParts))
+		return min(until, part(current.lifetime, checkPart))
 	}
 	return k.rotate(ctx, now)
 }
 
 // reported returns what the link has reported.
-func (k *Keeper) reported() (connected *link.Credential, asked bool) {
+func (k *Keeper) reported() (connected *link.Credential, rotateNow bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.connected, k.asked
+	return k.connected, k.rotateNow
 }
 
-// storeRetry is how long to wait for the member's API server.
+// storeRetry is the delay after a failed request to the member's API server.
 const storeRetry = 5 * time.Second
 
-// settle makes durable what follows from the hub having let a certificate in.
-func (k *Keeper) settle(ctx context.Context, connected *link.Credential, now reading) error {
+// persistAccepted stores which certificate the hub has accepted.
+func (k *Keeper) persistAccepted(ctx context.Context, connected *link.Credential, now reading) error {
 	next := k.state.next
 	switch {
 	case next == nil:
 		return nil
 	case same(connected, next):
-		if err := k.save(ctx, k.state.used()); err != nil {
+		if err := k.save(ctx, k.state.accepted()); err != nil {
 			return err
 		}
 		k.failures, k.notBefore = 0, 0
 		k.mu.Lock()
-		k.asked = false
+		k.rotateNow = false
 		clear(k.refused)
 		k.mu.Unlock()
 		return nil
@@ -89,10 +89,10 @@ func (k *Keeper) settle(ctx context.Context, connected *link.Credential, now rea
 		if err := k.save(ctx, without); err != nil {
 			return err
 		}
-		log.FromContext(ctx).Info("the hub refused a certificate that it had issued, going on with the one before")
+		log.FromContext(ctx).Info("the hub refused a certificate that it had issued, going on with the previous one")
 		k.failed(now)
 		k.mu.Lock()
-		k.asked = true
+		k.rotateNow = true
 		clear(k.refused)
 		k.mu.Unlock()
 	}
@@ -105,17 +105,17 @@ func (k *Keeper) isRefused(p *pair) bool {
 	return k.refused[p.serial()]
 }
 
-// failed puts the next attempt off and says for how long.
+// failed delays the next attempt, and returns the delay.
 func (k *Keeper) failed(now reading) time.Duration {
 	k.failures++
-	wait := pause(k.failures, k.state.current.lifetime, rand.Float64())
+	wait := retryDelay(k.failures, k.state.current.lifetime, rand.Float64())
 	k.notBefore = now.boot + wait
 	return wait
 }
 
-// rotate asks for the next certificate with the current one.
+// rotate requests the next certificate, and returns how long to sleep.
 func (k *Keeper) rotate(ctx context.Context, now reading) time.Duration {
-	err := k.askNext(ctx)
+	err := k.requestNext(ctx)
 	metricRotations.WithLabelValues(outcome(err)).Inc()
 	if err != nil {
 		wait := k.failed(now)
@@ -127,12 +127,13 @@ func (k *Keeper) rotate(ctx context.Context, now reading) time.Duration {
 	defer k.mu.Unlock()
 	close(k.replaced)
 	k.replaced = make(chan struct{})
-	return idle
+	return idleInterval
 }
 
-func (k *Keeper) askNext(ctx context.Context) error {
+// requestNext requests the next certificate with the current one.
+func (k *Keeper) requestNext(ctx context.Context) error {
 	current := k.state.current
-	request, asked, err := k.ask(ctx, forCertificate(current))
+	request, sent, err := k.prepareRequest(ctx, forCertificate(current))
 	if err != nil {
 		return err
 	}
@@ -143,11 +144,11 @@ func (k *Keeper) askNext(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("asking the hub: %w", err)
+		return fmt.Errorf("requesting a certificate: %w", err)
 	}
-	answered, err := k.state.answered(response.GetCertificate(), asked)
+	rotated, err := k.state.issued(response.GetCertificate(), sent)
 	if err != nil {
 		return err
 	}
-	return k.save(ctx, answered)
+	return k.save(ctx, rotated)
 }

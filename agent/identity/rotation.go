@@ -2,30 +2,31 @@ package identity
 
 import "time"
 
-// A certificate is rotated at a random part of its lifetime between these two,
-// so that the agents of a fleet that joined together do not rotate together.
+// A certificate is rotated at a random part of its lifetime between these two, so that
+// agents that joined together do not rotate together.
 const (
 	earliestRotation = 0.5
 	latestRotation   = 0.8
 )
 
-// lookParts of a lifetime is how often the age is looked at: a timer stands
-// still while the machine is suspended, the age does not.
-const lookParts = 100
+// checkPart of the lifetime is the longest interval between two checks of the age: timers
+// stop while the machine is suspended.
+const checkPart = 1.0 / 100
 
-// Pauses between attempts to rotate, as parts of the lifetime: for 24 hours
-// they grow from 43 seconds to 29 minutes.
+// Delays between attempts to rotate, as parts of the lifetime: from 43 seconds to 29 minutes
+// for 24 hours.
 const (
-	firstPausePart = 1.0 / 2000
-	lastPausePart  = 1.0 / 50
+	firstRetryPart = 1.0 / 2000
+	lastRetryPart  = 1.0 / 50
 )
 
-// reading is what an instant is known by, and a draw from [0, 1).
+// reading is the time on two clocks, and a random number.
 type reading struct {
-	// wall is the member's clock, which may be wrong and may be set.
+	// wall is the wall clock, which may be wrong and may be set.
 	wall time.Time
-	// boot grows steadily, in suspension too, until the machine is restarted.
-	boot   time.Duration
+	// boot is the time since the machine booted, including suspension.
+	boot time.Duration
+	// random is from [0, 1).
 	random float64
 }
 
@@ -34,10 +35,9 @@ func rotationAge(lifetime time.Duration, random float64) time.Duration {
 	return part(lifetime, earliestRotation+random*(latestRotation-earliestRotation))
 }
 
-// ageByWall returns how old a certificate is that another process of this agent
-// stored: all that is known is when, by the wall clock of then. A clock that
-// was set back or far ahead can't be distinguished from one that is right, so an age
-// that is not between zero and the lifetime counts as used up.
+// ageByWall returns the age of a certificate that an earlier process stored. The wall clock
+// may have been wrong: an age that is not between zero and the lifetime counts as the
+// lifetime.
 func ageByWall(issued, now time.Time, lifetime time.Duration) time.Duration {
 	age := now.Sub(issued)
 	if issued.IsZero() || age < 0 || age > lifetime {
@@ -46,12 +46,12 @@ func ageByWall(issued, now time.Time, lifetime time.Duration) time.Duration {
 	return age
 }
 
-// pause before the next attempt to rotate, after so many that failed. Random
-// is from [0, 1): half of the pause is left to chance.
-func pause(failures int, lifetime time.Duration, random float64) time.Duration {
-	limit := part(lifetime, firstPausePart)
+// retryDelay returns the delay before the next attempt to rotate, after so many failures,
+// half of it jitter. Random is from [0, 1).
+func retryDelay(failures int, lifetime time.Duration, random float64) time.Duration {
+	limit := part(lifetime, firstRetryPart)
 	for range failures - 1 {
-		limit = min(2*limit, part(lifetime, lastPausePart))
+		limit = min(2*limit, part(lifetime, lastRetryPart))
 	}
 	return part(limit, 0.5+0.5*random)
 }

@@ -40,14 +40,14 @@ func TestPausesGrowAndStayFractionsOfTheLifetime(t *testing.T) {
 	g := NewWithT(t)
 	before := time.Duration(0)
 	for failures := 1; failures < 30; failures++ {
-		least, most := pause(failures, 24*h, 0), pause(failures, 24*h, 0.999999)
+		least, most := retryDelay(failures, 24*h, 0), retryDelay(failures, 24*h, 0.999999)
 		g.Expect(least).To(BeNumerically(">=", before))
 		g.Expect(most).To(BeNumerically("~", 2*least, time.Second), "half is left to chance")
 		before = least
 	}
-	g.Expect(pause(1, 24*h, 0.999999)).To(BeNumerically("~", 43*time.Second, time.Second))
-	g.Expect(pause(30, 24*h, 0.999999)).To(BeNumerically("~", 1728*time.Second, time.Second))
-	g.Expect(pause(30, 24*time.Second, 0)).To(BeNumerically("~", 240*time.Millisecond, time.Millisecond))
+	g.Expect(retryDelay(1, 24*h, 0.999999)).To(BeNumerically("~", 43*time.Second, time.Second))
+	g.Expect(retryDelay(30, 24*h, 0.999999)).To(BeNumerically("~", 1728*time.Second, time.Second))
+	g.Expect(retryDelay(30, 24*time.Second, 0)).To(BeNumerically("~", 240*time.Millisecond, time.Millisecond))
 }
 
 func TestARotationIsDueByElapsedTimeWhateverTheWallClockShows(t *testing.T) {
@@ -55,17 +55,17 @@ func TestARotationIsDueByElapsedTimeWhateverTheWallClockShows(t *testing.T) {
 	m := newMember(t, startHub(t))
 	k := m.start()
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	for _, jump := range []time.Duration{24 * h, -48 * h, 24 * 365 * h} {
 		m.now.wall = m.now.wall.Add(jump)
-		k.tend(t.Context())
+		k.step(t.Context())
 		g.Expect(k.state.next).To(BeNil(), "the clock jumped by %s", jump)
 	}
 	m.now.boot += 15 * h
-	g.Expect(k.tend(t.Context())).To(BeNumerically("<=", 15*time.Minute), "it checks again soon, for a timer may stand still")
+	g.Expect(k.step(t.Context())).To(BeNumerically("<=", 15*time.Minute), "it checks again soon, for a timer may stand still")
 	g.Expect(k.state.next).To(BeNil(), "not due before 15.6 hours")
 	m.now.boot += h
-	k.tend(t.Context())
+	k.step(t.Context())
 	g.Expect(k.state.next).NotTo(BeNil())
 }
 
@@ -74,18 +74,18 @@ func TestANewProcessRotatesACertificateFromTheFutureAtOnce(t *testing.T) {
 	m := newMember(t, startHub(t))
 	k := m.start()
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	drop(k)
 	m.pass(h)
 	k = m.start()
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	g.Expect(k.state.next).To(BeNil(), "an hour old")
 	drop(k)
 	m.now.wall = m.now.wall.Add(-5 * h)
 	k = m.start()
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	g.Expect(k.state.next).NotTo(BeNil(), "issued in the future")
 }
 
@@ -94,9 +94,9 @@ func TestAnAgentThatIsNotConnectedDoesNotRotate(t *testing.T) {
 	m := newMember(t, startHub(t))
 	k := m.start()
 	g.Expect(connect(k)).To(Succeed())
-	k.tend(t.Context())
+	k.step(t.Context())
 	drop(k)
 	m.pass(23 * h)
-	k.tend(t.Context())
+	k.step(t.Context())
 	g.Expect(k.state.pending).To(BeNil(), "a copy of the agent must not take the identity over")
 }

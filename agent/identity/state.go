@@ -28,11 +28,11 @@ const (
 	keyLifetime = "lifetime" // as Go writes durations
 
 	keyPending    = "pending.key" // PKCS#8 in PEM
-	keyPendingFor = "pending.for" // what it is asked with
+	keyPendingFor = "pending.for" // pending.purpose
 	keyToken      = "token.sha256"
 )
 
-// pair is a certificate that the hub gave, with its key.
+// pair is a certificate of the hub with its key.
 type pair struct {
 	key, chain, bundle []byte
 	issued             time.Time
@@ -40,27 +40,26 @@ type pair struct {
 
 	cert  tls.Certificate
 	roots *x509.CertPool
-	// born is when its age was nothing, and due the age at which it is to be
-	// rotated; by the clock that never stands still.
+	// born is when its age was zero, by reading.boot, and due the age at which it is
+	// rotated.
 	born, due time.Duration
 }
 
-// pending is a key that the hub was asked, or is about to be asked, to certify.
+// pending is a key of a certificate request without an answer.
 type pending struct {
 	key []byte
-	// purpose is what it is asked with: a token or a certificate.
+	// purpose identifies the token or certificate of the request.
 	purpose string
 }
 
-// state is all that is stored. It is never changed in place.
+// state is the stored state. It is immutable.
 type state struct {
 	// current is the pair that the hub has accepted.
 	current *pair
-	// next was issued by the hub and not accepted yet.
-	next *pair
-	// pending has had no answer yet.
+	// next was issued by the hub, and not accepted yet.
+	next    *pair
 	pending *pending
-	// token is the hash of the last token that was used up.
+	// token is the hash of the last token that was used.
 	token string
 }
 
@@ -69,9 +68,8 @@ func forToken(token string) string { return "token:" + v1alpha1.JoinTokenSum(tok
 
 func forCertificate(p *pair) string { return "rotate:" + p.serial() }
 
-// withKey returns the state in which there is a pending key for the purpose: the
-// one that there is, so that an answer that was lost can be asked for again,
-// or the one that newKey makes.
+// withKey returns the state with a pending key for the purpose: the existing one, so that a
+// lost answer can be requested again, or one from newKey.
 func (s state) withKey(purpose string, newKey func() ([]byte, error)) (state, error) {
 	if s.pending != nil && s.pending.purpose == purpose {
 		return s, nil
@@ -84,45 +82,45 @@ func (s state) withKey(purpose string, newKey func() ([]byte, error)) (state, er
 	return s, nil
 }
 
-// answered returns the state after the hub's answer about the pending key, for which
-// it was asked at that time.
-func (s state) answered(issued *fleetv1.IssuedCertificate, asked reading) (state, error) {
+// issued returns the state with the certificate for the pending key, whose request was sent
+// at that time.
+func (s state) issued(certificate *fleetv1.IssuedCertificate, sent reading) (state, error) {
 	next := &pair{
-		key: s.pending.key, chain: issued.GetChain(), bundle: issued.GetTrustBundle(),
-		issued: asked.wall, lifetime: issued.GetLifetime().AsDuration(), born: asked.boot,
+		key: s.pending.key, chain: certificate.GetChain(), bundle: certificate.GetTrustBundle(),
+		issued: sent.wall, lifetime: certificate.GetLifetime().AsDuration(), born: sent.boot,
 	}
 	if err := next.parse(); err != nil {
 		return s, fmt.Errorf("reading the hub's answer: %w", err)
 	}
-	next.due = rotationAge(next.lifetime, asked.random)
+	next.due = rotationAge(next.lifetime, sent.random)
 	s.next, s.pending = next, nil
 	return s, nil
 }
 
-// used returns the state after the hub has accepted the next pair: it is the current
-// one, and the one before is forgotten.
-func (s state) used() state {
+// accepted returns the state after the hub has accepted the next pair, which replaces the
+// current one.
+func (s state) accepted() state {
 	s.current, s.next = s.next, nil
 	return s
 }
 
-// pairs returns those that there are, the newest first.
+// pairs returns the existing pairs, the newest first.
 func (s state) pairs() []*pair {
 	return slices.DeleteFunc([]*pair{s.next, s.current}, func(p *pair) bool { return p == nil })
 }
 
-// parse checks that a pair is whole, and prepares it for use.
+// parse validates a pair and prepares it for use.
 func (p *pair) parse() error {
 	cert, err := tls.X509KeyPair(p.chain, p.key)
 	if err != nil {
-		return fmt.Errorf("a certificate and its key: %w", err)
+		return fmt.Errorf("parsing a certificate and its key: %w", err)
 	}
 	p.roots = x509.NewCertPool()
 	if !p.roots.AppendCertsFromPEM(p.bundle) {
-		return errors.New("there is no certificate in the trust bundle")
+		return errors.New("the trust bundle has no certificate")
 	}
 	if p.lifetime <= 0 {
-		return fmt.Errorf("a lifetime of %s", p.lifetime)
+		return fmt.Errorf("the lifetime is %s", p.lifetime)
 	}
 	p.cert = cert
 	return nil
@@ -161,8 +159,7 @@ func (p *pair) encode(prefix string, data map[string][]byte) {
 	})
 }
 
-// decode reads the Secret. Parts that can't be read are omitted and returned as an error:
-// the others may still be of use.
+// decode reads the Secret. Parts that can't be read are omitted and returned as an error.
 func decode(data map[string][]byte, now reading) (state, error) {
 	s := state{token: string(data[keyToken])}
 	if key := data[keyPending]; len(key) > 0 {
@@ -179,7 +176,7 @@ func decodePair(prefix string, data map[string][]byte, now reading) (*pair, erro
 	if len(p.key) == 0 && len(p.chain) == 0 {
 		return nil, nil
 	}
-	// When it was issued is in doubt if it can't be read: see ageByWall.
+	// ageByWall handles a zero time.
 	p.issued, _ = time.Parse(time.RFC3339, string(data[prefix+keyIssued]))
 	var err error
 	if p.lifetime, err = time.ParseDuration(string(data[prefix+keyLifetime])); err != nil {
@@ -193,12 +190,12 @@ func decodePair(prefix string, data map[string][]byte, now reading) (*pair, erro
 	return p, nil
 }
 
-// same reports whether two credentials are of one certificate.
+// same reports whether a credential and a pair have the same certificate.
 func same(c *link.Credential, p *pair) bool {
 	return c != nil && p != nil && bytes.Equal(c.Certificate.Leaf.Raw, p.cert.Leaf.Raw)
 }
 
-// hashes reads a list of hashes of CAs.
+// hashes parses a list of CA hashes.
 func hashes(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }

@@ -14,22 +14,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// SecretName is where an agent keeps its identity, in its own namespace.
+// SecretName is the Secret with an agent's identity, in its own namespace.
 const SecretName = "vdi-agent-identity"
 
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,resourceNames=vdi-agent-identity;vdi-agent-bootstrap,verbs=get;update
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=vdi-system,resources=events,verbs=create;patch
 
-// store keeps the state in a Secret. It is used by one goroutine at a time.
+// store stores the state in a Secret. It is for one goroutine at a time.
 type store struct {
 	// reader must not be a cache.
 	reader    client.Reader
 	client    client.Client
 	namespace string
-	// version of the Secret that was last read or written; empty if there is
-	// none. A write over a later one is refused: two agents must not mix their
-	// keys.
+	// version of the Secret when it was last read or written, and empty without one. A
+	// write requires that version: two agents must not mix their keys.
 	version string
 }
 
@@ -37,8 +36,8 @@ func (s *store) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.namespace, Name: name}
 }
 
-// load reads the state; the error may come with one of which a part could not
-// be read.
+// load reads the state, and reports whether it could. The error may be about a part that was
+// omitted.
 func (s *store) load(ctx context.Context, now reading) (state, bool, error) {
 	secret := &corev1.Secret{}
 	err := s.reader.Get(ctx, s.key(SecretName), secret)
@@ -57,7 +56,7 @@ func (s *store) load(ctx context.Context, now reading) (state, bool, error) {
 	return loaded, true, err
 }
 
-// save writes the state. A Secret that was deleted is created again.
+// save writes the state. It recreates a Secret that was deleted.
 func (s *store) save(ctx context.Context, what state) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -81,11 +80,11 @@ func (s *store) save(ctx context.Context, what state) error {
 	return nil
 }
 
-// bootstrap is how to join.
+// bootstrap has the token and hashes to join with.
 type bootstrap struct {
 	token string
 	pins  []string
-	// secret has the token, and is nil if a file has it.
+	// secret has the token; nil if a file has it.
 	secret *corev1.Secret
 }
 
@@ -102,8 +101,8 @@ func (s *store) bootstrap(ctx context.Context) (bootstrap, error) {
 	}, nil
 }
 
-// forgetToken takes a token that is used up off the member.
-func (s *store) forgetToken(ctx context.Context, b bootstrap) error {
+// deleteToken deletes a used token from the Secret.
+func (s *store) deleteToken(ctx context.Context, b bootstrap) error {
 	if b.secret == nil {
 		return nil
 	}

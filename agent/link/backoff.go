@@ -14,10 +14,9 @@ const (
 	maxReconnect   = 30 * time.Second
 )
 
-// reconnectDelay returns how long to wait before connecting again: anywhere within
-// 5 s after a connection that worked, then within a limit that doubles to
-// 30 s. Random is from [0, 1): spread over all of it, so that the agents of a
-// fleet do not come back at once.
+// reconnectDelay returns the delay before the next connection, with full jitter so that the
+// agents of a fleet do not reconnect at once: within 5 s after a connection that worked, and
+// a limit that doubles up to 30 s after failures. Random is from [0, 1).
 func reconnectDelay(failures int, random float64) time.Duration {
 	limit := firstReconnect
 	for range failures {
@@ -26,8 +25,8 @@ func reconnectDelay(failures int, random float64) time.Duration {
 	return time.Duration(random * float64(limit))
 }
 
-// untilDone calls f until it succeeds, with growing pauses up to 10 s; it
-// returns false if the context ended first.
+// untilDone calls f until it succeeds, with backoff up to 10 s. It returns false if the
+// context ends first.
 func untilDone(ctx context.Context, f func() error) bool {
 	pauses := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: math.MaxInt}
 	return pauses.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) { return f() == nil, nil }) == nil

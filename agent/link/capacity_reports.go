@@ -8,13 +8,13 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// fullEvery is how often a full capacity report is sent, changed or not: it shows the hub
-// the age of its data, and restores what was lost.
-const fullEvery = 30 * time.Second
+// fullReportInterval is how often a full capacity report is sent, changed or not: it proves
+// that the hub's data is current.
+const fullReportInterval = 30 * time.Second
 
-// capacityReports is what was reported of the member's capacity on this stream.
+// capacityReports decides which capacity reports are sent on a stream.
 type capacityReports struct {
-	// changes is set if the hub accepts reports of changes.
+	// changes is set if the hub accepts incremental reports.
 	changes bool
 	// due is set if there may be a newer report than sent.
 	due  bool
@@ -23,8 +23,8 @@ type capacityReports struct {
 	fullAt time.Time
 }
 
-// next returns the report to send, if any: the changes since the one before, or a full
-// one.
+// next returns the report to send, if any: the changes since the last one, or a full one.
+// Reports with a lower number than least are not sent.
 func (r *capacityReports) next(now time.Time, newest func() *fleetv1.CapacityReport, least uint64) *fleetv1.CapacityReport {
 	full := r.sent == nil || !now.Before(r.fullAt)
 	if !r.due && (r.sent == nil || !full) {
@@ -45,12 +45,11 @@ func (r *capacityReports) next(now time.Time, newest func() *fleetv1.CapacityRep
 			return changes
 		}
 	}
-	r.fullAt = now.Add(fullEvery)
+	r.fullAt = now.Add(fullReportInterval)
 	return report
 }
 
-// wait returns the time until the next full report is due, and 0 if none is without a
-// change.
+// wait returns the time until the next full report is due, and 0 before the first report.
 func (r *capacityReports) wait(now time.Time) time.Duration {
 	if r.sent == nil {
 		return 0
@@ -58,7 +57,7 @@ func (r *capacityReports) wait(now time.Time) time.Duration {
 	return max(time.Nanosecond, r.fullAt.Sub(now))
 }
 
-// sooner returns the shorter of two waits, of which 0 is for ever.
+// sooner returns the shorter of two delays, of which 0 is for ever.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -72,8 +71,8 @@ func keyOf(t *fleetv1.TemplateCapacity) templateKey {
 	return templateKey{t.GetName(), t.GetRevision()}
 }
 
-// changesOf returns the changes of a report since an earlier one, and nil if a template is
-// gone, which only a full report can show.
+// changesOf returns the changes of a report since an earlier one, and nil if a template was
+// removed, which requires a full report.
 func changesOf(before, now *fleetv1.CapacityReport) *fleetv1.CapacityReport {
 	known := make(map[templateKey]*fleetv1.TemplateCapacity, len(before.GetTemplates()))
 	for _, t := range before.GetTemplates() {

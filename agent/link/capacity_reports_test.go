@@ -38,7 +38,7 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	changed(newest)
 	sends(newest)
 	sends(nil)
-	if wait := r.wait(now); wait != fullEvery {
+	if wait := r.wait(now); wait != fullReportInterval {
 		t.Errorf("the next whole one is due in %s", wait)
 	}
 	changed(report(2, slots("a", 1), slots("b", 2)))
@@ -58,7 +58,7 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	change.BasedOn = 4
 	sends(change)
 
-	now = now.Add(fullEvery)
+	now = now.Add(fullReportInterval)
 	if wait := r.wait(now); wait <= 0 || wait > time.Millisecond {
 		t.Errorf("it waits %s for what is due", wait)
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/version"
 )
 
-// debounce of reports: a burst of changes is one batch, and a status is reported well
-// within the 250 ms that docs/design.md, section 10 asks for.
+// debounce of reports: a burst of changes is one batch, well within the 250 ms of
+// docs/design.md, section 10.
 const debounce = 50 * time.Millisecond
 
 // ErrSuperseded is what Start returns when another replica of the agent is connected for
 // the member, and this one can't renew its lock.
-var ErrSuperseded = errors.New("another agent of this member is connected to the hub, and this one can't renew its lock: it may not lead any more")
+var ErrSuperseded = errors.New("another agent of this member is connected to the hub, and this one can't renew its lock")
 
 // Client keeps the agent connected to the hub. It is a manager.Runnable that needs leader
 // election: of several replicas only one connects. Mark, Add and CapacityChanged may be
@@ -34,10 +34,10 @@ type Client struct {
 	mu       sync.Mutex
 	reporter *Reporter
 	results  *Results
-	// summing guards the summary, whose first update takes long.
-	summing sync.Mutex
-	summary Summary
-	// capacityChanged is set if there is a report that the machine does not know of.
+	// summaryMu guards the summary, whose first update takes long.
+	summaryMu sync.Mutex
+	summary   Summary
+	// capacityChanged is set if the machine must be notified of a new report.
 	capacityChanged bool
 	wake            chan struct{}
 }
@@ -85,14 +85,14 @@ func (c *Client) signal() {
 	}
 }
 
-// Start connects, and connects again, until the context ends or another replica of the
-// agent has taken its place.
+// Start connects, and reconnects, until the context ends or another replica of the agent
+// leads.
 func (c *Client) Start(ctx context.Context) error {
 	if err := c.options.validate(); err != nil {
 		return err
 	}
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("link"))
-	hello, ok := c.introduction(ctx)
+	hello, ok := c.prepareHello(ctx)
 	if !ok {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (c *Client) Start(ctx context.Context) error {
 		}
 		logger := log.FromContext(ctx)
 		if reason == err.Error() {
-			logger = logger.V(1) // A reason is logged once, and its repetitions as details.
+			logger = logger.V(1) // a repetition
 		}
 		reason = err.Error()
 		logger.Info("Not connected to the hub", "hub", c.options.HubAddress, "reason", reason)
@@ -124,22 +124,22 @@ func (c *Client) Start(ctx context.Context) error {
 	}
 }
 
-// superseded reports whether a stream ended, or was refused, since another agent is
-// connected for the member, and this one is not certain to lead. One that is certain
-// stays: the other has its credentials and is none of its replicas.
+// superseded reports whether a stream ended because another agent is connected for the
+// member, while this one is not certain to lead. One that is certain stays: the other agent
+// has its credentials, and is not one of its replicas.
 func (c *Client) superseded(err error) bool {
 	return status.Code(err) == codes.AlreadyExists && !c.options.Leading()
 }
 
-// introduction waits for the member's caches and terms, for as long as its API server is
-// away. It returns false if the context ends first.
-func (c *Client) introduction(ctx context.Context) (*fleetv1.Hello, bool) {
+// prepareHello waits for the member's caches and API server, and returns the Hello. It
+// returns false if the context ends first.
+func (c *Client) prepareHello(ctx context.Context) (*fleetv1.Hello, bool) {
 	if !c.member.Synced(ctx) {
 		return nil, false
 	}
 	var hello *fleetv1.Hello
 	ok := untilDone(ctx, func() (err error) {
-		if hello, err = c.introduce(ctx); err != nil {
+		if hello, err = c.newHello(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "preparing to connect, will retry")
 		}
 		return err
@@ -147,7 +147,7 @@ func (c *Client) introduction(ctx context.Context) (*fleetv1.Hello, bool) {
 	return hello, ok
 }
 
-func (c *Client) introduce(ctx context.Context) (*fleetv1.Hello, error) {
+func (c *Client) newHello(ctx context.Context) (*fleetv1.Hello, error) {
 	fingerprint, err := c.member.Fingerprint(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's fingerprint: %w", err)

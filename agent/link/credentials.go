@@ -15,7 +15,7 @@ import (
 
 var metricCertificateExpiry = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 	Name: "vdi_agent_link_certificate_expiry_timestamp_seconds",
-	Help: "When the certificate that the agent last connected with expires, by the issuer's clock.",
+	Help: "Expiry of the certificate that the agent last connected with.",
 })
 
 // errReplaced ends a stream normally: the next one has a newer certificate.
@@ -25,19 +25,17 @@ var errReplaced = errors.New("the agent's certificate was replaced")
 type Credential struct {
 	// Certificate of the agent.
 	Certificate tls.Certificate
-	// Roots are the authorities that the hub's certificate is verified with.
+	// Roots are the CAs that verify the hub's certificate.
 	Roots *x509.CertPool
-	// TrustBundleHash of Roots, where the hub gave them.
+	// TrustBundleHash of Roots, if the hub issued them.
 	TrustBundleHash string
-	// Replaced is closed when there is a newer credential to reconnect with. It may be
-	// nil.
+	// Replaced is closed when there is a newer credential. It may be nil.
 	Replaced <-chan struct{}
 }
 
 // Credentials secure the link's connections.
 type Credentials interface {
-	// Current returns the credential of the next connection. It may take a while: an
-	// agent without a certificate requests one.
+	// Current returns the credential of the next connection. It may block to request one.
 	Current(ctx context.Context) (*Credential, error)
 	// Used is called when the hub has accepted a connection with it. It never blocks.
 	Used(*Credential)
@@ -48,11 +46,11 @@ type Credentials interface {
 	RotateNow()
 }
 
-// Files are credentials that another authority issues and replaces. They are read for
-// every connection.
+// Files are credentials that another CA issues and replaces. They are read for every
+// connection.
 type Files struct {
-	// CertFile and KeyFile are the agent's certificate (PEM), HubCAFile the
-	// authorities of the hub's.
+	// CertFile and KeyFile are the agent's certificate (PEM), HubCAFile the CAs of the
+	// hub's.
 	CertFile, KeyFile, HubCAFile string
 }
 

@@ -14,11 +14,11 @@ import (
 
 const (
 	maxMessageBytes = 4 << 20
-	// dialTimeout covers TCP and TLS; it is no promise of ours and not scaled.
+	// dialTimeout includes TCP and TLS. It is not scaled.
 	dialTimeout = 10 * time.Second
 )
 
-// dial prepares a connection with the credential of the moment.
+// dial prepares a connection with the current credential.
 func (o *Options) dial(ctx context.Context) (*grpc.ClientConn, *Credential, error) {
 	credential, err := o.Credentials.Current(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (o *Options) dial(ctx context.Context) (*grpc.ClientConn, *Credential, erro
 		grpc.WithDisableServiceConfig(),
 	)
 	if err != nil {
-		return nil, nil, fmt.Errorf("dialling the hub: %w", err)
+		return nil, nil, fmt.Errorf("dialing the hub: %w", err)
 	}
 	if leaf := credential.Certificate.Leaf; leaf != nil {
 		metricCertificateExpiry.Set(float64(leaf.NotAfter.Unix()))

@@ -12,7 +12,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// stored are the terms that were stored, while the member's API server is there.
+// stored has the stored terms, while the member's API server is reachable.
 type stored struct {
 	mu    sync.Mutex
 	away  bool
@@ -48,7 +48,7 @@ func TestATermInARenewalIsReportedAtOnceAndStored(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.storeTerms(ctx) }()
 	for _, term := range []HubTerm{{4, "four"}, {5, "five"}, {3, "three"}, {6, ""}, {7, "seven"}} {
-		s.note(term) // and does not wait for the member's API server
+		s.observeRenewal(term) // and does not wait for the member's API server
 	}
 	g.Expect(s.highest()).To(Equal(HubTerm{7, "seven"}))
 	g.Expect(s.hello.GetHighestHubTerm()).To(Equal(int64(7)), "the next connection reports it")

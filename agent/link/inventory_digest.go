@@ -12,22 +12,22 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// inventorySync is what was reported to the hub on a stream.
+// inventorySync is the state that a stream has reported to the hub.
 //
-// Invariant: reported is what the hub has once it has applied all that was sent up to now:
-// the digest that the stream began with, and each assignment's last page or report.
+// Invariant: reported is the hub's state once it has applied all messages so far: the
+// stream's first digest, and each assignment's last page or report.
 type inventorySync struct {
 	reported convert.Ledger[Ref]
-	// wanted are the buckets of the request that is being answered.
+	// wanted are the buckets of the current request.
 	wanted convert.BucketSet
-	// listing is set while the inventory is listed for a request, and paging while there
-	// are pages to send.
+	// listing is set while the inventory is listed for a request, and paging while its pages
+	// are sent.
 	listing, paging bool
 	// sentAt is when the digest was sent.
 	sentAt time.Time
 }
 
-// record records what is sent, and sets its hash.
+// record records reports that are sent, and sets their hashes.
 func (t *inventorySync) record(items []*fleetv1.AssignmentReport) {
 	for _, item := range items {
 		ref := refOf(item)
@@ -40,7 +40,7 @@ func (t *inventorySync) record(items []*fleetv1.AssignmentReport) {
 	}
 }
 
-// hashOf returns what a report with a hash adds to a digest.
+// hashOf returns a report's contribution to a digest. The report must have its hash.
 func hashOf(r *fleetv1.AssignmentReport) uint64 {
 	return convert.ItemHash(r.GetSessionUid(), r.GetEpoch(), r.GetSpecHash(), r.GetReportHash())
 }
@@ -49,7 +49,7 @@ func refOf(r *fleetv1.AssignmentReport) Ref {
 	return Ref{UID: types.UID(r.GetSessionUid()), NamespacedName: types.NamespacedName{Namespace: r.GetNamespace(), Name: r.GetName()}}
 }
 
-// withDeletions also renders reports for assignments that were reported and are gone.
+// withDeletions also renders reported assignments that are gone.
 func (t *inventorySync) withDeletions(render Render) Render {
 	return func(ref Ref) *fleetv1.AssignmentReport {
 		if r := render(ref); r != nil {
@@ -77,7 +77,7 @@ func (s Sources) hash(ref Ref) (uint64, bool) {
 	if hash, ok := s.Hash(ref); ok {
 		return hash, true
 	}
-	r := fitting(s.Render(ref))
+	r := limitSize(s.Render(ref))
 	if r == nil {
 		return 0, false
 	}
@@ -85,7 +85,7 @@ func (s Sources) hash(ref Ref) (uint64, bool) {
 	return hashOf(r), true
 }
 
-// request takes the hub's request for the part of the inventory that it lacks.
+// request handles the hub's request for a part of the inventory.
 func (m *Machine) request(w *fleetv1.InventoryRequest) (Effect, error) {
 	wanted, err := convert.BucketsFromWire(w)
 	switch {
@@ -101,8 +101,8 @@ func (m *Machine) request(w *fleetv1.InventoryRequest) (Effect, error) {
 	return Effect{List: true}, nil
 }
 
-// Listed takes the inventory that a request asked for. What was reported meanwhile counts
-// too: the listing may be older.
+// Listed sets the requested inventory. It includes what was reported meanwhile, since the
+// list may be older.
 func (m *Machine) Listed(refs []Ref) {
 	t := &m.sync
 	if !t.listing {
@@ -125,9 +125,8 @@ func (m *Machine) Listed(refs []Ref) {
 	}
 }
 
-// SyncState returns the digests for a renewal, and nil while both sides can't agree yet.
-// The arguments are the digest and the number of the assignments in the member's API
-// server.
+// SyncState returns the digests for a renewal, and nil during a resync. The arguments are
+// the digest and the number of the assignments in the member's API server.
 func (m *Machine) SyncState(assigned uint64, assignments int) *fleetv1.SyncState {
 	if m.state != Serving || m.sync.listing || m.sync.paging {
 		return nil
@@ -138,8 +137,8 @@ func (m *Machine) SyncState(assigned uint64, assignments int) *fleetv1.SyncState
 	}
 }
 
-// Tick sets the time, by a monotonic clock. An error, which wraps ErrStalled, ends the
-// stream: the hub has not acknowledged reports for too long, or not answered the digest.
+// Tick sets the time, by a monotonic clock. It returns an error that wraps ErrStalled if the
+// hub has not acknowledged reports, or not answered the digest, for too long.
 func (m *Machine) Tick(now time.Time) error {
 	m.now = now
 	if age := m.reporter.UnacknowledgedAge(now); age > m.ackTimeout && m.state == Serving {

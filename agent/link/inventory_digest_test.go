@@ -13,7 +13,7 @@ func inventoryRequest(buckets convert.BucketSet) *fleetv1.ConnectResponse {
 	return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_InventoryRequest{InventoryRequest: convert.BucketsToWire(buckets)}}
 }
 
-// servingEmpty is a machine over a member that holds nothing.
+// servingEmpty is a machine of a member without assignments.
 func servingEmpty(t *testing.T, s Sources) *Machine {
 	t.Helper()
 	m := NewMachine(&fleetv1.Hello{Instance: "i"}, NewReporter(0), NewResults())
@@ -30,8 +30,8 @@ func servingEmpty(t *testing.T, s Sources) *Machine {
 	return m
 }
 
-// What is reported while the member is listed for a resync may not be in the
-// list; the hub must not take it for gone.
+// An assignment that is reported during the list for a resync may not be in the list; the hub
+// must not count it as gone.
 func TestWhatIsReportedDuringAListingIsInItsPages(t *testing.T) {
 	s := sources(1)
 	m := servingEmpty(t, s)

@@ -12,15 +12,14 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// defaultRenewInterval where the hub does not say, before the time factor.
+// defaultRenewInterval is for hubs that send no interval, before the time factor.
 const defaultRenewInterval = 5 * time.Second
 
-// maxMissedRenewals in a row end the stream: to a hub that does not answer them this
-// member is lost, whatever the state of TCP.
+// maxMissedRenewals is how many missed renewals in a row end the stream, whatever the state
+// of TCP.
 const maxMissedRenewals = 3
 
-// renewInterval returns the hub's, which knows when it counts a member as lost, within
-// limits, so that no hub can make an agent spin.
+// renewInterval returns the hub's interval, bounded so that no hub can make an agent spin.
 func (s *stream) renewInterval(w *fleetv1.Welcome) time.Duration {
 	if d := w.GetRenewInterval(); d != nil && d.AsDuration() > 0 {
 		return min(max(d.AsDuration(), 50*time.Millisecond), time.Minute)
@@ -28,7 +27,7 @@ func (s *stream) renewInterval(w *fleetv1.Welcome) time.Duration {
 	return s.options.scaled(defaultRenewInterval)
 }
 
-// renew renews the lease apart from the stream, so that neither delays the other.
+// renew renews the lease by unary calls, so that it and the stream don't delay each other.
 func (s *stream) renew(ctx context.Context) error {
 	select {
 	case <-s.welcomed:
@@ -61,7 +60,7 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 		Instance: s.options.Instance, Sequence: sequence, TrustBundleHash: s.credential.TrustBundleHash,
 		Sync: s.syncState(ctx), LeadershipUncertain: !s.options.Leading(),
 	}
-	// A lease is valid from now, however long the answer takes.
+	// The lease counts from now.
 	granted := s.member.Lease.Sending()
 	response, err := s.rpc.RenewLease(ctx, request)
 	metricRenewals.WithLabelValues(status.Code(err).String()).Inc()
@@ -77,12 +76,12 @@ func (s *stream) renewOnce(ctx context.Context, sequence uint64) error {
 	if term := response.GetHubTerm(); term < highest {
 		return fmt.Errorf("%w: %d after %d", ErrStaleHub, term, highest)
 	}
-	s.note(HubTerm{Term: response.GetHubTerm(), Proof: response.GetHubTermProof()})
+	s.observeRenewal(HubTerm{Term: response.GetHubTerm(), Proof: response.GetHubTermProof()})
 	granted(response.GetLease().AsDuration())
 	return nil
 }
 
-// refused reports whether the hub has answered, and a retry would not help this stream.
+// refused reports whether the hub has answered with an error that a retry does not cure.
 func refused(err error) bool {
 	switch status.Code(err) {
 	case codes.PermissionDenied, codes.FailedPrecondition, codes.AlreadyExists, codes.Unauthenticated, codes.Unknown:

@@ -13,29 +13,28 @@ import (
 // State of a stream.
 type State string
 
-// The states, in the order in which a stream goes through them.
+// The states, in their order.
 const (
-	// AwaitWelcome is until Welcome, which alone is accepted. Hello may be sent.
+	// AwaitWelcome lasts until Welcome. Only Hello is sent, and only Welcome accepted.
 	AwaitWelcome State = "AwaitWelcome"
-	// Preparing is while the hub's term is made durable. Nothing is sent, and nothing
-	// accepted.
+	// Preparing lasts while the hub's term is stored. Nothing is sent or accepted.
 	Preparing State = "Preparing"
-	// SendingDigest: the inventory's digest is sent, nothing is accepted.
+	// SendingDigest lasts until the inventory's digest is sent. Nothing is accepted.
 	SendingDigest State = "SendingDigest"
-	// AwaitRequest: the hub's answer to the digest is all that is accepted.
+	// AwaitRequest lasts until the hub's answer to the digest, which alone is accepted.
 	// Nothing is sent.
 	AwaitRequest State = "AwaitRequest"
-	// SendingInventory is while pages of the inventory are sent. Nothing is accepted.
+	// SendingInventory lasts while pages of the inventory are sent. Nothing is accepted.
 	SendingInventory State = "SendingInventory"
-	// Serving is when capacity, results and reports are sent, and pages that a resync
-	// requests. Orders, templates and acknowledgements are accepted.
+	// Serving lasts until the end. Capacity, results, reports and the pages of a resync are
+	// sent. Orders, templates and acknowledgements are accepted.
 	Serving State = "Serving"
 )
 
 // Reasons to disconnect from a hub.
 var (
 	// ErrStaleHub is for a hub whose term is lower than one that was seen.
-	ErrStaleHub = errors.New("the hub is of an earlier term than one that was seen")
+	ErrStaleHub = errors.New("the hub has a lower term than an earlier one")
 	// ErrStalled is for a hub that has not acknowledged, answered or read for too long.
 	ErrStalled = errors.New("the hub does not keep up")
 	// ErrCapability is for a hub that requires a capability that this agent lacks.
@@ -43,9 +42,9 @@ var (
 	errProtocol   = errors.New("protocol violation")
 )
 
-// Effect is what the caller must do for a message: at most one field is set.
+// Effect is the action that a message requires: at most one field is set.
 type Effect struct {
-	// Welcome has the term to make durable, before Machine.Begin is called.
+	// Welcome has the term to store before Machine.Begin is called.
 	Welcome *fleetv1.Welcome
 	// Orders for agent/assignment.
 	Orders []*fleetv1.Order
@@ -58,9 +57,8 @@ type Effect struct {
 // Machine is the state machine of one stream: messages in, effects and messages out. It is
 // pure and not safe for concurrent use.
 //
-// Invariants: nothing but Hello and the inventory is sent before the
-// inventory's last page, and no capacity report that does not count it. The
-// pages that answer one request are not interrupted.
+// Invariants: only Hello and the inventory are sent before the inventory's last page, and no
+// capacity report that does not count it. The pages for one request are not interrupted.
 type Machine struct {
 	state State
 	hello *fleetv1.Hello
@@ -68,7 +66,7 @@ type Machine struct {
 	helloSent bool
 	inventory []Ref
 	sync      inventorySync
-	// ackTimeout is what the hub's Welcome set, now the time of the last Tick.
+	// ackTimeout is from the hub's Welcome, and now the time of the last Tick.
 	ackTimeout time.Duration
 	now        time.Time
 	capacity   capacityReports
@@ -80,8 +78,7 @@ type Machine struct {
 	orderAckDue  bool
 }
 
-// NewMachine returns a stream that has not sent Hello. Reporter and Results are shared with
-// the streams before and after it.
+// NewMachine returns the Machine of a new stream. Reporter and Results outlive it.
 func NewMachine(hello *fleetv1.Hello, reporter *Reporter, results *Results) *Machine {
 	return &Machine{state: AwaitWelcome, hello: hello, reporter: reporter, results: results}
 }
@@ -89,7 +86,7 @@ func NewMachine(hello *fleetv1.Hello, reporter *Reporter, results *Results) *Mac
 // State returns the state of the stream.
 func (m *Machine) State() State { return m.state }
 
-// Receive takes a message of the hub. An error ends the stream.
+// Receive handles a message of the hub. An error ends the stream.
 func (m *Machine) Receive(message *fleetv1.ConnectResponse) (Effect, error) {
 	if w := message.GetWelcome(); w != nil {
 		return m.welcome(w)
@@ -108,7 +105,7 @@ func (m *Machine) Receive(message *fleetv1.ConnectResponse) (Effect, error) {
 	case *fleetv1.ConnectResponse_Templates:
 		return Effect{Templates: msg.Templates}, nil
 	}
-	// A message of a kind that this version does not know is ignored.
+	// Unknown messages are ignored.
 	return Effect{}, nil
 }
 
@@ -116,14 +113,13 @@ func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
 	if m.state != AwaitWelcome || !m.helloSent {
 		return Effect{}, fmt.Errorf("%w: welcome in state %s", errProtocol, m.state)
 	}
-	if err := acceptable(m.hello, w); err != nil {
+	if err := checkCompatible(m.hello, w); err != nil {
 		return Effect{}, err
 	}
 	if highest := m.hello.GetHighestHubTerm(); w.GetHubTerm() < highest {
 		return Effect{}, fmt.Errorf("%w: %d after %d", ErrStaleHub, w.GetHubTerm(), highest)
 	}
-	// Marks from here on follow the inventory, which is listed later and covers all
-	// earlier ones.
+	// The inventory is listed later, and covers all marks so far.
 	m.state = Preparing
 	m.capacity.changes = slices.Contains(w.GetCapabilities(), version.CapacityChanges)
 	m.ackTimeout = max(w.GetAckTimeout().AsDuration(), minAckTimeout)
@@ -132,9 +128,8 @@ func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
 	return Effect{Welcome: w}, nil
 }
 
-// Begin takes the inventory, once the hub's term is durable, and the first capacity report
-// that counts all of it: the hub drops its reservations for what is in the inventory when
-// it has the next report.
+// Begin sets the inventory, once the hub's term is stored, and the first capacity report
+// that counts it: with the next report the hub forgets its reservations for the inventory.
 func (m *Machine) Begin(inventory []Ref, countedFrom uint64) {
 	if m.state != Preparing {
 		return
@@ -143,7 +138,7 @@ func (m *Machine) Begin(inventory []Ref, countedFrom uint64) {
 }
 
 func (m *Machine) orders(batch *fleetv1.OrderBatch) (Effect, error) {
-	// A gap is a batch that was lost.
+	// A gap means a lost batch.
 	if batch.GetSequence() != m.orderBatches+1 {
 		return Effect{}, fmt.Errorf("%w: order batch %d after %d", errProtocol, batch.GetSequence(), m.orderBatches)
 	}
@@ -151,20 +146,20 @@ func (m *Machine) orders(batch *fleetv1.OrderBatch) (Effect, error) {
 	return Effect{Orders: batch.GetItems()}, nil
 }
 
-// CapacityChanged takes note of a newer capacity report.
+// CapacityChanged records that there is a newer capacity report.
 func (m *Machine) CapacityChanged() { m.capacity.due = true }
 
-// Sources render what is sent when it is sent.
+// Sources render messages when they are sent.
 type Sources struct {
 	Render   Render
 	Capacity func() *fleetv1.CapacityReport
-	// Hash returns what an assignment adds to the digest, as of its listing. Where it
-	// does not know, the assignment is rendered.
+	// Hash returns an assignment's contribution to the digest, as of its listing, and false
+	// if it must be rendered.
 	Hash func(Ref) (uint64, bool)
 }
 
-// Next returns the message to send now, if any. Otherwise wait is when there will be one,
-// or zero if only after the next call of another method.
+// Next returns the message to send now, if any. Otherwise wait is the time until the next
+// one, or zero if only another method causes one.
 func (m *Machine) Next(now time.Time, sources Sources) (message *fleetv1.ConnectRequest, wait time.Duration) {
 	switch m.state {
 	case AwaitWelcome:

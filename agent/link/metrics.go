@@ -13,7 +13,7 @@ var (
 	})
 	metricConnects = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_link_connections_total",
-		Help: "Connections to the hub that ended, by whether they had begun to serve.",
+		Help: "Connections to the hub that ended, by whether they had reached state Serving.",
 	}, []string{"served"})
 	metricRenewals = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_link_renewals_total",
@@ -25,10 +25,10 @@ var (
 	})
 	metricReports = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "vdi_agent_link_reports_sent_total",
-		Help: "Statuses of assignments sent, inventories included.",
+		Help: "Reports of assignments sent, including inventories.",
 	})
 	metricDirty = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
 		Name: "vdi_agent_link_dirty_assignments",
-		Help: "Assignments whose newest status is not sent yet.",
+		Help: "Assignments whose newest status was not sent yet.",
 	})
 )

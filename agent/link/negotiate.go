@@ -9,19 +9,16 @@ import (
 )
 
 const (
-	// leastTimeout is the lower bound of a scaled timeout, since a machine that
-	// is busy is not scaled with it.
-	leastTimeout = 2 * time.Second
-	// minAckTimeout: no hub can make an agent flap.
+	// minSendTimeout is the minimum of the scaled sendTimeout, for busy machines.
+	minSendTimeout = 2 * time.Second
+	// minAckTimeout prevents that a hub makes an agent flap.
 	minAckTimeout = 100 * time.Millisecond
-	// sendTimeout is how long the hub may take no message while there is one,
-	// before the time factor.
+	// sendTimeout is how long a send may block, before the time factor.
 	sendTimeout = 20 * time.Second
 )
 
-// acceptable returns why the agent cannot work with a hub, given the Hello that it
-// sent, and which side to upgrade.
-func acceptable(hello *fleetv1.Hello, w *fleetv1.Welcome) error {
+// checkCompatible returns why the agent can't work with a hub, and which side to upgrade.
+func checkCompatible(hello *fleetv1.Hello, w *fleetv1.Welcome) error {
 	supported := version.Supported()
 	if p := w.GetProtocol(); !supported.Contains(p) {
 		return fmt.Errorf("%w: the hub speaks version %d of the link, this agent %d to %d", errProtocol, p, supported.Min, supported.Max)

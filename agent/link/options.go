@@ -8,7 +8,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Options of a Client. There is none that turns off mutual TLS.
+// Options of a Client. None turns off mutual TLS.
 type Options struct {
 	// HubAddress is host:port of the hub's leader.
 	HubAddress string
@@ -23,64 +23,63 @@ type Options struct {
 	// Restrictions of the member's administrator, if any, which the hub displays.
 	Restrictions *fleetv1.Restrictions
 	// Leading reports whether this process is certain to lead the agent's replicas. One
-	// that is not reports that to the hub, and ends if the hub is connected to another.
+	// that is not exits if the hub is connected to another.
 	Leading func() bool
 	// TimeFactor scales every interval of the link.
 	TimeFactor float64
-	// Capabilities that this agent has beyond the protocol's base, and those that a hub
-	// must have.
+	// Capabilities of this agent beyond the base protocol, and those that it requires of a
+	// hub.
 	Capabilities, RequiredCapabilities []string
 }
 
-// Assignments are those of the member, from a cache.
+// Assignments reads the member's assignments from a cache.
 type Assignments interface {
 	// List returns all of them, with their versions.
-	List(ctx context.Context) ([]Held, error)
-	// Render returns the report of one as it is now, and nil if there is none.
+	List(ctx context.Context) ([]InventoryItem, error)
+	// Render returns the current report of one, and nil if there is none.
 	Render(Ref) *fleetv1.AssignmentReport
 }
 
-// Orders takes the hub's orders. Put never blocks and must not change them.
+// Orders receives the hub's orders. Put never blocks, and must not change them.
 type Orders interface {
 	Put(*fleetv1.Order)
 }
 
-// Capacity makes the member's capacity reports. It calls Client.CapacityChanged after each.
+// Capacity builds the member's capacity reports, and calls Client.CapacityChanged after each.
 type Capacity interface {
 	// Report returns the newest, and nil before the first. It must not be changed.
 	Report() *fleetv1.CapacityReport
-	// NextSequence returns the number of a report that counts all assignments of the
-	// member, which follows.
+	// NextSequence returns the number of the next report, which counts all assignments of
+	// the member.
 	NextSequence() uint64
-	// SetTemplates replaces the templates that reports are about.
+	// SetTemplates replaces the reported templates.
 	SetTemplates(*fleetv1.TemplateSet)
 }
 
-// Terms keeps the agent's and the hub's terms across processes.
+// Terms stores the agent's and the hub's terms.
 type Terms interface {
-	// Begin makes this process's term durable, one above all before, and returns it with
-	// the highest term of a hub that was seen.
+	// Begin stores this process's term, one above all earlier ones, and returns it with the
+	// highest term of a hub.
 	Begin(ctx context.Context) (agentTerm int64, highest HubTerm, err error)
-	// Observe makes a hub's term and its proof durable. It writes only if the term is the
-	// highest, or the proof of the highest is new.
+	// Observe stores a hub's term and its proof, if the term is the highest, or the proof of
+	// the highest is new.
 	Observe(ctx context.Context, term HubTerm) error
 }
 
-// HubTerm is a hub's term with its proof, if it came with one, which only a hub can make
-// and check.
+// HubTerm is a hub's term with its proof, if any, which only a hub can create and verify.
 type HubTerm struct {
 	Term  int64
 	Proof string
 }
 
-// Lease takes the renewals that the hub has granted.
+// Lease records the renewals that the hub grants.
 type Lease interface {
-	// Sending is called before a renewal is sent. What it returns is called with
-	// the length of the lease once the answer was accepted, and else not at all.
+	// Sending is called before a renewal is sent. If the renewal is granted, the returned
+	// function is called with the length of the lease.
 	Sending() (granted func(length time.Duration))
 }
 
-// Member is all that the link needs of the member.
+// Member has the link's dependencies in the member.
 type Member struct {
 	Assignments Assignments
 	Orders      Orders
@@ -89,8 +88,8 @@ type Member struct {
 	Lease       Lease
 	// Fingerprint is the UID of the cluster's kube-system namespace.
 	Fingerprint func(context.Context) (string, error)
-	// Synced waits until the caches behind all these are filled. It returns false if the
-	// context ends first.
+	// Synced waits until the caches have synced. It returns false if the context ends
+	// first.
 	Synced func(context.Context) bool
 }
 

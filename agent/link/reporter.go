@@ -14,7 +14,7 @@ import (
 const (
 	maxBatchItems = 256
 	maxBatchBytes = 1 << 20
-	// window is how many batches may be unacknowledged. Changes while it is full are
+	// window is how many batches may be unacknowledged. While it is full, changes are
 	// coalesced.
 	window = 8
 )
@@ -25,22 +25,22 @@ type Ref struct {
 	types.NamespacedName
 }
 
-// Render returns the report of an assignment as it is now, and nil if there is none.
+// Render returns the current report of an assignment, and nil if there is none.
 type Render func(Ref) *fleetv1.AssignmentReport
 
 // Reporter is the set of assignments whose status has changed since it was last sent. It
 // is pure and not safe for concurrent use.
 //
-// An unacknowledged batch is not kept: it is lost only with its stream, and the next one
-// begins with the inventory.
+// Unacknowledged batches are not kept: they are lost only with their stream, and the next
+// one begins with the inventory.
 type Reporter struct {
 	debounce time.Duration
 	dirty    map[Ref]bool
 	order    []Ref
-	// since is when the oldest of dirty was marked.
+	// since is when the oldest dirty one was marked.
 	since           time.Time
 	sequence, acked uint64
-	// sent is when each unacknowledged batch was, the oldest first.
+	// sent has when each unacknowledged batch was sent, the oldest first.
 	sent []time.Time
 }
 
@@ -50,7 +50,7 @@ func NewReporter(debounce time.Duration) *Reporter {
 	return &Reporter{debounce: debounce, dirty: map[Ref]bool{}}
 }
 
-// Reset empties it for a new stream, which begins with the inventory.
+// Reset empties the set for a new stream, which begins with the inventory.
 func (r *Reporter) Reset() { *r = *NewReporter(r.debounce) }
 
 // Mark adds an assignment whose status has changed.
@@ -65,7 +65,7 @@ func (r *Reporter) Mark(ref Ref, now time.Time) {
 	r.order = append(r.order, ref)
 }
 
-// Ack takes the hub's acknowledgement of all batches up to a sequence.
+// Ack acknowledges all batches up to a sequence.
 func (r *Reporter) Ack(sequence uint64) {
 	if sequence > r.sequence || sequence <= r.acked {
 		return
@@ -82,11 +82,11 @@ func (r *Reporter) UnacknowledgedAge(now time.Time) time.Duration {
 	return now.Sub(r.sent[0])
 }
 
-// Len returns the number of assignments that have changed.
+// Len returns the number of changed assignments.
 func (r *Reporter) Len() int { return len(r.order) }
 
-// Next returns the batch to send now, if any. Otherwise wait is when there will be one, or
-// zero if only after the next Mark or Ack.
+// Next returns the batch to send now, if any. Otherwise wait is the time until the next one,
+// or zero if only Mark or Ack causes one.
 func (r *Reporter) Next(now time.Time, render Render) (batch *fleetv1.ReportBatch, wait time.Duration) {
 	if len(r.order) == 0 || r.sequence-r.acked >= window {
 		return nil, 0
@@ -94,7 +94,7 @@ func (r *Reporter) Next(now time.Time, render Render) (batch *fleetv1.ReportBatc
 	if age := now.Sub(r.since); age < r.debounce && len(r.order) < maxBatchItems {
 		return nil, r.debounce - age
 	}
-	items := r.take(render)
+	items := r.nextPage(render)
 	if len(items) == 0 {
 		return nil, 0
 	}
@@ -103,46 +103,45 @@ func (r *Reporter) Next(now time.Time, render Render) (batch *fleetv1.ReportBatc
 	return &fleetv1.ReportBatch{Sequence: r.sequence, Items: items}, 0
 }
 
-func (r *Reporter) take(render Render) []*fleetv1.AssignmentReport {
-	items, taken := renderPage(r.order, render)
-	for _, ref := range r.order[:taken] {
+func (r *Reporter) nextPage(render Render) []*fleetv1.AssignmentReport {
+	items, count := renderPage(r.order, render)
+	for _, ref := range r.order[:count] {
 		delete(r.dirty, ref)
 	}
-	r.order = r.order[taken:]
+	r.order = r.order[count:]
 	if len(r.order) == 0 {
 		r.order = nil
 	}
 	return items
 }
 
-// renderPage renders as many as one batch holds, and returns how many refs that took:
-// those that are gone give no item.
-func renderPage(refs []Ref, render Render) (items []*fleetv1.AssignmentReport, taken int) {
+// renderPage renders a batch, and returns the number of its refs, which exceeds that of its
+// items if some are gone.
+func renderPage(refs []Ref, render Render) (items []*fleetv1.AssignmentReport, count int) {
 	bytes := 0
-	for taken < len(refs) && len(items) < maxBatchItems {
-		if item := fitting(render(refs[taken])); item != nil {
+	for count < len(refs) && len(items) < maxBatchItems {
+		if item := limitSize(render(refs[count])); item != nil {
 			size := proto.Size(item) + itemOverhead
 			if bytes+size > maxBatchBytes {
 				break
 			}
 			items, bytes = append(items, item), bytes+size
 		}
-		taken++
+		count++
 	}
-	return items, taken
+	return items, count
 }
 
-// itemOverhead is the size of a report within its batch besides itself: a tag, a length,
-// its hash, and the batch's own fields.
+// itemOverhead is what a report adds to its batch besides its size: a tag, a length, its
+// hash, and the batch's fields.
 const itemOverhead = 32
 
-// ReasonReportTooLarge is the reason in a report whose status was omitted, since no batch
-// could hold it.
+// ReasonReportTooLarge is the reason in a report whose status exceeds a batch and was
+// omitted.
 const ReasonReportTooLarge = "ReportTooLarge"
 
-// fitting returns a report that fits into a batch: a status that does not is replaced by
-// the reason.
-func fitting(r *fleetv1.AssignmentReport) *fleetv1.AssignmentReport {
+// limitSize replaces the status of a report that does not fit into a batch.
+func limitSize(r *fleetv1.AssignmentReport) *fleetv1.AssignmentReport {
 	if r == nil || proto.Size(r)+itemOverhead <= maxBatchBytes {
 		return r
 	}

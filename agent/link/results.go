@@ -9,16 +9,16 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// resultKey is the key of an answer: for each session the newest about its assignment and
-// the newest about its withdrawal count.
+// resultKey identifies an answer: of each session, only the newest about its assignment and
+// the newest about its withdrawal are kept.
 type resultKey struct {
 	uid        string
 	withdrawal bool
 }
 
-// Results is the set of answers that are still to be sent, in the order in which they
-// were added. It is pure and not safe for concurrent use. It outlives streams: what was
-// done is true whichever hub ordered it.
+// Results is the set of unsent answers, in the order in which they were added. It outlives
+// streams: the answers hold whichever hub sent the order. It is pure and not safe for
+// concurrent use.
 type Results struct {
 	newest map[resultKey]*fleetv1.OrderResult
 	order  []resultKey
@@ -29,8 +29,8 @@ func NewResults() *Results {
 	return &Results{newest: map[resultKey]*fleetv1.OrderResult{}}
 }
 
-// Add appends an answer, and removes an earlier one with the same key. A stop also
-// replaces the answer about the assignment that it stopped.
+// Add appends an answer, and removes an earlier one with the same key. A stop also replaces
+// the answer about the stopped assignment.
 func (r *Results) Add(result *fleetv1.OrderResult) {
 	key := resultKey{uid: result.GetSessionUid(), withdrawal: result.GetSpecHash() == ""}
 	r.drop(key)
@@ -43,8 +43,8 @@ func (r *Results) Add(result *fleetv1.OrderResult) {
 	r.order = append(r.order, key)
 }
 
-// Begin removes the acknowledgements of stored assignments: the inventory of the stream
-// that begins has them, and an older answer could contradict it.
+// Begin removes the acknowledgements of stored assignments at the beginning of a stream:
+// they could contradict its inventory, which is newer.
 func (r *Results) Begin() {
 	for _, key := range slices.Clone(r.order) {
 		if !key.withdrawal && r.newest[key].GetCode() == fleetv1.ResultCode_RESULT_CODE_STORED {
@@ -83,7 +83,7 @@ func (r *Results) Next() *fleetv1.ResultBatch {
 	return batch
 }
 
-// maxResultMessage is the most bytes of a message; API servers' have some hundred.
+// maxResultMessage is the most bytes of a result's message.
 const maxResultMessage = 32 << 10
 
 // bounded returns a result with a message of at most maxResultMessage.

@@ -20,35 +20,33 @@ import (
 const welcomeTimeout = 10 * time.Second
 
 var (
-	errWelcomeTimeout = errors.New("the hub did not welcome this agent in time")
+	errWelcomeTimeout = errors.New("the hub did not answer Hello in time")
 	errHubEnded       = errors.New("the hub ended the stream")
 )
 
-// stream is the I/O around one Machine: one goroutine receives, one sends,
-// one renews the lease, one watches whether the hub keeps up; the first error
-// ends all.
+// stream is the I/O of one Machine. Goroutines receive, send, renew the lease, watch the
+// hub's progress, wait for a new certificate and store terms; the first error ends all.
 type stream struct {
 	*Client
 	rpc     fleetv1.FleetServiceClient
 	wire    grpc.BidiStreamingClient[fleetv1.ConnectRequest, fleetv1.ConnectResponse]
 	hello   *fleetv1.Hello
 	machine *Machine // guarded by Client.mu
-	// credential that the connection was made with.
+	// credential of the connection.
 	credential *Credential
 	// welcomed is closed by the receiver, and renewEvery set before.
 	welcomed   chan struct{}
 	renewEvery time.Duration
 	served     atomic.Bool
-	// blockedSince is when the send began that has not returned, in nanoseconds
-	// after the stream's beginning, or 0.
+	// blockedSince is when the current send began, in nanoseconds after began, or 0.
 	blockedSince atomic.Int64
 	began        time.Time
-	// renewed has an item if a renewal brought a term that is not stored yet.
+	// renewed receives an item for a renewal's term that is not stored yet.
 	renewed chan struct{}
 }
 
 // connect runs one stream to its end, and returns whether it reached state Serving. It
-// raises hello's highest term to the hub's.
+// raises the highest term in hello.
 func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool, err error) {
 	conn, credential, err := c.options.dial(ctx)
 	if err != nil {
@@ -91,7 +89,7 @@ func (s *stream) receive(ctx context.Context) error {
 		}
 		s.mu.Lock()
 		effect, err := s.machine.Receive(message)
-		s.noteServing()
+		s.updateServing()
 		s.mu.Unlock()
 		if err != nil {
 			return err
@@ -119,8 +117,8 @@ func (s *stream) apply(ctx context.Context, effect Effect) error {
 	return nil
 }
 
-// begin makes the hub's term durable before anything is reported or done, so that no order
-// of an earlier hub can follow, in any process.
+// begin stores the hub's term before anything else, so that no order of an earlier hub can
+// follow, in any process.
 func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
 	s.renewEvery = s.renewInterval(w)
 	close(s.welcomed)
@@ -133,15 +131,15 @@ func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
 	return s.inventory(ctx)
 }
 
-// observe retries until it succeeds or the hub ends the stream: the member's API server
-// may be away, and the lease is renewed meanwhile.
+// observe stores a term. It retries until it succeeds or the stream ends, and the lease is
+// renewed meanwhile.
 func (s *stream) observe(ctx context.Context, term HubTerm) error {
 	logged := false
 	ok := untilDone(ctx, func() error {
 		err := s.member.Terms.Observe(ctx, term)
 		if err != nil && !logged {
 			logged = true
-			log.FromContext(ctx).Error(err, "the hub waits for this agent's inventory meanwhile, will retry")
+			log.FromContext(ctx).Error(err, "storing the hub's term before the inventory is sent, will retry")
 		}
 		return err
 	})
@@ -151,15 +149,15 @@ func (s *stream) observe(ctx context.Context, term HubTerm) error {
 	return nil
 }
 
-// inventory lists the assignments. What changes meanwhile is marked, and sent again.
+// inventory lists the assignments. Later changes are marked and sent again.
 func (s *stream) inventory(ctx context.Context) error {
-	refs, err := s.listed(ctx)
+	refs, err := s.listAssignments(ctx)
 	if err != nil {
 		return err
 	}
-	counted := s.member.Capacity.NextSequence()
+	countedFrom := s.member.Capacity.NextSequence()
 	s.mu.Lock()
-	s.machine.Begin(refs, counted)
+	s.machine.Begin(refs, countedFrom)
 	s.mu.Unlock()
 	s.signal()
 	log.FromContext(ctx).Info("Connected to the hub", "hub", s.options.HubAddress,
@@ -169,7 +167,7 @@ func (s *stream) inventory(ctx context.Context) error {
 
 // list answers the hub's request for a part of the inventory.
 func (s *stream) list(ctx context.Context) error {
-	refs, err := s.listed(ctx)
+	refs, err := s.listAssignments(ctx)
 	if err != nil {
 		return err
 	}
@@ -179,18 +177,18 @@ func (s *stream) list(ctx context.Context) error {
 	return nil
 }
 
-// listed returns the member's assignments. The summary is of the same moment or later.
-func (s *stream) listed(ctx context.Context) ([]Ref, error) {
-	held, err := s.member.Assignments.List(ctx)
+// listAssignments returns the member's assignments, and updates the summary.
+func (s *stream) listAssignments(ctx context.Context) ([]Ref, error) {
+	items, err := s.member.Assignments.List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing the inventory: %w", err)
 	}
-	s.summing.Lock()
-	s.summary.Update(held, s.member.Assignments.Render)
-	s.summing.Unlock()
-	refs := make([]Ref, len(held))
-	for i := range held {
-		refs[i] = held[i].Ref
+	s.summaryMu.Lock()
+	s.summary.Update(items, s.member.Assignments.Render)
+	s.summaryMu.Unlock()
+	refs := make([]Ref, len(items))
+	for i := range items {
+		refs[i] = items[i].Ref
 	}
 	return refs, nil
 }
@@ -201,24 +199,24 @@ func (s *stream) syncState(ctx context.Context) *fleetv1.SyncState {
 	if !s.served.Load() {
 		return nil
 	}
-	if _, err := s.listed(ctx); err != nil {
+	if _, err := s.listAssignments(ctx); err != nil {
 		return nil
 	}
-	s.summing.Lock()
+	s.summaryMu.Lock()
 	assigned, assignments := s.summary.Assigned()
-	s.summing.Unlock()
+	s.summaryMu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.SyncState(assigned, assignments)
 }
 
 func (s *stream) hash(ref Ref) (uint64, bool) {
-	s.summing.Lock()
-	defer s.summing.Unlock()
+	s.summaryMu.Lock()
+	defer s.summaryMu.Unlock()
 	return s.summary.Hash(ref)
 }
 
-// watch ends the stream if the hub does not welcome the agent in time, or does not keep up.
+// watch ends the stream if the hub does not answer Hello in time, or does not keep up.
 func (s *stream) watch(ctx context.Context) error {
 	select {
 	case <-s.welcomed:
@@ -227,9 +225,9 @@ func (s *stream) watch(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	longestSend := max(s.options.scaled(sendTimeout), leastTimeout)
+	maxSend := max(s.options.scaled(sendTimeout), minSendTimeout)
 	s.mu.Lock()
-	period := min(s.machine.AckTimeout(), longestSend) / ticksPerTimeout
+	period := min(s.machine.AckTimeout(), maxSend) / ticksPerTimeout
 	s.mu.Unlock()
 	ticker := time.NewTicker(max(period, time.Millisecond))
 	defer ticker.Stop()
@@ -241,7 +239,7 @@ func (s *stream) watch(ctx context.Context) error {
 			return err
 		}
 		since := s.blockedSince.Load()
-		if blocked := time.Since(s.began) - time.Duration(since); since > 0 && blocked > longestSend {
+		if blocked := time.Since(s.began) - time.Duration(since); since > 0 && blocked > maxSend {
 			return fmt.Errorf("%w: it has not read a message for %s", ErrStalled, blocked.Round(time.Millisecond))
 		}
 		select {
@@ -252,11 +250,10 @@ func (s *stream) watch(ctx context.Context) error {
 	}
 }
 
-// ticksPerTimeout is how often a stream is checked within the time that a batch may be
-// unacknowledged.
+// ticksPerTimeout is how often a stream is checked within its timeouts.
 const ticksPerTimeout = 12
 
-// send is the only function that sends.
+// send sends the machine's messages.
 func (s *stream) send(ctx context.Context) error {
 	for {
 		message, wait := s.next()
@@ -265,7 +262,7 @@ func (s *stream) send(ctx context.Context) error {
 			err := s.wire.Send(message)
 			s.blockedSince.Store(0)
 			if errors.Is(err, io.EOF) {
-				return nil // The stream broke, and the receiver returns why.
+				return nil // The receiver returns the stream's error.
 			}
 			if err != nil {
 				return fmt.Errorf("sending: %w", err)
@@ -289,7 +286,7 @@ func (s *stream) next() (*fleetv1.ConnectRequest, time.Duration) {
 	message, wait := s.machine.Next(time.Now(), Sources{
 		Render: s.member.Assignments.Render, Capacity: s.member.Capacity.Report, Hash: s.hash,
 	})
-	s.noteServing()
+	s.updateServing()
 	metricDirty.Set(float64(s.reporter.Len()))
 	return message, wait
 }
@@ -309,9 +306,9 @@ func (s *stream) idle(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// noteServing records that the stream is in state Serving. It is called with the lock
+// updateServing records that the stream is in state Serving. It is called with the lock
 // held.
-func (s *stream) noteServing() {
+func (s *stream) updateServing() {
 	if s.machine.State() == Serving && !s.served.Swap(true) {
 		metricConnected.Set(1)
 	}

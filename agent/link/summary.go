@@ -4,55 +4,54 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// Held is an assignment in the member's API server, with the version in the cache.
-type Held struct {
+// InventoryItem is an assignment in the member's API server.
+type InventoryItem struct {
 	Ref
-	// Version is the resource version. Without one it is rendered each time.
+	// Version is the resource version in the cache. Without one it is rendered each time.
 	Version string
 }
 
-// Summary is the digests of all assignments in the member's API server. It renders again
-// only what has another version than before, so that it can be updated with every
-// renewal. It is pure and not safe for concurrent use. The zero value is empty.
+// Summary has the digests of all assignments in the member's API server. An update renders
+// only the assignments whose version has changed, so that each renewal can update it. It is
+// pure and not safe for concurrent use. The zero value is empty.
 type Summary struct {
-	items    map[Ref]summed
+	items    map[Ref]summaryItem
 	assigned uint64
-	// round is higher with each update, and finds the assignments that are gone.
+	// round is the number of the last update, which finds deleted assignments.
 	round uint64
 }
 
-type summed struct {
+type summaryItem struct {
 	version        string
 	hash, assigned uint64
 	round          uint64
 }
 
-// Update makes it the summary of what is listed.
-func (s *Summary) Update(listed []Held, render Render) {
+// Update sets the listed assignments.
+func (s *Summary) Update(listed []InventoryItem, render Render) {
 	if s.items == nil {
-		s.items = make(map[Ref]summed, len(listed))
+		s.items = make(map[Ref]summaryItem, len(listed))
 	}
 	s.round++
 	kept := 0
-	for _, held := range listed {
-		item, known := s.items[held.Ref]
-		if !known || held.Version == "" || item.version != held.Version {
+	for _, l := range listed {
+		item, known := s.items[l.Ref]
+		if !known || l.Version == "" || item.version != l.Version {
 			s.assigned -= item.assigned
-			r := fitting(render(held.Ref))
+			r := limitSize(render(l.Ref))
 			if r == nil {
-				// Gone since it was listed.
-				delete(s.items, held.Ref)
+				delete(s.items, l.Ref) // deleted since
 				continue
 			}
 			r.ReportHash = convert.ReportHash(r)
-			item = summed{
-				version: held.Version, hash: hashOf(r),
+			item = summaryItem{
+				version: l.Version, hash: hashOf(r),
 				assigned: convert.AssignedHash(r.GetSessionUid(), r.GetEpoch(), r.GetSpecHash()),
 			}
 			s.assigned += item.assigned
 		}
 		item.round = s.round
-		s.items[held.Ref] = item
+		s.items[l.Ref] = item
 		kept++
 	}
 	if len(s.items) == kept {
@@ -66,11 +65,11 @@ func (s *Summary) Update(listed []Held, render Render) {
 	}
 }
 
-// Hash returns what an assignment adds to the digest of the reported set.
+// Hash returns an assignment's contribution to the digest of the reported set.
 func (s *Summary) Hash(ref Ref) (uint64, bool) {
 	item, ok := s.items[ref]
 	return item.hash, ok
 }
 
-// Assigned returns the digest of the assigned set, and how many there are.
+// Assigned returns the digest and the size of the assigned set.
 func (s *Summary) Assigned() (sum uint64, assignments int) { return s.assigned, len(s.items) }

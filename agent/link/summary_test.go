@@ -35,11 +35,11 @@ func TestADigestIsOfTheCurrentInventory(t *testing.T) {
 					held[name]++
 				}
 			}
-			var listed []Held
+			var listed []InventoryItem
 			for name, version := range held {
-				listed = append(listed, Held{Ref: named(name), Version: fmt.Sprint(version)})
+				listed = append(listed, InventoryItem{Ref: named(name), Version: fmt.Sprint(version)})
 			}
-			// One may go between the listing and the rendering.
+			// One may be deleted between list and rendering.
 			lost := rapid.StringMatching("[a-f]").Draw(t, "lost")
 			delete(held, lost)
 			s.Update(listed, func(ref Ref) *fleetv1.AssignmentReport {
@@ -63,13 +63,13 @@ func TestADigestIsOfTheCurrentInventory(t *testing.T) {
 	})
 }
 
-func without(listed []Held, name string) (rest []Held) {
+func without(listed []InventoryItem, name string) (out []InventoryItem) {
 	for _, held := range listed {
 		if held.Name != name {
-			rest = append(rest, held)
+			out = append(out, held)
 		}
 	}
-	return rest
+	return out
 }
 
 // A status that fits no batch is reported as such, and its batch is one that may
@@ -139,9 +139,9 @@ func TestTheOldestUnacknowledgedBatchCounts(t *testing.T) {
 // assignments of which one has changed.
 func BenchmarkSummaryOfARenewal(b *testing.B) {
 	var s Summary
-	listed := make([]Held, 1000)
+	listed := make([]InventoryItem, 1000)
 	for i := range listed {
-		listed[i] = Held{Ref: named(fmt.Sprint(i)), Version: "1"}
+		listed[i] = InventoryItem{Ref: named(fmt.Sprint(i)), Version: "1"}
 	}
 	render := func(ref Ref) *fleetv1.AssignmentReport { return reportFor(ref, "h") }
 	s.Update(listed, render)

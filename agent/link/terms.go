@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// TermsConfigMap is where an agent keeps its terms, in its own namespace.
+// TermsConfigMap is the ConfigMap with an agent's terms, in its own namespace.
 const TermsConfigMap = "vdi-agent-state"
 
 const (
@@ -32,9 +32,8 @@ const (
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=events,verbs=create
 
-// ConfigMapTerms keeps terms in a ConfigMap. It writes once per start of the agent and once
-// per new term of the hub: every ten seconds at most, while the hub gives orders to any
-// member.
+// ConfigMapTerms stores terms in a ConfigMap. It writes at each start of the agent, and for
+// each new term of the hub: every 10 s while the hub sends orders to any member.
 type ConfigMapTerms struct {
 	// Reader must not be a cache.
 	Reader    client.Reader
@@ -48,7 +47,7 @@ type ConfigMapTerms struct {
 // Begin implements Terms.
 func (t *ConfigMapTerms) Begin(ctx context.Context) (agentTerm int64, highest HubTerm, err error) {
 	err = t.update(ctx, func(data map[string]string) bool {
-		agentTerm, highest = number(data, keyAgentTerm)+1, HubTerm{number(data, keyHubTerm), data[keyHubProof]}
+		agentTerm, highest = parseTerm(data, keyAgentTerm)+1, HubTerm{parseTerm(data, keyHubTerm), data[keyHubProof]}
 		data[keyAgentTerm] = strconv.FormatInt(agentTerm, 10)
 		return true
 	})
@@ -69,28 +68,27 @@ func (t *ConfigMapTerms) Observe(ctx context.Context, term HubTerm) error {
 		return nil
 	}
 	err := t.update(ctx, func(data map[string]string) bool {
-		if !term.supersedes(HubTerm{number(data, keyHubTerm), data[keyHubProof]}) {
+		if !term.supersedes(HubTerm{parseTerm(data, keyHubTerm), data[keyHubProof]}) {
 			return false
 		}
 		data[keyHubTerm], data[keyHubProof] = strconv.FormatInt(term.Term, 10), term.Proof
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("remembering the hub's term: %w", err)
+		return fmt.Errorf("storing the hub's term: %w", err)
 	}
 	t.highest = term
 	return nil
 }
 
-// supersedes reports whether a term replaces another: it is higher, or the same with a
-// proof that the other lacks or has of another key.
+// supersedes reports whether a term replaces another: it is higher, or the same with another
+// proof.
 func (t HubTerm) supersedes(other HubTerm) bool {
 	return t.Term > other.Term || t.Term == other.Term && t.Proof != "" && t.Proof != other.Proof
 }
 
-// number reads a term. One that can't be read counts as none, since the agent could not
-// start otherwise.
-func number(data map[string]string, key string) int64 {
+// parseTerm reads a term. An invalid one counts as none, so that the agent can start.
+func parseTerm(data map[string]string, key string) int64 {
 	n, err := strconv.ParseInt(data[key], 10, 64)
 	if err != nil || n < 0 {
 		return 0
@@ -100,7 +98,7 @@ func number(data map[string]string, key string) int64 {
 
 func (t *ConfigMapTerms) update(ctx context.Context, change func(map[string]string) bool) error {
 	key := types.NamespacedName{Namespace: t.Namespace, Name: TermsConfigMap}
-	return retry.OnError(retry.DefaultBackoff, contended, func() error {
+	return retry.OnError(retry.DefaultBackoff, isConflict, func() error {
 		state := &corev1.ConfigMap{}
 		err := t.Reader.Get(ctx, key, state)
 		missing := apierrors.IsNotFound(err)
@@ -122,12 +120,12 @@ func (t *ConfigMapTerms) update(ctx context.Context, change func(map[string]stri
 	})
 }
 
-func contended(err error) bool {
+func isConflict(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// raise makes a term the highest that this process has seen, if it supersedes that, and
-// reports whether it did.
+// raise sets a term as the highest of this process, if it supersedes that, and reports
+// whether it did.
 func (s *stream) raise(term HubTerm) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,16 +136,16 @@ func (s *stream) raise(term HubTerm) bool {
 	return true
 }
 
-// highest returns the highest term that this process has seen.
+// highest returns the highest term of this process.
 func (s *stream) highest() HubTerm {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return HubTerm{s.hello.GetHighestHubTerm(), s.hello.GetHighestHubTermProof()}
 }
 
-// note takes the term of a renewal, which grows while the hub gives orders. One without a
-// proof is ignored: it is an older hub's. No renewal waits until it is stored.
-func (s *stream) note(term HubTerm) {
+// observeRenewal records the term of a renewal, which grows while the hub sends orders. An
+// older hub's, without a proof, is ignored. No renewal waits until the term is stored.
+func (s *stream) observeRenewal(term HubTerm) {
 	if term.Proof == "" || !s.raise(term) {
 		return
 	}
@@ -157,8 +155,7 @@ func (s *stream) note(term HubTerm) {
 	}
 }
 
-// storeTerms stores the terms of renewals for the next process of the agent. While the
-// member's API server is away it retries.
+// storeTerms stores the terms of renewals for the next process of the agent, and retries.
 func (s *stream) storeTerms(ctx context.Context) error {
 	for {
 		select {
@@ -169,7 +166,7 @@ func (s *stream) storeTerms(ctx context.Context) error {
 				term := s.highest()
 				err := s.member.Terms.Observe(ctx, term)
 				if err != nil {
-					log.FromContext(ctx).V(1).Info("The hub's term is not stored yet, will retry", "term", term.Term, "reason", err.Error())
+					log.FromContext(ctx).V(1).Info("Storing the hub's term failed, will retry", "term", term.Term, "reason", err.Error())
 				}
 				return err
 			})

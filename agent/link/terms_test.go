@@ -55,7 +55,7 @@ func TestTermsSurviveARestart(t *testing.T) {
 
 	begin(process(), 2, 8)
 
-	// A hub that signs terms from now on: its proof is kept with the term.
+	// A hub begins to sign terms: its proof is stored with the term.
 	signed := process()
 	if _, _, err := signed.Begin(t.Context()); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestTermsSurviveARestart(t *testing.T) {
 		t.Errorf("the next process has %v, %v", highest, err)
 	}
 
-	// What can't be read does not keep the agent from starting.
+	// An invalid term does not prevent the agent from starting.
 	state := &corev1.ConfigMap{}
 	if err := api.Get(t.Context(), client.ObjectKey{Namespace: "vdi-system", Name: TermsConfigMap}, state); err != nil {
 		t.Fatal(err)

@@ -31,12 +31,12 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list
 
-// ours selects the objects of a namespace that are listed and watched.
-var ours = labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}).String()
+// managedSelector selects the objects that are listed and watched.
+var managedSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}).String()
 
-// within reports whether a kind is one that the agent reads in admitted namespaces
-// only. Pods are not: every Pod on a node uses its capacity.
-func within(object runtime.Object) bool {
+// namespaceLimited reports whether the agent reads a kind only in admitted namespaces. Pods
+// are read everywhere, since all use capacity.
+func namespaceLimited(object runtime.Object) bool {
 	switch object.(type) {
 	case *corev1.Secret, *corev1.ConfigMap, *corev1.PersistentVolumeClaim, *corev1.Service,
 		*networkingv1.Ingress, *networkingv1.NetworkPolicy, *policyv1.PodDisruptionBudget, *gatewayv1.HTTPRoute:
@@ -45,7 +45,7 @@ func within(object runtime.Object) bool {
 	return false
 }
 
-// Cluster is how to reach the member, as in the options of a cache.
+// Cluster has the options of a cache to reach the member's API server.
 type Cluster struct {
 	Config *rest.Config
 	// HTTPClient is built from Config.
@@ -54,16 +54,15 @@ type Cluster struct {
 	Mapper     meta.RESTMapper
 }
 
-// NewInformer is for the options of a cache. It returns an informer of our objects
-// in admitted namespaces for the kinds that the agent may read only there, and
-// client-go's for all others.
-func (c Cluster) NewInformer(everywhere toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	if within(object) {
-		everywhere = &listerWatcher{
-			cluster: c, object: object, open: map[string]bool{}, refused: map[string]time.Time{},
+// NewInformer returns an informer limited to admitted namespaces for the kinds that the agent
+// may read only there, and client-go's for others. It is for the options of a cache.
+func (c Cluster) NewInformer(clusterWide toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	if namespaceLimited(object) {
+		clusterWide = &listerWatcher{
+			cluster: c, object: object, readable: map[string]bool{}, forbiddenSince: map[string]time.Time{},
 		}
 	}
-	return toolscache.NewSharedIndexInformer(everywhere, object, resync, indexers)
+	return toolscache.NewSharedIndexInformer(clusterWide, object, resync, indexers)
 }
 
 // listerWatcher lists and watches one kind in the admitted namespaces.
@@ -73,13 +72,13 @@ type listerWatcher struct {
 
 	mu      sync.Mutex
 	clients *clients
-	// listed is what the next watch continues from. It is nil if nothing was listed
-	// since the last watch: the next one has expired.
+	// listed is where the next watch continues. It is nil if there was no list since the
+	// last watch: the next one has expired.
 	listed *listed
-	// open are the namespaces that were listed once, and refused is since when one of
-	// these has been forbidden.
-	open    map[string]bool
-	refused map[string]time.Time
+	// readable has the namespaces that were listed once, and forbiddenSince when one of
+	// these was first forbidden.
+	readable       map[string]bool
+	forbiddenSince map[string]time.Time
 }
 
 // clients are the clients of the API server, created with the first list.
@@ -92,15 +91,15 @@ type clients struct {
 	parameters  runtime.ParameterCodec
 }
 
-// listed is the result of a list, by resource version.
+// listed has the resource versions of a list.
 type listed struct {
-	// labelled is the version of the list of namespaces.
-	labelled string
-	// in is the version of the list in each namespace.
-	in map[string]string
-	// shut are the namespaces that have forbidden the list: their administrator has
-	// set the label, and not bound the role, or has removed the binding.
-	shut []string
+	// namespaces is the version of the list of labeled namespaces.
+	namespaces string
+	// byNamespace is the version of the list in each namespace.
+	byNamespace map[string]string
+	// forbidden has the namespaces whose list is forbidden: they are labeled, but the
+	// agent's role is not bound there.
+	forbidden []string
 }
 
 // IsWatchListSemanticsUnSupported makes reflectors list first, and then watch.
@@ -126,20 +125,20 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, _ metav1.ListOption
 	if err != nil {
 		return nil, err
 	}
-	seen := &listed{labelled: version, in: map[string]string{}}
+	seen := &listed{namespaces: version, byNamespace: map[string]string{}}
 	var all []runtime.Object
 	for _, name := range names {
 		items, version, err := c.listIn(ctx, name)
-		if apierrors.IsForbidden(err) && l.isShut(name) {
-			logShut(ctx, c.resource, name)
-			seen.shut = append(seen.shut, name)
+		if apierrors.IsForbidden(err) && l.skipForbidden(name) {
+			logForbidden(ctx, c.resource, name)
+			seen.forbidden = append(seen.forbidden, name)
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		l.isOpen(name)
-		all, seen.in[name] = append(all, items...), version
+		l.setReadable(name)
+		all, seen.byNamespace[name] = append(all, items...), version
 	}
 	l.mu.Lock()
 	l.listed = seen
@@ -156,31 +155,31 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, _ metav1.ListOption
 	return list, nil
 }
 
-// isShut reports whether a namespace that is forbidden is skipped. One that was open
-// is retried for some time first: an API server that starts forbids for a moment what
-// it allows, and our objects must not seem to be deleted.
-func (l *listerWatcher) isShut(name string) bool {
+// skipForbidden reports whether a forbidden namespace is skipped. One that was readable is
+// retried for some time: an API server that starts may forbid allowed requests, and its
+// objects must not seem to be deleted.
+func (l *listerWatcher) skipForbidden(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.open[name] {
+	if !l.readable[name] {
 		return true
 	}
-	since, known := l.refused[name]
+	since, known := l.forbiddenSince[name]
 	if !known {
-		l.refused[name] = time.Now()
+		l.forbiddenSince[name] = time.Now()
 	}
-	return known && time.Since(since) > shutAfter
+	return known && time.Since(since) > forbiddenAfter
 }
 
-func (l *listerWatcher) isOpen(name string) {
+func (l *listerWatcher) setReadable(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open[name] = true
-	delete(l.refused, name)
+	l.readable[name] = true
+	delete(l.forbiddenSince, name)
 }
 
-// WatchWithContext continues from the last list. The end of one of the watches ends
-// all of them, as if the version were too old, and a list follows.
+// WatchWithContext continues from the last list. The end of one watch ends all of them, as
+// if the version had expired, and a list follows.
 func (l *listerWatcher) WatchWithContext(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 	c, err := l.connect()
 	if err != nil {
@@ -193,7 +192,7 @@ func (l *listerWatcher) WatchWithContext(ctx context.Context, _ metav1.ListOptio
 	if from == nil {
 		return nil, expired
 	}
-	return begin(ctx, c, from), nil
+	return startMerged(ctx, c, from), nil
 }
 
 func (l *listerWatcher) connect() (*clients, error) {
@@ -244,31 +243,30 @@ func (c Cluster) clients(object runtime.Object) (*clients, error) {
 // admitted returns the admitted namespaces, sorted, and the version of the list of
 // those with the label.
 func (c *clients) admitted(ctx context.Context) (names []string, version string, err error) {
-	labelled, err := c.namespaces.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
+	labeled, err := c.namespaces.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
 	if err != nil {
-		return nil, "", fmt.Errorf("listing the namespaces that are admitted: %w", err)
+		return nil, "", fmt.Errorf("listing the admitted namespaces: %w", err)
 	}
-	for i := range labelled.Items {
-		names = append(names, labelled.Items[i].Name)
+	for i := range labeled.Items {
+		names = append(names, labeled.Items[i].Name)
 	}
-	// The API server's cache is enough: an assignment that was created since is in a
-	// namespace with the label.
-	held, err := c.assignments.Resource(v1alpha1.GroupVersion.WithResource("sessionassignments")).
+	// The API server's cache suffices: newer assignments are in labeled namespaces.
+	withAssignments, err := c.assignments.Resource(v1alpha1.GroupVersion.WithResource("sessionassignments")).
 		List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, "", fmt.Errorf("listing the namespaces with assignments: %w", err)
 	}
-	for i := range held.Items {
-		names = append(names, held.Items[i].Namespace)
+	for i := range withAssignments.Items {
+		names = append(names, withAssignments.Items[i].Namespace)
 	}
 	slices.Sort(names)
-	return slices.Compact(names), labelled.ResourceVersion, nil
+	return slices.Compact(names), labeled.ResourceVersion, nil
 }
 
-// listIn lists our objects in a namespace.
+// listIn lists the agent's objects in a namespace.
 func (c *clients) listIn(ctx context.Context, namespace string) ([]runtime.Object, string, error) {
 	list := c.list.DeepCopyObject()
-	err := c.request(namespace, &metav1.ListOptions{LabelSelector: ours}).Do(ctx).Into(list)
+	err := c.request(namespace, &metav1.ListOptions{LabelSelector: managedSelector}).Do(ctx).Into(list)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing %s in namespace %s: %w", c.resource, namespace, err)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// The informer runs with the roles that the agent is shipped with: were it to request
-// Secrets of the whole cluster, it would see none.
+// The informer runs with the agent's roles: a request for Secrets of the whole cluster would
+// be forbidden.
 func TestSecretsAreSeenWhereSessionsAreAdmitted(t *testing.T) {
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(time.Minute)

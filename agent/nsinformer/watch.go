@@ -20,17 +20,17 @@ import (
 var label = labels.SelectorFromSet(labels.Set{v1alpha1.LabelAdmitSessions: "true"}).String()
 
 const (
-	// shutRetry is how soon a namespace is retried that is labelled and where the
-	// agent may not work yet: no event announces a role binding.
-	shutRetry = 3 * time.Second
-	// shutAfter is how long one that was open is retried before it counts as shut.
-	shutAfter = 15 * time.Second
+	// forbiddenRetry is how often a forbidden namespace is retried: no event announces a
+	// role binding.
+	forbiddenRetry = 3 * time.Second
+	// forbiddenAfter is how long one that was readable is retried before it is skipped.
+	forbiddenAfter = 15 * time.Second
 )
 
 // expired makes a reflector list again.
-var expired = apierrors.NewResourceExpired("the watches of the admitted namespaces go on from a new list")
+var expired = apierrors.NewResourceExpired("the watches of the admitted namespaces restart from a new list")
 
-// merged combines the watches in all admitted namespaces, and that of the namespaces.
+// merged merges the watches in all admitted namespaces, and that of the namespaces.
 type merged struct {
 	clients *clients
 	results chan watch.Event
@@ -42,14 +42,14 @@ type merged struct {
 	endOnce sync.Once
 }
 
-func begin(ctx context.Context, c *clients, from *listed) *merged {
+func startMerged(ctx context.Context, c *clients, from *listed) *merged {
 	ctx, cancel := context.WithCancel(ctx)
 	m := &merged{clients: c, results: make(chan watch.Event), cancel: cancel, ended: make(chan struct{})}
-	for namespace, version := range from.in {
+	for namespace, version := range from.byNamespace {
 		m.running.Go(func() { m.follow(ctx, namespace, version) })
 	}
 	m.running.Go(func() { m.namespaces(ctx, from) })
-	for _, namespace := range from.shut {
+	for _, namespace := range from.forbidden {
 		m.running.Go(func() { m.retryJoin(ctx, namespace) })
 	}
 	go m.finish(ctx)
@@ -89,7 +89,7 @@ func (m *merged) send(ctx context.Context, event watch.Event) bool {
 // follow sends the changes in a namespace after a version.
 func (m *merged) follow(ctx context.Context, namespace, version string) {
 	defer m.end()
-	w, err := m.clients.request(namespace, &metav1.ListOptions{LabelSelector: ours, Watch: true, ResourceVersion: version}).Watch(ctx)
+	w, err := m.clients.request(namespace, &metav1.ListOptions{LabelSelector: managedSelector, Watch: true, ResourceVersion: version}).Watch(ctx)
 	if err != nil {
 		return
 	}
@@ -114,8 +114,7 @@ func (m *merged) forward(ctx context.Context, w watch.Interface, handle func(wat
 	}
 }
 
-// join follows a namespace that was not listed. It returns false if that is
-// forbidden.
+// join lists and watches another namespace. It returns false if that is forbidden.
 func (m *merged) join(ctx context.Context, namespace string) bool {
 	items, version, err := m.clients.listIn(ctx, namespace)
 	switch {
@@ -134,13 +133,13 @@ func (m *merged) join(ctx context.Context, namespace string) bool {
 	return true
 }
 
-// retryJoin joins a namespace as soon as that is not forbidden any more.
+// retryJoin joins a namespace once that is not forbidden any more.
 func (m *merged) retryJoin(ctx context.Context, namespace string) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(shutRetry):
+		case <-time.After(forbiddenRetry):
 		}
 		if m.join(ctx, namespace) {
 			return
@@ -148,12 +147,12 @@ func (m *merged) retryJoin(ctx context.Context, namespace string) {
 	}
 }
 
-// namespaces joins those that are admitted, and ends all watches when one no longer
-// is: the next list omits it, unless it holds an assignment.
+// namespaces joins newly admitted namespaces, and ends all watches when one is not admitted
+// any more: the next list omits it, unless it has an assignment.
 func (m *merged) namespaces(ctx context.Context, from *listed) {
 	defer m.end()
-	known := sets.KeySet(from.in).Insert(from.shut...)
-	w, err := m.clients.namespaces.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.labelled})
+	known := sets.KeySet(from.byNamespace).Insert(from.forbidden...)
+	w, err := m.clients.namespaces.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.namespaces})
 	if err != nil {
 		return
 	}
@@ -166,7 +165,7 @@ func (m *merged) namespaces(ctx context.Context, from *listed) {
 			known.Insert(name)
 			m.running.Go(func() {
 				if !m.join(ctx, name) {
-					logShut(ctx, m.clients.resource, name)
+					logForbidden(ctx, m.clients.resource, name)
 					m.retryJoin(ctx, name)
 				}
 			})
@@ -175,7 +174,7 @@ func (m *merged) namespaces(ctx context.Context, from *listed) {
 	})
 }
 
-func logShut(ctx context.Context, resource, namespace string) {
-	log.FromContext(ctx).Info("A namespace is labelled for sessions, and the agent may not work there: bind the ClusterRole vdi-agent-sessions to it in that namespace",
+func logForbidden(ctx context.Context, resource, namespace string) {
+	log.FromContext(ctx).Info("A namespace is labeled for sessions, but the agent has no permissions there: bind the ClusterRole vdi-agent-sessions to the agent in that namespace",
 		"namespace", namespace, "resource", resource)
 }

@@ -11,8 +11,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// imageReasons are the kubelet's reasons for an image that it can't get, and whether it
-// never will without a change of the Pod.
+// imageReasons has the kubelet's reasons for an image that it can't pull, and whether a
+// retry can't cure them.
 var imageReasons = map[string]bool{
 	"ErrImagePull":              false,
 	"ImagePullBackOff":          false,
@@ -33,8 +33,8 @@ var containerReasons = map[string]bool{
 	"RunContainerError":          true,
 }
 
-// FailsToStart reports whether the kubelet can't start one of a Pod's containers, or not
-// yet again. A container that is being started does not count.
+// FailsToStart reports whether the kubelet can't start a container of a Pod, or delays its
+// restart. A container that is being started does not count.
 func FailsToStart(pod *corev1.Pod) bool {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil {
@@ -46,78 +46,78 @@ func FailsToStart(pod *corev1.Pod) bool {
 	return false
 }
 
-// crashLoop is the kubelet's reason for a container that ended and is started again later.
+// crashLoop is the kubelet's reason for a container whose restart is delayed.
 const crashLoop = "CrashLoopBackOff"
 
-// container returns why a container that should run is not ready, if it shows a reason.
-func container(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+// containerFinding returns why a container that should run is not ready, if known.
+func containerFinding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	last := s.LastTerminationState.Terminated
 	switch {
 	case s.State.Waiting != nil && (s.Name == render.GuardContainer || s.Name == render.GateContainer):
-		return unavailable(pod, s)
+		return guardUnavailable(pod, s)
 	case s.State.Waiting != nil:
-		return waiting(pod, s)
+		return waitingFinding(pod, s)
 	case s.Name == render.GuardContainer:
-		return guarding(pod, s)
+		return guardFinding(pod, s)
 	case s.Name == render.GateContainer:
-		return gating(pod, s)
+		return gateFinding(pod, s)
 	case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
-		return finding{restarting(s.State.Terminated), "The desktop " + ended(s.State.Terminated) + " and is started again"}
+		return finding{restartReason(s.State.Terminated), "The desktop " + endedText(s.State.Terminated) + " and is started again"}
 	case s.State.Running == nil || s.Ready:
 		return finding{}
-	case s.Started != nil && *s.Started && !starts(pod, s):
+	case s.Started != nil && *s.Started && !neverReady(pod, s):
 		return finding{api.ReasonPodNotReady, fmt.Sprintf("The desktop runs on node %s but does not answer on its port", pod.Spec.NodeName)}
 	case s.RestartCount > 0 && last != nil:
-		return finding{restarting(last), fmt.Sprintf("The desktop %s and was started again (restart %d)", ended(last), s.RestartCount)}
+		return finding{restartReason(last), fmt.Sprintf("The desktop %s and was started again (restart %d)", endedText(last), s.RestartCount)}
 	default:
 		return finding{api.ReasonStarting, fmt.Sprintf("The desktop runs on node %s and does not answer on its port yet", pod.Spec.NodeName)}
 	}
 }
 
-// guarding returns the finding of a guard that was started: until it has a lease, the
-// desktop waits.
-func guarding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+// guardFinding returns the finding of a started guard: the desktop waits for its lease.
+func guardFinding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	if s.Started != nil && *s.Started || s.State.Running == nil {
 		return finding{}
 	}
 	return finding{api.ReasonStarting, fmt.Sprintf("The guard on node %s waits until the agent permits the desktop to start", pod.Spec.NodeName)}
 }
 
-// starts reports whether a desktop that has a guard has never answered since it
-// was started. It has no startup probe, by which that is known of others.
-func starts(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
+// neverReady reports whether a guarded desktop, which has no startup probe, was not ready
+// since it was started.
+func neverReady(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
 	if !render.Guarded(pod) || s.State.Running == nil {
 		return false
 	}
 	return !PodCondition(pod, corev1.PodReady).LastTransitionTime.After(s.State.Running.StartedAt.Time)
 }
 
-// restarting returns the reason of a desktop that ended and starts again: that it
-// ran out of memory is said at once, since its user has lost what was open.
-func restarting(t *corev1.ContainerStateTerminated) string {
+// restartReason returns the reason of a desktop that ended and restarts. OutOfMemory is
+// reported at once, since the user has lost unsaved work.
+func restartReason(t *corev1.ContainerStateTerminated) string {
 	if outOfMemory(t) {
 		return api.ReasonOutOfMemory
 	}
 	return api.ReasonStarting
 }
 
-// waiting returns the finding of a container that the kubelet has not started, or not yet again.
-func waiting(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
+// waitingFinding returns the finding of a container that the kubelet has not started, or not
+// restarted yet.
+func waitingFinding(pod *corev1.Pod, s *corev1.ContainerStatus) finding {
 	w, last := s.State.Waiting, s.LastTerminationState.Terminated
 	_, ofImage := imageReasons[w.Reason]
 	switch {
 	case ofImage:
 		return finding{api.ReasonImagePull, fmt.Sprintf("The image %s can't be pulled (%s)", image(pod, s), pullError(w))}
 	case containerReasons[w.Reason]:
-		return finding{api.ReasonContainerError, fmt.Sprintf("The container can't be made (%s)", words(w))}
+		return finding{api.ReasonContainerError, fmt.Sprintf("The container can't be created (%s)", waitingText(w))}
 	case w.Reason == crashLoop && last != nil:
 		reason := api.ReasonCrashLoop
 		if outOfMemory(last) {
 			reason = api.ReasonOutOfMemory
 		}
-		return finding{reason, fmt.Sprintf("The desktop %s, %d times by now", ended(last), s.RestartCount)}
+		return finding{reason, fmt.Sprintf("The desktop %s, %d times by now", endedText(last), s.RestartCount)}
 	case w.Reason == crashLoop:
-		return finding{api.ReasonCrashLoop, "The desktop ends again and again"}
+		return finding{api.ReasonCrashLoop, "The desktop ends repeatedly"}
 	default:
 		return finding{}
 	}
@@ -130,7 +130,7 @@ func neverPulled(pod *corev1.Pod) bool {
 	})
 }
 
-// restarts of a container that has ended and is not started again yet.
+// restarts returns the most restarts of a container that is not running.
 func restarts(pod *corev1.Pod) int32 {
 	var most int32
 	for _, s := range pod.Status.ContainerStatuses {
@@ -141,8 +141,8 @@ func restarts(pod *corev1.Pod) int32 {
 	return most
 }
 
-// image returns the image of the Pod's spec: a container's status may have the runtime's
-// name of it, or none.
+// image returns the image in the Pod's spec: that in the status may be missing, or named by
+// the runtime.
 func image(pod *corev1.Pod, s *corev1.ContainerStatus) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == s.Name {
@@ -152,9 +152,8 @@ func image(pod *corev1.Pod, s *corev1.ContainerStatus) string {
 	return s.Image
 }
 
-// pullError returns why an image can't be pulled, in the same words whether the
-// kubelet has just tried or waits to try again: it goes back and forth between
-// the two for as long as the image is missing.
+// pullError returns why an image can't be pulled, with the same text for ErrImagePull and
+// ImagePullBackOff, between which the kubelet alternates.
 func pullError(w *corev1.ContainerStateWaiting) string {
 	const tried = "ErrImagePull"
 	if w.Reason == tried && w.Message != "" {
@@ -163,10 +162,10 @@ func pullError(w *corev1.ContainerStateWaiting) string {
 	if _, after, found := strings.Cut(w.Message, tried+": "); found {
 		return cause(after)
 	}
-	return words(w)
+	return waitingText(w)
 }
 
-func words(w *corev1.ContainerStateWaiting) string {
+func waitingText(w *corev1.ContainerStateWaiting) string {
 	if w.Message == "" {
 		return w.Reason
 	}
@@ -175,8 +174,8 @@ func words(w *corev1.ContainerStateWaiting) string {
 
 func outOfMemory(t *corev1.ContainerStateTerminated) bool { return t.Reason == "OOMKilled" }
 
-// ended returns how a container ended, as the end of "The desktop ...".
-func ended(t *corev1.ContainerStateTerminated) string {
+// endedText returns how a container ended, as the end of "The desktop ...".
+func endedText(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case outOfMemory(t):
 		return "ran out of its memory limit"

@@ -11,46 +11,45 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Endpoint returns the condition EndpointReady: Service and Ingress, or HTTPRoute, are in
-// place, and the NetworkPolicy that admits no others. Whether the desktop behind them
-// answers is in PodReady.
+// Endpoint returns the condition EndpointReady: whether Service, Ingress or HTTPRoute, and
+// NetworkPolicy are in place. Whether the desktop answers is in PodReady.
 func Endpoint(a *api.SessionAssignment, f Found) metav1.Condition {
 	if p := cmp.Or(f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem); p != nil {
 		return p.condition(api.ConditionEndpointReady)
 	}
 	switch {
 	case f.Service == nil:
-		return endpointPending("The Service is not made yet.")
+		return endpointPending("The Service is not created yet.")
 	case f.Ingress == nil && f.Route == nil:
-		return endpointPending("The Ingress or HTTPRoute is not made yet.")
+		return endpointPending("The Ingress or HTTPRoute is not created yet.")
 	case f.Service.DeletionTimestamp != nil,
 		f.Ingress != nil && f.Ingress.DeletionTimestamp != nil,
 		f.Route != nil && f.Route.DeletionTimestamp != nil:
-		return endpointPending("Service, Ingress or HTTPRoute is being deleted, a new one is made when it is gone.")
+		return endpointPending("Service, Ingress or HTTPRoute is being deleted, a new one is created when it is gone.")
 	case f.Route != nil:
-		return routed(a, f.Route)
+		return routeCondition(a, f.Route)
 	default:
 		return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
 			fmt.Sprintf("Service and Ingress of %s are in place.", a.Spec.Host))
 	}
 }
 
-// routed returns the Gateway's condition of the route. A route without one counts as in
-// place, as an Ingress does, which has no conditions.
-func routed(a *api.SessionAssignment, route *gatewayv1.HTTPRoute) metav1.Condition {
+// routeCondition returns the condition of a route by its Gateway's. A route without one
+// counts as in place, as does an Ingress, which has no conditions.
+func routeCondition(a *api.SessionAssignment, route *gatewayv1.HTTPRoute) metav1.Condition {
 	for i := range route.Status.Parents {
 		parent := &route.Status.Parents[i]
 		for _, kind := range []gatewayv1.RouteConditionType{gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs} {
 			c := meta.FindStatusCondition(parent.Conditions, string(kind))
 			if c != nil && c.Status == metav1.ConditionFalse {
-				return endpointPending(fmt.Sprintf("The Gateway %s does not lead to the desktop (%s: %s): correct the Gateway, or what it asks for.",
+				return endpointPending(fmt.Sprintf("The Gateway %s does not route to the desktop (%s: %s): correct the Gateway, or what it requires.",
 					parent.ParentRef.Name, c.Reason, cause(c.Message)))
 			}
 		}
 	}
 	if len(route.Status.Parents) == 0 {
 		return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
-			fmt.Sprintf("Service and HTTPRoute of %s are in place, no Gateway has said yet that it takes the route.", a.Spec.Host))
+			fmt.Sprintf("Service and HTTPRoute of %s are in place, no Gateway has accepted the route yet.", a.Spec.Host))
 	}
 	return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
 		fmt.Sprintf("Service and HTTPRoute of %s are in place.", a.Spec.Host))

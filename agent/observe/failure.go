@@ -10,22 +10,20 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Patience is how long an attempt is retried before it fails.
-type Patience struct {
-	// FailAfter is how long.
+// RetryLimits are when an attempt fails.
+type RetryLimits struct {
+	// FailAfter is how long a problem must last.
 	FailAfter time.Duration
-	// Restarts of a desktop that ends again and again, at the least.
+	// Restarts is how often a desktop that ends repeatedly must have been restarted.
 	Restarts int32
-	// Endings in a row of Pods that end by themselves, at the least.
+	// Endings is how many Pods in a row must have ended by themselves.
 	Endings int
 }
 
-// FailureOf returns why an assignment's attempt has failed, or nil, and when to check again
-// without an event, or zero. The status is what Status has just made of what was found,
-// and endings how many Pods have ended in a row.
-//
-// A desktop that is ready never fails.
-func FailureOf(a *api.SessionAssignment, f Found, status api.SessionAssignmentStatus, endings int, p Patience, now time.Time) (*api.Failure, time.Duration) {
+// FailureOf returns why an assignment's attempt has failed, or nil, and the delay before the
+// next check, or zero. The status is from Status, and endings is how many Pods have ended in
+// a row. A ready desktop never fails.
+func FailureOf(a *api.SessionAssignment, f Found, status api.SessionAssignmentStatus, endings int, limits RetryLimits, now time.Time) (*api.Failure, time.Duration) {
 	ready := meta.FindStatusCondition(status.Conditions, api.ConditionPodReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return nil, 0
@@ -33,61 +31,60 @@ func FailureOf(a *api.SessionAssignment, f Found, status api.SessionAssignmentSt
 	if invalid := firstInvalid(f); invalid != nil {
 		return failure(a, invalid.Reason, cause(invalid.Message), "correct the template or the session"), 0
 	}
-	found, ok := trouble(f)
+	found, ok := homeOrPodFinding(f)
 	if !ok || f.Pod != nil && ready.Reason != found.reason && found.reason != api.ReasonClaimLost {
-		// Something else counts for more: the Pod is being removed, or its node
-		// is lost.
+		// Another reason is more important: the Pod is being removed, or its node is lost.
 		return nil, 0
 	}
 	r, permanent := rules[found.reason]
 	if !permanent {
 		return nil, 0
 	}
-	given := failure(a, found.reason, found.what, r.remedy)
-	if r.patience == atOnce || found.reason == api.ReasonImagePull && neverPulled(f.Pod) {
-		return given, 0
+	failed := failure(a, found.reason, found.what, r.remedy)
+	if r.policy == immediately || found.reason == api.ReasonImagePull && neverPulled(f.Pod) {
+		return failed, 0
 	}
-	if wait := since(a, f.Pod, ready, r.patience).Add(p.FailAfter).Sub(now); wait > 0 {
+	if wait := since(a, f.Pod, ready, r.policy).Add(limits.FailAfter).Sub(now); wait > 0 {
 		return nil, wait
 	}
-	if !r.patience.exhausted(f.Pod, status, endings, p) {
-		// That is followed by an event of the Pod.
+	if !r.policy.exhausted(f.Pod, status, endings, limits) {
+		// An event of the Pod will follow.
 		return nil, 0
 	}
-	return given, 0
+	return failed, 0
 }
 
-// exhausted reports whether nothing more is needed than the time that has passed.
-func (patience patience) exhausted(pod *corev1.Pod, status api.SessionAssignmentStatus, endings int, p Patience) bool {
-	switch patience {
-	case forRestarts:
-		return restarts(pod) >= p.Restarts
-	case forEndings:
-		return endings >= p.Endings
-	case untilReady:
+// exhausted reports whether the attempt fails, given that FailAfter has passed.
+func (p failurePolicy) exhausted(pod *corev1.Pod, status api.SessionAssignmentStatus, endings int, limits RetryLimits) bool {
+	switch p {
+	case afterRestarts:
+		return restarts(pod) >= limits.Restarts
+	case afterEndings:
+		return endings >= limits.Endings
+	case ifNeverReady:
 		return status.RunningSince == nil
 	default:
 		return true
 	}
 }
 
-// Fail puts a failure into a status that is to be written before anything is
-// removed. The Pod counts as there until a pass finds that it is gone.
+// Fail sets a failure in a status, which is written before anything is removed. The Pod
+// counts as existing until a pass finds that it is gone.
 func Fail(s *api.SessionAssignmentStatus, a *api.SessionAssignment, f *api.Failure, now time.Time) {
-	given := *f
-	given.Message = cut(given.Message, maxMessage)
-	s.Failure = &given
-	set(s, a, isFalse(api.ConditionProgressing, given.Reason, given.Message), now)
-	set(s, a, notReady(api.ReasonPodTerminating, "The session failed permanently: what is left of it is being removed."), now)
-	s.Reason, s.Message = given.Reason, given.Message
+	failure := *f
+	failure.Message = truncate(failure.Message, maxMessage)
+	s.Failure = &failure
+	set(s, a, isFalse(api.ConditionProgressing, failure.Reason, failure.Message), now)
+	set(s, a, notReady(api.ReasonPodTerminating, "The session failed permanently: its Pod is being removed."), now)
+	s.Reason, s.Message = failure.Reason, failure.Message
 }
 
 func failure(a *api.SessionAssignment, reason, what, remedy string) *api.Failure {
 	tail := ": " + remedy + ", then raise spec.attempt."
-	return &api.Failure{Attempt: a.Spec.Attempt, Reason: reason, Message: cut(what, maxMessage-len(tail)) + tail}
+	return &api.Failure{Attempt: a.Spec.Attempt, Reason: reason, Message: truncate(what, maxMessage-len(tail)) + tail}
 }
 
-// firstInvalid returns the first child that the API server will never take.
+// firstInvalid returns the problem of the first child that the API server never accepts.
 func firstInvalid(f Found) *Problem {
 	for _, p := range []*Problem{
 		f.HomeProblem, f.ConfigProblem, f.PodProblem, f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem, f.BudgetProblem,
@@ -99,31 +96,29 @@ func firstInvalid(f Found) *Problem {
 	return nil
 }
 
-// trouble returns what is wrong with home or Pod.
-func trouble(f Found) (finding, bool) {
+// homeOrPodFinding returns the finding of the home or the Pod, if any.
+func homeOrPodFinding(f Found) (finding, bool) {
 	switch {
 	case f.HomeProblem == nil && f.Home != nil && isLost(f.Home):
 		return claimLost(f.Home), true
 	case f.Pod == nil:
 		return finding{}, false
 	default:
-		return unready(f.Pod), true
+		return podFinding(f.Pod), true
 	}
 }
 
-// since returns when the trouble may have begun at the earliest, so that nothing
-// else is counted: not the time that the Pod waited for a node and its volumes,
-// nor that in which a desktop may still start. The clocks of others may be
-// ahead, and then it only takes longer.
-func since(a *api.SessionAssignment, pod *corev1.Pod, ready *metav1.Condition, p patience) time.Time {
+// since returns when the problem may have begun at the earliest. It excludes the time in
+// which the Pod waited for a node and volumes, and in which a desktop may start. If other
+// clocks are ahead, an attempt only fails later.
+func since(a *api.SessionAssignment, pod *corev1.Pod, ready *metav1.Condition, p failurePolicy) time.Time {
 	begin := ready.LastTransitionTime.Time
 	later := func(t metav1.Time) {
 		if t.After(begin) {
 			begin = t.Time
 		}
 	}
-	if p == forEndings {
-		// Each Pod is a new one.
+	if p == afterEndings { // Each Pod is a new one.
 		return begin
 	}
 	later(pod.CreationTimestamp)
@@ -132,7 +127,7 @@ func since(a *api.SessionAssignment, pod *corev1.Pod, ready *metav1.Condition, p
 			later(c.LastTransitionTime)
 		}
 	}
-	if p == untilReady {
+	if p == ifNeverReady {
 		for _, s := range pod.Status.ContainerStatuses {
 			if s.State.Running != nil {
 				later(s.State.Running.StartedAt)

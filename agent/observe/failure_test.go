@@ -15,7 +15,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-var tried = Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
+var tried = RetryLimits{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
 
 // ago is a time before noon.
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
@@ -205,7 +205,7 @@ func TestAFailureIsReportedUntilTheAttemptIsRaised(t *testing.T) {
 	a.Spec.Attempt++
 	again := Status(a, Found{Home: pvc()}, noon)
 	if again.Failure != nil || meta.FindStatusCondition(again.Conditions, api.ConditionProgressing) != nil || again.Reason == api.ReasonImagePull {
-		t.Errorf("tried again: %+v", again)
+		t.Errorf("retried: %+v", again)
 	}
 }
 

@@ -11,8 +11,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Found is the children of an assignment as the member has them, nil for those that do
-// not exist.
+// Found has the children of an assignment in the member, nil for those that do not exist.
 type Found struct {
 	Home    *corev1.PersistentVolumeClaim
 	Config  *corev1.ConfigMap
@@ -22,8 +21,8 @@ type Found struct {
 	Ingress *networkingv1.Ingress
 	Route   *gatewayv1.HTTPRoute
 
-	// The problems of each child. PodProblem may also be why there must be no Pod, such as
-	// a time limit.
+	// The problem of each child, if any. PodProblem may be why there must be no Pod, such
+	// as a time limit.
 	HomeProblem    *Problem
 	ConfigProblem  *Problem
 	PodProblem     *Problem
@@ -38,7 +37,7 @@ type Found struct {
 
 	// HomeTooSmall is why the claim could not grow to the size of the assignment.
 	HomeTooSmall string
-	// OtherUser is another assignment whose Pod has the home mounted.
+	// OtherUser is the other assignment whose Pod mounts the home.
 	OtherUser string
 	// Secrets of the assignment that do not exist, or differ from what was sent.
 	Secrets []string
@@ -47,17 +46,17 @@ type Found struct {
 	LostPod
 }
 
-// LostPod is what follows for a Pod from the loss of its node.
+// LostPod is the state of a Pod whose node is lost.
 type LostPod struct {
-	// StopUnknown is set if the Pod is being deleted, its node is gone, and no stop was
-	// reported.
+	// StopUnknown is set if the Pod is being deleted and its Node is gone without a
+	// reported stop.
 	StopUnknown bool
-	// RecreateAt is when the desktop is started on another node. It is zero if it is not,
-	// since the desktop must never run twice, or has a home.
+	// RecreateAt is when the desktop is started on another node. It is zero for a desktop
+	// that must never run twice, or has a home.
 	RecreateAt time.Time
 }
 
-// Problem is why a child can't be as it should.
+// Problem is why a child is not as it should be.
 type Problem struct {
 	// Reason is ReasonApplyFailed, ReasonConflict, ReasonQuotaExceeded, or that
 	// of a time limit.
@@ -68,8 +67,7 @@ type Problem struct {
 	Invalid bool
 }
 
-// troubles are the reasons that mean more than "not yet": something is wrong, and waiting
-// alone may not cure it.
+// troubles are the reasons of problems that waiting may not cure.
 var troubles = map[string]bool{
 	api.ReasonClaimLost:        true,
 	api.ReasonHomeInUse:        true,
@@ -91,8 +89,7 @@ var troubles = map[string]bool{
 	api.ReasonResourcesInvalid: true,
 }
 
-// IsTrouble reports whether a condition means that something is wrong, rather than not
-// done yet.
+// IsTrouble reports whether a condition reports a problem, rather than progress.
 func IsTrouble(c metav1.Condition) bool {
 	return c.Status == metav1.ConditionFalse && troubles[c.Reason]
 }

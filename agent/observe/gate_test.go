@@ -25,7 +25,7 @@ func TestADesktopBehindAGateReportsWhatItWaitsFor(t *testing.T) {
 		"for the hub, once the agent has requested": {running, 1, 2, api.FailoverHold, api.ReasonAwaitingHub, "hub has affirmed"},
 		"for the agent, once the hub has affirmed":  {running, 2, 2, api.FailoverHold, api.ReasonStarting, "agent permits"},
 		"for the gate to be made":                   {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
-		"for the gate to be made again":             {killed, 1, 2, api.FailoverHold, api.ReasonStarting, "started again"},
+		"for the gate to be made again":             {killed, 1, 2, api.FailoverHold, api.ReasonStarting, "restarted"},
 		"for nothing, once it has passed":           {passed, 1, 2, api.FailoverHold, api.ReasonStarting, "starts on node n1"},
 		"for its gate in another mode":              {running, 1, 2, api.FailoverRestart, api.ReasonStarting, "agent permits"},
 	} {
@@ -45,15 +45,15 @@ func TestADesktopBehindAGateReportsWhatItWaitsFor(t *testing.T) {
 			if c.Status != metav1.ConditionFalse || c.Reason != tc.reason || !strings.Contains(c.Message, tc.message) {
 				t.Errorf("PodReady is %s (%s: %s), want %s with %q", c.Status, c.Reason, c.Message, tc.reason, tc.message)
 			}
-			if failed, _ := FailureOf(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
+			if failed, _ := FailureOf(a, f, Status(a, f, noon), 0, RetryLimits{}, noon.Add(1000*1000*1000*3600)); failed != nil {
 				t.Errorf("it has failed: %+v", failed)
 			}
 		})
 	}
 }
 
-// An error of a guard or a gate is reported as such, and fails no session: neither
-// its user nor its template can help.
+// A problem of a guard or a gate is reported as such, and fails no session: neither its user
+// nor its template can remedy it.
 func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
 	for name, tc := range map[string]struct{ waiting, message, remedy string }{
 		"no such image": {"ErrImagePull", "The image agent:nowhere of the ", "can pull"},
@@ -78,7 +78,7 @@ func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
 				if c.Reason != api.ReasonGuardUnavailable || !strings.Contains(c.Message, tc.message) || !strings.Contains(c.Message, "--guard-image") || !strings.Contains(c.Message, tc.remedy) || !IsTrouble(c) {
 					t.Errorf("PodReady is %s (%s), want %s with %q", c.Reason, c.Message, api.ReasonGuardUnavailable, tc.message)
 				}
-				if failed, _ := FailureOf(a, f, Status(a, f, noon), 0, Patience{}, noon.Add(1000*1000*1000*3600)); failed != nil {
+				if failed, _ := FailureOf(a, f, Status(a, f, noon), 0, RetryLimits{}, noon.Add(1000*1000*1000*3600)); failed != nil {
 					t.Errorf("it has failed: %+v", failed)
 				}
 			})

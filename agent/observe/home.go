@@ -18,17 +18,17 @@ func Home(a *api.SessionAssignment, f Found) metav1.Condition {
 	case f.HomeProblem != nil:
 		return f.HomeProblem.condition(api.ConditionHomeReady)
 	case f.Home == nil:
-		return binding("The claim %s of the home is not made yet.", home.ClaimName)
+		return binding("The claim %s of the home is not created yet.", home.ClaimName)
 	case isLost(f.Home):
 		return isFalse(api.ConditionHomeReady, api.ReasonClaimLost, claimLost(f.Home).message())
 	case f.OtherUser != "":
 		return isFalse(api.ConditionHomeReady, api.ReasonHomeInUse, fmt.Sprintf(
-			"The home is in use by %s, whose Pod mounts the claim %s: it is waited for until that is gone.", f.OtherUser, f.Home.Name))
+			"The home is in use by %s, whose Pod mounts the claim %s: the desktop starts once that Pod is gone.", f.OtherUser, f.Home.Name))
 	}
-	return claim(f.Home, f.HomeTooSmall)
+	return claimCondition(f.Home, f.HomeTooSmall)
 }
 
-func claim(pvc *corev1.PersistentVolumeClaim, tooSmall string) metav1.Condition {
+func claimCondition(pvc *corev1.PersistentVolumeClaim, tooSmall string) metav1.Condition {
 	bound := pvc.Status.Phase == corev1.ClaimBound
 	switch {
 	case bound && pvc.DeletionTimestamp != nil:
@@ -39,7 +39,7 @@ func claim(pvc *corev1.PersistentVolumeClaim, tooSmall string) metav1.Condition 
 	case bound:
 		return isTrue(api.ConditionHomeReady, api.ReasonBound, fmt.Sprintf("The claim %s is bound.", pvc.Name))
 	case pvc.DeletionTimestamp != nil:
-		return binding("The claim %s is being deleted, a new one is made when it is gone.", pvc.Name)
+		return binding("The claim %s is being deleted, a new one is created when it is gone.", pvc.Name)
 	default:
 		return binding("The claim %s waits for a volume of %s.", pvc.Name, storageClass(pvc))
 	}

@@ -13,8 +13,7 @@ import (
 )
 
 // Pod returns the condition PodReady: the first case that holds. A failure's reason is set
-// once there is no Pod any more, and not before: the hub then releases what the desktop
-// used.
+// only once there is no Pod: the hub then releases the desktop's capacity and home.
 func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	switch pod := f.Pod; {
 	case pod == nil:
@@ -33,9 +32,9 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 	if isReady(f.Pod) {
 		return isTrue(api.ConditionPodReady, api.ReasonPodReady, "The desktop runs on node "+f.Pod.Spec.NodeName+".")
 	}
-	found := unready(f.Pod)
-	if waits, does := awaitsHub(a, f.Pod); does {
-		found = waits
+	found, waits := awaitsHub(a, f.Pod)
+	if !waits {
+		found = podFinding(f.Pod)
 	}
 	return notReady(found.reason, found.message())
 }
@@ -54,14 +53,14 @@ func absent(a *api.SessionAssignment, f Found) metav1.Condition {
 		return notReady(api.ReasonPodPending, "The Pod waits for the home.")
 	case len(f.Secrets) > 0:
 		return notReady(api.ReasonSecretMissing, fmt.Sprintf(
-			"The Pod waits for the hub to send again what is missing here or was changed: Secret %s.", strings.Join(f.Secrets, ", ")))
+			"The Pod waits for the hub to resend Secrets that are missing or were changed: %s.", strings.Join(f.Secrets, ", ")))
 	default:
-		return notReady(api.ReasonPodPending, "The Pod is not made yet.")
+		return notReady(api.ReasonPodPending, "The Pod is not created yet.")
 	}
 }
 
-// unready returns why an existing Pod is not ready.
-func unready(pod *corev1.Pod) finding {
+// podFinding returns why an existing Pod is not ready.
+func podFinding(pod *corev1.Pod) finding {
 	switch {
 	case Ended(pod):
 		return failed(pod)
@@ -86,7 +85,7 @@ func isReady(pod *corev1.Pod) bool {
 		PodCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue
 }
 
-// unbound returns the condition of a Pod without a node.
+// unbound returns the finding of a Pod without a node.
 func unbound(pod *corev1.Pod) finding {
 	c := PodCondition(pod, corev1.PodScheduled)
 	if c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
@@ -98,12 +97,12 @@ func unbound(pod *corev1.Pod) finding {
 	return finding{api.ReasonPodPending, "The Pod waits for a node"}
 }
 
-// starting returns the condition of a Pod with a node that is not ready: that of the first
-// container with a reason.
+// starting returns the finding of a bound Pod that is not ready: that of the first container
+// with a reason.
 func starting(pod *corev1.Pod) finding {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			if found := container(pod, &statuses[i]); found.reason != "" {
+			if found := containerFinding(pod, &statuses[i]); found.reason != "" {
 				return found
 			}
 		}
@@ -117,18 +116,18 @@ func failed(pod *corev1.Pod) finding {
 	if pod.Status.Message != "" {
 		why = strings.TrimPrefix(why+": "+pod.Status.Message, ": ")
 	}
-	why = cmp.Or(why, lastWords(pod))
+	why = cmp.Or(why, terminationText(pod))
 	if pod.Status.Reason == "Evicted" {
 		what := strings.TrimPrefix(why, "Evicted: ")
-		return finding{api.ReasonEvicted, fmt.Sprintf("Node %s was short of something and ended the Pod, a new one is made (%s)", pod.Spec.NodeName, cause(what))}
+		return finding{api.ReasonEvicted, fmt.Sprintf("Node %s was short of a resource and evicted the Pod, a new one is created (%s)", pod.Spec.NodeName, cause(what))}
 	}
-	return finding{api.ReasonPodFailed, fmt.Sprintf("The Pod ended, a new one is made (%s)", cause(why))}
+	return finding{api.ReasonPodFailed, fmt.Sprintf("The Pod ended, a new one is created (%s)", cause(why))}
 }
 
-func lastWords(pod *corev1.Pod) string {
+func terminationText(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Terminated != nil {
-			return ended(s.State.Terminated)
+			return endedText(s.State.Terminated)
 		}
 	}
 	return "no reason was given"
@@ -141,14 +140,14 @@ func terminating(pod *corev1.Pod) string {
 	return fmt.Sprintf("The Pod is being stopped by node %s.", pod.Spec.NodeName)
 }
 
-// lost returns what an operator can do about a Pod whose node does not answer: only they can
-// find out whether the desktop still runs there.
+// lost returns the remedy for a Pod whose node does not answer: only an operator can check
+// whether the desktop still runs there.
 func lost(f Found) string {
 	pod := f.Pod
 	switch {
 	case f.StopUnknown:
 		return fmt.Sprintf("Node %s is gone, and its kubelet has not reported that the desktop stopped: "+
-			"once the machine is off for good, kubectl annotate pod -n %s %s %s=<why>.",
+			"once the machine is off for good, run kubectl annotate pod -n %s %s %s=<why>.",
 			pod.Spec.NodeName, pod.Namespace, pod.Name, api.AnnotationForceCleanup)
 	case !f.RecreateAt.IsZero():
 		return fmt.Sprintf("Node %s does not answer: bring it back, or the desktop restarts on another node at %s.",

@@ -22,8 +22,8 @@ func TestPod(t *testing.T) {
 	oom := corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}
 	exit3 := corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}
 	const pull = "The image registry/browser:1 can't be pulled (not found): push it, or correct the template's image or its pull secret."
-	const logs = ": look at its logs, and correct the image or the template."
-	const memory = ": give it more memory, by the session or the template."
+	const logs = ": check its logs, and correct the image or the template."
+	const memory = ": raise the memory of the session or the template."
 	const lostNode = "Node n1 does not answer: bring it back. If it is off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute. " +
 		"To delete the session without that confirmation, annotate it vdi.kasm.io/force-cleanup."
 
@@ -32,7 +32,7 @@ func TestPod(t *testing.T) {
 		f    Found
 		want metav1.Condition
 	}{
-		"not made":               {f: Found{}, want: no(api.ReasonPodPending, "The Pod is not made yet.")},
+		"not made":               {f: Found{}, want: no(api.ReasonPodPending, "The Pod is not created yet.")},
 		"home refused":           {f: Found{HomeProblem: &Problem{}}, want: no(api.ReasonPodPending, "The Pod waits for the home.")},
 		"refused":                {f: Found{PodProblem: &Problem{Reason: api.ReasonApplyFailed, Message: "exceeded quota"}}, want: no(api.ReasonApplyFailed, "exceeded quota")},
 		"suspended":              {a: assignment(suspended), f: Found{}, want: no(api.ReasonSuspended, "The session is suspended: set its operating mode to Running to go on.")},
@@ -43,7 +43,7 @@ func TestPod(t *testing.T) {
 		"lost while stopping":    {f: Found{Pod: pod(deletedPod), NodeLost: true}, want: no(api.ReasonNodeLost, lostNode)},
 		"lost, not yet noticed":  {f: Found{Pod: pod(readyPod), NodeLost: true}, want: yes(api.ReasonPodReady, "The desktop runs on node n1.")},
 		"home in use":            {f: Found{OtherUser: "web-2"}, want: no(api.ReasonPodPending, "The Pod waits for the home.")},
-		"secrets":                {f: Found{Secrets: []string{"a", "b"}}, want: no(api.ReasonSecretMissing, "The Pod waits for the hub to send again what is missing here or was changed: Secret a, b.")},
+		"secrets":                {f: Found{Secrets: []string{"a", "b"}}, want: no(api.ReasonSecretMissing, "The Pod waits for the hub to resend Secrets that are missing or were changed: a, b.")},
 		"secrets, and it runs":   {f: Found{Pod: pod(readyPod), Secrets: []string{"a"}}, want: yes(api.ReasonPodReady, "The desktop runs on node n1.")},
 		"no config":              {f: Found{ConfigProblem: &Problem{Reason: api.ReasonConflict, Message: "conflict"}}, want: no(api.ReasonConflict, "conflict")},
 		"no budget":              {f: Found{Pod: pod(readyPod), BudgetProblem: &Problem{Reason: api.ReasonConflict, Message: "conflict"}}, want: no(api.ReasonConflict, "conflict")},
@@ -53,7 +53,7 @@ func TestPod(t *testing.T) {
 		"failed, suspended":      {a: assignment(hasFailed, suspended), f: Found{}, want: no(api.ReasonImagePull, "The image is gone.")},
 		"failed, not gone":       {a: assignment(hasFailed), f: Found{Pod: pod(unbind)}, want: no(api.ReasonPodTerminating, "The Pod is being removed.")},
 		"failed, runs yet":       {a: assignment(hasFailed), f: Found{Pod: pod(readyPod)}, want: no(api.ReasonPodTerminating, "The Pod is being stopped by node n1.")},
-		"tried again":            {a: assignment(retried), f: Found{}, want: no(api.ReasonPodPending, "The Pod is not made yet.")},
+		"tried again":            {a: assignment(retried), f: Found{}, want: no(api.ReasonPodPending, "The Pod is not created yet.")},
 		"out of memory once":     {f: Found{Pod: pod(state(corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &oom}}))}, want: no(api.ReasonOutOfMemory, "The desktop ran out of its memory limit and is started again"+memory)},
 		"started after it":       {f: Found{Pod: running(corev1.ContainerStatus{RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: &oom}})}, want: no(api.ReasonOutOfMemory, "The desktop ran out of its memory limit and was started again (restart 1)"+memory)},
 		"unbound":                {f: Found{Pod: pod(unbind)}, want: no(api.ReasonPodPending, "The Pod waits for a node.")},
@@ -64,20 +64,20 @@ func TestPod(t *testing.T) {
 		"image not found":        {f: Found{Pod: pod(wait("ErrImagePull", "not found"))}, want: no(api.ReasonImagePull, pull)},
 		"image backoff":          {f: Found{Pod: pod(wait("ImagePullBackOff", `Back-off pulling image "x": ErrImagePull: not found`))}, want: no(api.ReasonImagePull, pull)},
 		"image name":             {f: Found{Pod: pod(wait("InvalidImageName", ""))}, want: no(api.ReasonImagePull, "The image registry/browser:1 can't be pulled (InvalidImageName): push it, or correct the template's image or its pull secret.")},
-		"container config":       {f: Found{Pod: pod(wait("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"))}, want: no(api.ReasonContainerError, "The container can't be made (CreateContainerConfigError: container has runAsNonRoot and image will run as root): correct the template, or what it names in the member.")},
+		"container config":       {f: Found{Pod: pod(wait("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"))}, want: no(api.ReasonContainerError, "The container can't be created (CreateContainerConfigError: container has runAsNonRoot and image will run as root): correct the template, or the objects that it names in the member.")},
 		"crash loop":             {f: Found{Pod: pod(crashed(exit3))}, want: no(api.ReasonCrashLoop, "The desktop ended with exit code 3, 4 times by now"+logs)},
 		"out of memory":          {f: Found{Pod: pod(crashed(corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}))}, want: no(api.ReasonOutOfMemory, "The desktop ran out of its memory limit, 4 times by now"+memory)},
 		"signal":                 {f: Found{Pod: pod(crashed(corev1.ContainerStateTerminated{Signal: 11}))}, want: no(api.ReasonCrashLoop, "The desktop was ended by signal 11, 4 times by now"+logs)},
-		"crash loop, no history": {f: Found{Pod: pod(wait("CrashLoopBackOff", ""))}, want: no(api.ReasonCrashLoop, "The desktop ends again and again"+logs)},
+		"crash loop, no history": {f: Found{Pod: pod(wait("CrashLoopBackOff", ""))}, want: no(api.ReasonCrashLoop, "The desktop ends repeatedly"+logs)},
 		"crashed once":           {f: Found{Pod: pod(state(corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &exit3}}))}, want: no(api.ReasonStarting, "The desktop ended with exit code 3 and is started again.")},
 		"running, not started":   {f: Found{Pod: running(corev1.ContainerStatus{})}, want: no(api.ReasonStarting, "The desktop runs on node n1 and does not answer on its port yet.")},
 		"running, restarted": {f: Found{Pod: running(corev1.ContainerStatus{RestartCount: 2, LastTerminationState: corev1.ContainerState{Terminated: &exit3}})},
 			want: no(api.ReasonStarting, "The desktop ended with exit code 3 and was started again (restart 2).")},
-		"running, not answering": {f: Found{Pod: running(corev1.ContainerStatus{Started: ptr.To(true)})}, want: no(api.ReasonPodNotReady, "The desktop runs on node n1 but does not answer on its port: look at its logs, and correct the image or the template's port.")},
+		"running, not answering": {f: Found{Pod: running(corev1.ContainerStatus{Started: ptr.To(true)})}, want: no(api.ReasonPodNotReady, "The desktop runs on node n1 but does not answer on its port: check its logs, and correct the image or the template's port.")},
 		"ready":                  {f: Found{Pod: pod(readyPod)}, want: yes(api.ReasonPodReady, "The desktop runs on node n1.")},
-		"evicted":                {f: Found{Pod: pod(phase(corev1.PodFailed, "Evicted", "The node was low on resource: memory."))}, want: no(api.ReasonEvicted, "Node n1 was short of something and ended the Pod, a new one is made (The node was low on resource: memory): give the desktop more of it, or the member's nodes.")},
-		"failed, exit code":      {f: Found{Pod: pod(phase(corev1.PodFailed, "", ""), state(corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &exit3}}))}, want: no(api.ReasonPodFailed, "The Pod ended, a new one is made (ended with exit code 3): look at the Pod's logs and at its node, and correct the template.")},
-		"succeeded":              {f: Found{Pod: pod(phase(corev1.PodSucceeded, "", ""))}, want: no(api.ReasonPodFailed, "The Pod ended, a new one is made (no reason was given): look at the Pod's logs and at its node, and correct the template.")},
+		"evicted":                {f: Found{Pod: pod(phase(corev1.PodFailed, "Evicted", "The node was low on resource: memory."))}, want: no(api.ReasonEvicted, "Node n1 was short of a resource and evicted the Pod, a new one is created (The node was low on resource: memory): raise the desktop's resources, or add capacity to the member's nodes.")},
+		"failed, exit code":      {f: Found{Pod: pod(phase(corev1.PodFailed, "", ""), state(corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &exit3}}))}, want: no(api.ReasonPodFailed, "The Pod ended, a new one is created (ended with exit code 3): check the Pod's logs and its node, and correct the template.")},
+		"succeeded":              {f: Found{Pod: pod(phase(corev1.PodSucceeded, "", ""))}, want: no(api.ReasonPodFailed, "The Pod ended, a new one is created (no reason was given): check the Pod's logs and its node, and correct the template.")},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

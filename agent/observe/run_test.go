@@ -18,14 +18,14 @@ func timed(timeout, used api.Duration) *api.SessionAssignment {
 	return &api.SessionAssignment{Spec: api.SessionAssignmentSpec{Timeout: timeout, TimeUsed: used, RunState: api.ModeRunning}}
 }
 
-// after is the moment so long after the first, with the wall's clock right.
+// after is the instant so long after the first, with a correct wall clock.
 func after(d time.Duration) observe.Instant {
 	return observe.Instant{Wall: runStart.Add(d), Process: d}
 }
 
 func TestTimeIsThatOfAllRuns(t *testing.T) {
 	a := timed("8h", "1h")
-	u := observe.Recall(a, after(0))
+	u := observe.Restore(a, after(0))
 	check := func(what string, at time.Duration, want time.Duration) {
 		t.Helper()
 		if got := u.Elapsed(a, after(at)); got != want {
@@ -47,7 +47,7 @@ func TestTimeIsThatOfAllRuns(t *testing.T) {
 
 func TestTheHubsAccountCountsBetweenRunsOnly(t *testing.T) {
 	a := timed("8h", "")
-	u := observe.Recall(a, after(0)).Begin(a, 0, after(0))
+	u := observe.Restore(a, after(0)).Begin(a, 0, after(0))
 	a.Spec.TimeUsed = "2h"
 	if got := u.Elapsed(a, after(time.Hour)); got != time.Hour {
 		t.Errorf("in a run that the hub counts already: %s, want 1h", got)
@@ -77,7 +77,7 @@ func TestLimits(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			a := timed(c.timeout, c.used)
-			u := observe.Recall(a, after(0)).Begin(a, 0, after(0))
+			u := observe.Restore(a, after(0)).Begin(a, 0, after(0))
 			if got := u.Expired(a, after(c.run)); got != c.expired {
 				t.Errorf("expired is %t, want %t", got, c.expired)
 			}
@@ -89,12 +89,12 @@ func TestWhatExpiredStaysSoUntilItsTimeoutIsRaised(t *testing.T) {
 	for _, timeout := range []api.Duration{"90m", "1500ms", "1h0m0.5s"} {
 		a := timed(timeout, "")
 		limit, _ := timeout.Value()
-		u := observe.Recall(a, after(0)).Begin(a, 0, after(0)).End(a, after(limit))
+		u := observe.Restore(a, after(0)).Begin(a, 0, after(0)).End(a, after(limit))
 		if !u.Expired(a, after(limit)) {
 			t.Errorf("%s: it would run again", timeout)
 		}
 		u.Store(&a.Status, after(limit))
-		next := observe.Recall(a, observe.Instant{Wall: runStart.Add(limit)})
+		next := observe.Restore(a, observe.Instant{Wall: runStart.Add(limit)})
 		if !next.Expired(a, observe.Instant{Wall: runStart.Add(limit)}) {
 			t.Errorf("%s: the next process would run it again, stored is %q", timeout, a.Status.TimeUsed)
 		}
@@ -107,7 +107,7 @@ func TestWhatExpiredStaysSoUntilItsTimeoutIsRaised(t *testing.T) {
 
 func TestAnUnobservedExpiryCountsInFull(t *testing.T) {
 	a := timed("1h", "")
-	u := observe.Recall(a, after(0)).Begin(a, 0, after(0)).End(a, after(3*time.Hour))
+	u := observe.Restore(a, after(0)).Begin(a, 0, after(0)).End(a, after(3*time.Hour))
 	if got := u.Elapsed(a, after(3*time.Hour)); got != 3*time.Hour {
 		t.Errorf("%s are used, want the 3h that it ran", got)
 	}
@@ -116,7 +116,7 @@ func TestAnUnobservedExpiryCountsInFull(t *testing.T) {
 func TestWhatIsStoredStaysAsItIs(t *testing.T) {
 	a := timed("", "")
 	var s api.SessionAssignmentStatus
-	u := observe.Recall(a, after(0))
+	u := observe.Restore(a, after(0))
 	u.Store(&s, after(0))
 	if s.RunningSince != nil || s.TimeUsed != "" {
 		t.Errorf("before the first run: %v, %q", s.RunningSince, s.TimeUsed)
@@ -144,7 +144,7 @@ func TestTheSameTimeInAnotherNotationIsNotWritten(t *testing.T) {
 	a := timed("8h", "")
 	a.Status.TimeUsed = "90m"
 	s := *a.Status.DeepCopy()
-	observe.Recall(a, after(0)).Store(&s, after(0))
+	observe.Restore(a, after(0)).Store(&s, after(0))
 	if s.TimeUsed != "90m" {
 		t.Errorf("90m became %s", s.TimeUsed)
 	}
@@ -153,7 +153,7 @@ func TestTheSameTimeInAnotherNotationIsNotWritten(t *testing.T) {
 func TestAClockThatIsSetChangesNoTimeAndIsStored(t *testing.T) {
 	for _, jump := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		a := timed("8h", "")
-		u := observe.Recall(a, after(0)).Begin(a, 0, after(0))
+		u := observe.Restore(a, after(0)).Begin(a, 0, after(0))
 		u.Store(&a.Status, after(0))
 		at := observe.Instant{Wall: runStart.Add(time.Hour + jump), Process: time.Hour}
 		if got := u.Elapsed(a, at); got != time.Hour {
@@ -161,7 +161,7 @@ func TestAClockThatIsSetChangesNoTimeAndIsStored(t *testing.T) {
 		}
 		u.Store(&a.Status, at)
 		later := observe.Instant{Wall: at.Wall.Add(time.Minute), Process: 0}
-		if got := observe.Recall(a, later).Elapsed(a, later); got > time.Hour+time.Minute || got <= time.Hour+time.Minute-time.Second {
+		if got := observe.Restore(a, later).Elapsed(a, later); got > time.Hour+time.Minute || got <= time.Hour+time.Minute-time.Second {
 			t.Errorf("set by %s, the next process reckons with %s, want 1h1m", jump, got)
 		}
 	}
@@ -170,7 +170,7 @@ func TestAClockThatIsSetChangesNoTimeAndIsStored(t *testing.T) {
 func TestABeginningInTheFutureIsNow(t *testing.T) {
 	a := timed("8h", "")
 	a.Status.RunningSince = &metav1.Time{Time: runStart.Add(time.Hour)}
-	u := observe.Recall(a, after(0))
+	u := observe.Restore(a, after(0))
 	if got := u.Elapsed(a, after(time.Minute)); got != time.Minute {
 		t.Errorf("%s have elapsed after a minute", got)
 	}
@@ -178,11 +178,11 @@ func TestABeginningInTheFutureIsNow(t *testing.T) {
 
 func TestAnUnobservedStartCountsFromItsObservation(t *testing.T) {
 	a := timed("8h", "")
-	u := observe.Recall(a, after(0)).Begin(a, time.Hour, after(0))
+	u := observe.Restore(a, after(0)).Begin(a, time.Hour, after(0))
 	if got := u.Run(after(time.Minute)); got != 61*time.Minute {
 		t.Errorf("it has run for %s", got)
 	}
-	if u = observe.Recall(a, after(0)).Begin(a, -time.Hour, after(0)); u.Run(after(0)) != 0 {
+	if u = observe.Restore(a, after(0)).Begin(a, -time.Hour, after(0)); u.Run(after(0)) != 0 {
 		t.Errorf("begun in the future, it has run for %s", u.Run(after(0)))
 	}
 }
@@ -214,7 +214,7 @@ func (w *world) wait(d time.Duration) {
 	}
 }
 
-// pass with the desktop ready whenever it is to run; its write may fail.
+// pass with the desktop ready while it must run; its write may fail.
 func (w *world) pass(written bool) {
 	run := w.a.Spec.RunState == api.ModeRunning
 	if run != w.runs {
@@ -234,7 +234,7 @@ func (w *world) pass(written bool) {
 
 func (w *world) restart() {
 	w.process = w.real
-	w.usage = observe.Recall(w.a, w.at())
+	w.usage = observe.Restore(w.a, w.at())
 	w.roundings++
 }
 
@@ -265,8 +265,7 @@ func TestTimeIsNeverMoreThanRealAndHardlyLess(t *testing.T) {
 			"the clock is set": func(t *rapid.T) {
 				way := time.Duration(rapid.SampledFrom([]int{-1, 1}).Draw(t, "way"))
 				w.set += way * (while.Draw(t, "set") + time.Minute)
-				// Set to and fro, it may be off by next to nothing in the end,
-				// and that can't be distinguished from rounding.
+				// Set back and forth, its error may be indistinguishable from rounding.
 				for (w.set - w.offset).Abs() < time.Minute {
 					w.set += way * time.Minute
 				}

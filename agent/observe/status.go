@@ -12,11 +12,10 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Kinds are the agent's conditions, in the order in which they come true.
+// Kinds are the agent's conditions, in the order in which they become true.
 var Kinds = []string{api.ConditionHomeReady, api.ConditionPodReady, api.ConditionEndpointReady}
 
-// Status returns the status of an assignment from its children. It begins from the status
-// that the assignment has, which it does not change.
+// Status returns the new status of an assignment from its children and its current status.
 func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentActive)
 	if !a.FailedPermanently() {
@@ -28,7 +27,7 @@ func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignm
 	}
 	s.NodeName = nodeName(f.Pod)
 	s.Config = config(f)
-	s.MissingSecrets = append([]string(nil), f.Secrets...)
+	s.MissingSecrets = slices.Clone(f.Secrets)
 	if s.StartTime == nil && meta.IsStatusConditionTrue(s.Conditions, api.ConditionPodReady) {
 		s.StartTime = readySince(f.Pod, now)
 	}
@@ -41,29 +40,29 @@ func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignm
 	return s
 }
 
-// Stopping returns the status of a withdrawn assignment while its Pod exists, or other
-// children do, which the caller describes. The home's condition stays as it was.
+// Stopping returns the status of a withdrawn assignment while its Pod or the described other
+// children exist. The home's condition does not change.
 func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentStopping)
-	s.Reason, s.Message = api.ReasonPodTerminating, "The Pod is gone, the rest is being removed."
+	s.Reason, s.Message = api.ReasonPodTerminating, "The Pod is gone, the other objects are being removed."
 	switch {
 	case f.Denied != "":
-		s.Reason, s.Message = api.ReasonApplyFailed, cut(f.Denied, maxMessage)
+		s.Reason, s.Message = api.ReasonApplyFailed, truncate(f.Denied, maxMessage)
 	case f.Pod != nil && (f.NodeLost || f.StopUnknown):
 		s.Reason, s.Message = api.ReasonNodeLost, lost(f)
 	case f.Pod != nil:
 		s.Message = terminating(f.Pod)
 	case len(left) > 0:
-		s.Message = cut("The Pod is gone, the rest is being removed: "+strings.Join(left, "; "), maxMessage-1) + "."
+		s.Message = truncate("The Pod is gone, the other objects are being removed: "+strings.Join(left, "; "), maxMessage-1) + "."
 	}
 	set(&s, a, notReady(s.Reason, s.Message), now)
-	set(&s, a, isFalse(api.ConditionEndpointReady, api.ReasonTerminating, "The ways to the desktop are removed with the session."), now)
+	set(&s, a, isFalse(api.ConditionEndpointReady, api.ReasonTerminating, "The endpoint is removed with the session."), now)
 	s.NodeName = nodeName(f.Pod)
 	s.MissingSecrets = nil
 	return s
 }
 
-// configHashLength in hexadecimal digits.
+// configHashLength is in hexadecimal digits.
 const configHashLength = 16
 
 // config returns the ConfigMap that the member has, if it is the assignment's.
@@ -90,10 +89,10 @@ func begin(a *api.SessionAssignment, state api.AssignmentState) api.SessionAssig
 	return s
 }
 
-// set keeps messages short, and whole seconds, as the API does: a finer time
-// would differ from itself once it was stored.
+// set sets a condition with a short message, and a time in whole seconds, as the API stores
+// it.
 func set(s *api.SessionAssignmentStatus, a *api.SessionAssignment, c metav1.Condition, now time.Time) {
-	c.Message = cut(c.Message, maxMessage)
+	c.Message = truncate(c.Message, maxMessage)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	api.SetCondition(&s.Conditions, a.Generation, c)
 }
@@ -113,9 +112,8 @@ func readySince(pod *corev1.Pod, now time.Time) *metav1.Time {
 	return &since
 }
 
-// foremost returns the reason and message of the most important condition: a problem before
-// what is merely not done yet, and of equals the earlier step. They are empty if all are
-// True.
+// foremost returns the reason and message of the first condition with a problem, or else of
+// the first that is not True.
 func foremost(conditions []metav1.Condition) (reason, message string) {
 	isNotTrue := func(c metav1.Condition) bool { return c.Status != metav1.ConditionTrue }
 	for _, wanted := range []func(metav1.Condition) bool{IsTrouble, isNotTrue} {

@@ -106,7 +106,7 @@ func TestStoppingReportsWhatIsLeft(t *testing.T) {
 	}{
 		"a Pod":            {Found{Pod: pod(deletedPod)}, []string{"Ingress x"}, api.ReasonPodTerminating, "The Pod is being stopped by node n1."},
 		"a Pod, node lost": {Found{Pod: pod(deletedPod), NodeLost: true}, nil, api.ReasonNodeLost, lost(Found{Pod: pod()})},
-		"something else":   {Found{}, []string{"Ingress x", "Service y"}, api.ReasonPodTerminating, "The Pod is gone, the rest is being removed: Ingress x; Service y."},
+		"something else":   {Found{}, []string{"Ingress x", "Service y"}, api.ReasonPodTerminating, "The Pod is gone, the other objects are being removed: Ingress x; Service y."},
 		"much":             {Found{}, []string{strings.Repeat("x", 2000)}, api.ReasonPodTerminating, ""},
 	} {
 		s := Stopping(assignment(), c.f, c.left, noon)
@@ -158,7 +158,7 @@ func TestTextIsCutBetweenCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		most := rapid.IntRange(3, 40).Draw(t, "most")
-		got := cut(text, most)
+		got := truncate(text, most)
 		if len(got) > most && got != text || !utf8.ValidString(got) || len(text) <= most && got != text {
 			t.Errorf("%q cut to %d is %q", text, most, got)
 		}
@@ -168,8 +168,8 @@ func TestTextIsCutBetweenCharacters(t *testing.T) {
 	})
 }
 
-// Whatever is found, reporting it twice changes nothing, and every condition has
-// a reason and a message.
+// Reporting the same children twice changes nothing, and every condition has a reason and a
+// message.
 func TestStatusSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, f := assignment(), Found{}

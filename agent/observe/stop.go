@@ -24,10 +24,10 @@ type Node struct {
 // Lost reports whether a node does not answer.
 func (n Node) Lost() bool { return n.Known && !n.Ready }
 
-// Stopped reports whether nothing runs any more of a Pod that is being deleted: it
-// never had a node, its kubelet has reported so, or an operator asserts it, by the
-// out-of-service taint of a node that is not ready or by annotation of the Pod. Neither
-// a forced deletion nor the deletion of its Node is a proof.
+// Stopped reports whether nothing of a Pod that is being deleted runs: it never had a node,
+// its kubelet has reported so, or an operator asserts it, by the out-of-service taint of a
+// node that is not ready or by annotation of the Pod. Neither a forced deletion nor the
+// deletion of its Node proves it.
 func Stopped(pod *corev1.Pod, node Node) bool {
 	switch {
 	case pod.DeletionTimestamp == nil:
@@ -40,10 +40,10 @@ func Stopped(pod *corev1.Pod, node Node) bool {
 	return reportedStopped(pod)
 }
 
-// reportedStopped reports whether the kubelet has reported that a Pod ended. It makes
-// the phase terminal only once no container runs, and never starts one again. The Pod
-// garbage collector makes it terminal as well, and touches no container: what it has
-// collected for want of a Node has ended only if each container is reported to have.
+// reportedStopped reports whether the kubelet has reported that a Pod ended. The kubelet
+// makes the phase terminal only once no container runs, and restarts none then. The Pod
+// garbage collector makes it terminal without stopping containers: a Pod that it collected
+// has ended only if each container is reported as terminated.
 func reportedStopped(pod *corev1.Pod) bool {
 	if !Ended(pod) {
 		return false
@@ -52,13 +52,12 @@ func reportedStopped(pod *corev1.Pod) bool {
 	if slices.ContainsFunc(states, func(s corev1.ContainerStatus) bool { return s.State.Running != nil }) {
 		return false
 	}
-	if PodCondition(pod, corev1.DisruptionTarget).Reason != collected {
+	if PodCondition(pod, corev1.DisruptionTarget).Reason != reasonPodGC {
 		return true
 	}
 	return len(pod.Status.ContainerStatuses) == len(pod.Spec.Containers) &&
 		!slices.ContainsFunc(states, func(s corev1.ContainerStatus) bool { return s.State.Terminated == nil })
 }
 
-// collected is the reason that the Pod garbage collector gives for a Pod whose Node is
-// gone.
-const collected = "DeletionByPodGC"
+// reasonPodGC is the Pod garbage collector's reason for a Pod whose Node is gone.
+const reasonPodGC = "DeletionByPodGC"

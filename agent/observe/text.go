@@ -6,30 +6,29 @@ import (
 )
 
 const (
-	// maxMessage is the most bytes of a message: an event's note takes 1,024.
+	// maxMessage is the most bytes of a message: an event's note has at most 1,024.
 	maxMessage = 1000
-	// maxCause is the most bytes of a quoted error within a message, so that the remedy is
-	// never cut off.
+	// maxCause is the most bytes of a quoted error, so that the remedy is complete.
 	maxCause = 600
 )
 
-// cut shortens a text to so many bytes, of which the last show that it was cut.
-// It cuts no character in two.
-func cut(s string, most int) string {
-	const mark = "…"
-	if len(s) <= most {
+// truncate shortens a text to at most so many bytes, between characters, and appends an
+// ellipsis.
+func truncate(s string, limit int) string {
+	const ellipsis = "…"
+	if len(s) <= limit {
 		return s
 	}
-	end := most - len(mark)
+	end := limit - len(ellipsis)
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}
-	return s[:end] + mark
+	return s[:end] + ellipsis
 }
 
 // cause quotes an error as a part of a sentence.
 func cause(s string) string {
-	return cut(strings.TrimSuffix(strings.TrimSpace(s), "."), maxCause)
+	return truncate(strings.TrimSuffix(strings.TrimSpace(s), "."), maxCause)
 }
 
 // sentence ends a text with a full stop.

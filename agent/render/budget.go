@@ -9,12 +9,11 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// DisruptionBudget keeps a drain of the node from ending a desktop that runs:
-// whoever drains must end or move the session first.
+// DisruptionBudget prevents a drain of the node from evicting a ready desktop: its session
+// must be ended or moved first.
 //
-// It is minAvailable, and a number: for maxUnavailable and for percentages the
-// cluster asks the Pods' controller for its scale, and a SessionAssignment has
-// none. A desktop that is not ready has no one at it, and may be evicted.
+// It sets minAvailable as a number: maxUnavailable and percentages require the scale
+// subresource of the Pods' controller, which a SessionAssignment lacks.
 func DisruptionBudget(a *api.SessionAssignment) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: ownedMeta(a),

@@ -7,18 +7,16 @@ import (
 )
 
 const (
-	// envKey begins the key of a variable in the ConfigMap. No file has such a
-	// name.
-	envKey = "env."
-	// defaultConfigPath is where the files are whose template does not say.
+	// envKeyPrefix is the prefix of a variable's key in the ConfigMap, which no file name has.
+	envKeyPrefix = "env."
+	// defaultConfigPath is the default mount path of files.
 	defaultConfigPath = "/etc/vdi/config"
 )
 
 // ConfigMap returns the variables and files of the desktop, and nil if it has neither.
 //
-// The Pod refers to the variables, and mounts the whole of it as the directory
-// of files: so files come, change and go while the desktop runs. The directory
-// shows the variables too, which are the desktop's anyway.
+// The Pod refers to the variables and mounts the ConfigMap as the directory of files, so
+// that files change while the desktop runs. The directory shows the variables too.
 func ConfigMap(a *api.SessionAssignment) *corev1.ConfigMap {
 	d := &a.Spec.Desktop
 	if len(d.Env) == 0 && len(d.Files) == 0 {
@@ -26,7 +24,7 @@ func ConfigMap(a *api.SessionAssignment) *corev1.ConfigMap {
 	}
 	config := &corev1.ConfigMap{ObjectMeta: ownedMeta(a), Data: map[string]string{}}
 	for _, e := range d.Env {
-		config.Data[envKey+e.Name] = e.Value
+		config.Data[envKeyPrefix+e.Name] = e.Value
 	}
 	for _, f := range d.Files {
 		config.Data[f.Name] = f.Content

@@ -6,22 +6,19 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// passwordKey of an access secret, as of any Secret of type
-// kubernetes.io/basic-auth.
+// passwordKey is the key of an access secret's password.
 const passwordKey = corev1.BasicAuthPasswordKey
 
-// env returns the desktop's environment: the password where the template wants it
-// there, what it takes from Secrets, the variables of template and session, and
-// HOME where a home is mounted, since the image can't know where the template
-// puts it. Of two with one name the first holds: no plain variable takes the
-// place of a secret one.
+// env returns the desktop's environment: the password if the template requests it, variables
+// from Secrets, those of template and session, and HOME if a home is mounted. Of two with
+// the same name the first is used, so that no plain variable replaces a secret one.
 func env(a *api.SessionAssignment) []corev1.EnvVar {
 	d := &a.Spec.Desktop
 	var out []corev1.EnvVar
-	taken := map[string]bool{}
+	names := map[string]bool{}
 	add := func(e corev1.EnvVar) {
-		if !taken[e.Name] {
-			taken[e.Name] = true
+		if !names[e.Name] {
+			names[e.Name] = true
 			out = append(out, e)
 		}
 	}
@@ -35,7 +32,7 @@ func env(a *api.SessionAssignment) []corev1.EnvVar {
 	}
 	for _, e := range d.Env {
 		add(corev1.EnvVar{Name: e.Name, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: a.Name}, Key: envKey + e.Name,
+			LocalObjectReference: corev1.LocalObjectReference{Name: a.Name}, Key: envKeyPrefix + e.Name,
 		}}})
 	}
 	if HasHome(a) {

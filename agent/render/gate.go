@@ -1,17 +1,15 @@
 package render
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// GateContainer is the name of the init container behind which a desktop of mode
-// Hold waits for the hub's affirmation: see agent/guard.
+// GateContainer is the name of the init container that makes a desktop of mode Hold wait for
+// the hub's affirmation: see agent/guard.
 const GateContainer = "vdi-gate"
 
 // Gate returns the gate of a Pod, or nil.
@@ -23,31 +21,17 @@ func Gate(pod *corev1.Pod) *corev1.Container {
 	return &pod.Spec.InitContainers[i]
 }
 
-// GatedPod returns the desktop behind a gate, through which it goes once in each
-// sandbox: a kubelet that makes one again, as after a power cut, has it wait again,
-// and a desktop that only ends is started again without. It asks for as much as
-// the desktop alone.
+// GatedPod returns the desktop behind a gate. The gate runs once in each sandbox: again after
+// a power cut, and not when only the desktop restarts. The Pod requests as much as the
+// desktop alone.
 func GatedPod(a *api.SessionAssignment, g Guard) *corev1.Pod {
 	pod := Pod(a)
-	pod.Spec.InitContainers = []corev1.Container{g.gate(a)}
+	pod.Spec.InitContainers = []corev1.Container{g.container(a, GateContainer, gateResources(a), "gate")}
 	return pod
 }
 
-func (g Guard) gate(a *api.SessionAssignment) corev1.Container {
-	security := containerSecurity()
-	security.ReadOnlyRootFilesystem = ptr.To(true)
-	return corev1.Container{
-		Name:            GateContainer,
-		Image:           g.Image,
-		Args:            append(append([]string{"gate"}, g.toAsk(a)...), fmt.Sprintf("--time-factor=%v", g.TimeFactor)),
-		Resources:       gateResources(a),
-		SecurityContext: security,
-	}
-}
-
-// gateResources returns those of the desktop: the two never run at a time, so that the Pod
-// asks for no more with all of them than with less. What a namespace's quota or
-// limits ask of each container the desktop meets.
+// gateResources returns the desktop's resources, which the two never use at the same time: a
+// namespace's quota or limits admit them as they admit the desktop.
 func gateResources(a *api.SessionAssignment) corev1.ResourceRequirements {
 	own := corev1.ResourceList{}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

@@ -19,9 +19,8 @@ func HasHome(a *api.SessionAssignment) bool {
 	return mode == api.HomePerSession || mode == api.HomePerUser
 }
 
-// Home returns the claim of the desktop's home, or nil if it has none. It has no
-// owner. A PerUser claim says nothing of one assignment, since each session of
-// that user finds it and none may want to change it.
+// Home returns the claim of the desktop's home, or nil if it has none. It has no owner. A
+// PerUser claim does not depend on the assignment, since all sessions of the user share it.
 func Home(a *api.SessionAssignment) *corev1.PersistentVolumeClaim {
 	if !HasHome(a) {
 		return nil
@@ -61,7 +60,7 @@ func homeMeta(a *api.SessionAssignment) metav1.ObjectMeta {
 	return meta
 }
 
-// optional returns nil for the empty text, which in the API means "the default".
+// optional returns nil for "", which in the API means the default.
 func optional(s string) *string {
 	if s == "" {
 		return nil

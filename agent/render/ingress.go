@@ -11,38 +11,36 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// How long a desktop's websocket may be silent: a day. The session's own limits
-// end it, not the proxy's.
+// How long a desktop's websocket may be idle: a day. The session's limits end it, not the
+// proxy.
 const (
 	socketSeconds = "86400"
 	socketTime    = socketSeconds + "s"
-	// albSocketSeconds is the longest that an AWS load balancer allows.
+	// albSocketSeconds is the maximum of an AWS load balancer.
 	albSocketSeconds = "4000"
 )
 
-// profile is the annotations that one Ingress controller needs.
+// profile has the annotations for one Ingress controller.
 type profile struct {
-	// always, to keep websockets open.
+	// always keeps websockets open.
 	always map[string]string
-	// tls, besides, where the desktop speaks HTTPS. No controller is told to
-	// check the certificate: a desktop's own is signed by nobody.
+	// tls is for desktops that serve HTTPS. None requires to verify the certificate, which
+	// is self-signed.
 	tls map[string]string
-	// services are annotations whose value is the name of the Service: always,
-	// and where the desktop speaks HTTPS.
+	// services, and for HTTPS tlsServices, are annotations whose value is the name of the
+	// Service.
 	services, tlsServices []string
 }
 
-// profiles by IngressClass.spec.controller. A controller that is not listed
-// gets no annotation: what it would make of another's, nobody knows.
+// profiles by IngressClass.spec.controller. Other controllers get no annotations.
 //
-//   - HAProxy Technologies' takes the silence of websockets from its ConfigMap
-//     alone (timeout-tunnel, an hour unless it is set).
-//   - Traefik ends no websocket for being silent, and takes the protocol from the
-//     Service. It checks the desktop's certificate unless its configuration says
-//     otherwise.
-//   - AWS' reaches Pods rather than nodes, since the Service has no node ports,
-//     and counts a page that needs a login as healthy. Its administrator groups
-//     the Ingresses by IngressClassParams, or each gets a load balancer.
+//   - HAProxy Technologies' reads the timeout of websockets only from its ConfigMap
+//     (timeout-tunnel, by default an hour).
+//   - Traefik has no timeout for idle websockets, and reads the protocol from the Service. It
+//     verifies the desktop's certificate unless configured otherwise.
+//   - AWS' reaches Pods rather than nodes, since the Service has no node ports, and counts a
+//     page that requires a login as healthy. Its administrator groups the Ingresses by
+//     IngressClassParams, or each gets a load balancer.
 var profiles = map[string]profile{
 	"k8s.io/ingress-nginx": {
 		always: map[string]string{
@@ -77,8 +75,8 @@ var profiles = map[string]profile{
 	},
 }
 
-// profileOf finds a controller's profile. HAProxy's controllers append the name
-// of a class to theirs, where a cluster has several of them.
+// profileOf returns a controller's profile. HAProxy's controllers append the name of a class
+// if a cluster has several of them.
 func profileOf(controller string) profile {
 	for name, p := range profiles {
 		if controller == name || strings.HasPrefix(controller, name+"/") {
@@ -91,7 +89,7 @@ func profileOf(controller string) profile {
 func (p profile) annotate(annotations map[string]string, a *api.SessionAssignment) {
 	maps.Copy(annotations, p.always)
 	services := p.services
-	if speaksTLS(a) {
+	if usesTLS(a) {
 		maps.Copy(annotations, p.tls)
 		services = append(services[:len(services):len(services)], p.tlsServices...)
 	}
@@ -100,7 +98,7 @@ func (p profile) annotate(annotations map[string]string, a *api.SessionAssignmen
 	}
 }
 
-// Ingress leads the session's host to its Service.
+// Ingress routes the session's host to its Service.
 func Ingress(a *api.SessionAssignment, n Network) *networkingv1.Ingress {
 	ing := &networkingv1.Ingress{ObjectMeta: ownedMeta(a)}
 	profileOf(n.Controller).annotate(ing.Annotations, a)
@@ -125,8 +123,7 @@ func Ingress(a *api.SessionAssignment, n Network) *networkingv1.Ingress {
 	return ing
 }
 
-// ingressTLS returns an empty list where no certificate is named: then the controller
-// serves its own.
+// ingressTLS returns nil if no certificate is named: the controller uses its default.
 func ingressTLS(a *api.SessionAssignment, n Network) []networkingv1.IngressTLS {
 	secret := cmp.Or(a.Spec.Desktop.TLSSecretName, n.TLSSecretName)
 	if secret == "" {

@@ -6,33 +6,32 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Network is what rendering must know of the member.
+// Network has the member's parameters of rendering.
 type Network struct {
-	// Gateway of HTTPRoutes. Without one Ingresses are rendered.
+	// Gateway of HTTPRoutes. Without one, Ingresses are rendered.
 	Gateway *GatewayRef
-	// Controller of the Ingress class in use, as IngressClass.spec.controller
-	// has it; empty: not known.
+	// Controller is IngressClass.spec.controller of the class in use; empty if not known.
 	Controller string
-	// TLSSecretName of Ingresses whose assignment names none; empty: the
-	// gateway's own certificate.
+	// TLSSecretName of Ingresses whose assignment names none; empty for the controller's
+	// default certificate.
 	TLSSecretName string
-	// GatewayNamespaces are the namespaces whence desktops may be reached; the
-	// zero value selects those with LabelGateway, and never all.
+	// GatewayNamespaces selects the namespaces from which desktops may be reached; by
+	// default those with LabelGateway.
 	GatewayNamespaces metav1.LabelSelector
 	// AgentNamespace may reach desktops that report their activity, if it is set.
 	AgentNamespace string
-	// LeasePort is where the agent answers guards and gates, if there are any.
+	// LeasePort is the agent's port for guards and gates, if there are any.
 	LeasePort int32
 }
 
 // GatewayRef names a listener of a Gateway.
 type GatewayRef struct {
 	Namespace, Name string
-	// Section is the listener. Without one any that fits is used.
+	// Section is the listener; by default any that matches.
 	Section string
 }
 
-// gateways selects the namespaces whence desktops may be reached.
+// gateways selects the namespaces from which desktops may be reached.
 func (n Network) gateways() *metav1.LabelSelector {
 	if len(n.GatewayNamespaces.MatchLabels)+len(n.GatewayNamespaces.MatchExpressions) == 0 {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{api.LabelGateway: "true"}}

@@ -12,40 +12,38 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Marks of the children that only a member knows.
+// Labels and annotations of children in the member.
 const (
-	// LabelHomeMode is the HomeMode that a claim was made for. Only a claim
-	// that says PerSession is ever deleted with its session.
+	// LabelHomeMode is the HomeMode of a claim. Only a PerSession claim is deleted with its
+	// session.
 	LabelHomeMode = "vdi.kasm.io/home-mode"
 	// LabelHome on a Pod is the claim of the user's home that it mounts.
 	LabelHome = "vdi.kasm.io/home"
-	// AnnotationUser is whose home a claim is, and whose desktop a Pod.
+	// AnnotationUser is the user of a claim or a Pod.
 	AnnotationUser = "vdi.kasm.io/user"
-	// AnnotationDesktopHash is the DesktopHash that a Pod was made from.
+	// AnnotationDesktopHash is the DesktopHash of a Pod.
 	AnnotationDesktopHash = "vdi.kasm.io/desktop-hash"
 )
 
-// assignmentKind is what the children's owner references name.
+// assignmentKind is the kind in the children's owner references.
 var assignmentKind = api.GroupVersion.WithKind("SessionAssignment")
 
-// DesktopHash returns a short hash of the part of an assignment that defines its Pod. Two
-// assignments with equal hashes ask for the same Pod. It does not depend on how
-// this version of the agent renders, so that an upgrade of the agent restarts no
-// desktop, nor on what can change under a desktop that runs, or beside it.
+// DesktopHash returns a short hash of the part of an assignment that defines its Pod. It does
+// not depend on the rendering, so that an upgrade of the agent restarts no desktop, nor on
+// fields that change without a restart.
 func DesktopHash(a *api.SessionAssignment) string {
-	text, err := json.Marshal(ofThePod(a.Spec.Desktop))
+	text, err := json.Marshal(podFields(a.Spec.Desktop))
 	if err != nil {
-		// Plain data without maps of interfaces, channels or functions: it
-		// can't fail, and a hash that hides a failure would hide a change.
+		// Plain data can always be encoded.
 		panic(fmt.Sprintf("encoding a desktop: %v", err))
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
 
-// ofThePod omits from a desktop what does not concern its Pod. Of the files it
-// keeps only that there are any: then their directory is mounted.
-func ofThePod(d api.Desktop) api.Desktop {
+// podFields omits the fields of a desktop that do not affect its Pod. Of the files it keeps
+// only whether there are any, which mounts their directory.
+func podFields(d api.Desktop) api.Desktop {
 	if len(d.Files) > 0 {
 		d.Files = []api.ConfigFile{{}}
 	} else {
@@ -57,8 +55,8 @@ func ofThePod(d api.Desktop) api.Desktop {
 	return d
 }
 
-// Selector returns the labels by which the Pods, Services and Ingresses of an
-// assignment are found, and the claim of its PerSession home.
+// Selector returns the labels of an assignment's Pods, Services, Ingresses and PerSession
+// claim.
 func Selector(a *api.SessionAssignment) map[string]string {
 	return map[string]string{
 		api.LabelManagedBy:  api.ManagedBy,
@@ -67,12 +65,12 @@ func Selector(a *api.SessionAssignment) map[string]string {
 	}
 }
 
-// Owner returns the controller reference of what an assignment owns.
+// Owner returns the controller reference of an assignment's children.
 func Owner(a *api.SessionAssignment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(a, assignmentKind)
 }
 
-// ownedMeta returns the metadata of a child that goes with its assignment.
+// ownedMeta returns the metadata of a child that is owned by its assignment.
 func ownedMeta(a *api.SessionAssignment) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: a.Namespace,

@@ -55,7 +55,7 @@ func TestADesktopReachesTheInternetAndNothingElse(t *testing.T) {
 	}
 }
 
-// What an API server requires, and that no entry is read as another.
+// The API server's requirements, and that each CIDR is canonical.
 func TestExceptionsAreWellFormed(t *testing.T) {
 	for world, exceptions := range map[string][]string{"0.0.0.0/0": nonPublic4, "::/0": nonPublic6} {
 		for _, e := range exceptions {

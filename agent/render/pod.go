@@ -18,25 +18,24 @@ const (
 	PortName = "http"
 )
 
-// The marks that ask the two well-known autoscalers not to take a desktop's
-// node away from under it.
+// The annotations that prevent Cluster Autoscaler and Karpenter from removing a desktop's
+// node.
 const (
 	annotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
 )
 
-// desktopUser is the user and group that desktops run as: the first that a
-// distribution gives to a person.
+// desktopUser is the user and group that desktops run as: the first regular user of a
+// distribution.
 const desktopUser = 1000
 
-// stopGraceSeconds a desktop has to save its work. R of a Fence session's
-// failover reckons with it (docs/design.md, section 7): it is not to grow alone.
+// stopGraceSeconds is a desktop's grace period. R of a Fence session's failover depends on it
+// (docs/design.md, section 7).
 const stopGraceSeconds = 30
 
 // Pod returns the Pod of the desktop.
 func Pod(a *api.SessionAssignment) *corev1.Pod {
-	// A client decodes its answer into what it was given: nothing of the
-	// assignment may be shared with the Pod.
+	// A client decodes responses into the Pod, which must share nothing with the assignment.
 	d := a.Spec.Desktop.DeepCopy()
 	volumes, mounts := volumes(a)
 	pod := &corev1.Pod{ObjectMeta: ownedMeta(a)}
@@ -48,7 +47,7 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 	pod.Annotations[api.AnnotationAttempt] = strconv.FormatInt(a.Spec.Attempt, 10)
 	pod.Annotations[annotationSafeToEvict] = "false"
 	pod.Annotations[annotationDoNotDisrupt] = "true"
-	keepUntilStopped(a, pod)
+	addStopFinalizer(a, pod)
 	pod.Spec = corev1.PodSpec{
 		Containers:                    []corev1.Container{desktop(a, d, mounts)},
 		Volumes:                       volumes,
@@ -87,14 +86,13 @@ func desktop(a *api.SessionAssignment, d *api.Desktop, mounts []corev1.VolumeMou
 	}
 }
 
-// requirements has requests and limits that are equal, so that no neighbor can take
-// what was promised, and the hub counts what the scheduler counts. An order of a hub
-// from before the default names no disk space and counts none: it is limited all the
-// same, and requests zero, which an API server would else set to the limit.
-func requirements(asked corev1.ResourceList) corev1.ResourceRequirements {
+// requirements returns equal requests and limits, so that hub and kube-scheduler count the
+// same. An older hub's order without ephemeral storage gets the default limit, and requests
+// zero, which the API server would otherwise set to the limit.
+func requirements(requested corev1.ResourceList) corev1.ResourceRequirements {
 	limits := corev1.ResourceList{corev1.ResourceEphemeralStorage: api.DefaultEphemeralStorage()}
 	requests := corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("0")}
-	for name, amount := range asked {
+	for name, amount := range requested {
 		limits[name], requests[name] = amount.DeepCopy(), amount.DeepCopy()
 	}
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
@@ -106,7 +104,7 @@ func podSecurity() *corev1.PodSecurityContext {
 		RunAsUser:    ptr.To[int64](desktopUser),
 		RunAsGroup:   ptr.To[int64](desktopUser),
 		FSGroup:      ptr.To[int64](desktopUser),
-		// A large home must not be walked through at every start.
+		// Avoids a recursive chown of a large home at every start.
 		FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
 		SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}

@@ -11,8 +11,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// The hash shows whether the Pod would be another: it changes with all that
-// the Pod is made of, and with nothing else of the desktop.
+// The hash changes with all fields that define the Pod, and with no others.
 func TestDesktopHashChangesWithThePod(t *testing.T) {
 	large := resource.MustParse("1Ti")
 	changes := map[string]func(*api.Desktop){
@@ -60,15 +59,14 @@ func TestDesktopHashChangesWithThePod(t *testing.T) {
 			t.Errorf("%s: the Pod is another: %t, the hash: %t", what, other, hash)
 		}
 	}
-	// What a variable holds is in the ConfigMap, and the desktop reads it once.
+	// Values of variables are in the ConfigMap, and the desktop reads them once.
 	value := Pod(assignment(everything, func(a *api.SessionAssignment) { a.Spec.Desktop.Env[0].Value = "other" }))
 	if value.Annotations[AnnotationDesktopHash] == base.Annotations[AnnotationDesktopHash] {
 		t.Error("a variable has another value, and the hash is the same")
 	}
 }
 
-// What a desktop may write on its node's disk is limited, whatever made its
-// assignment, and where that names no disk space, none is counted.
+// A desktop's disk space is always limited; an assignment without it requests none.
 func TestDiskSpaceIsLimited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		requested      corev1.ResourceList

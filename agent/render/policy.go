@@ -1,6 +1,8 @@
 package render
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,8 +12,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// nonPublic4 are the IPv4 addresses that are not public: those of clusters, nodes, their
-// metadata and their networks, and reserved ones.
+// nonPublic4 has the IPv4 addresses that are not public: those of clusters, nodes, their
+// metadata and networks, and reserved ones.
 var nonPublic4 = []string{
 	"0.0.0.0/8",       // RFC 791: this network
 	"10.0.0.0/8",      // RFC 1918: private
@@ -30,11 +32,10 @@ var nonPublic4 = []string{
 	"240.0.0.0/4",     // RFC 1112: reserved, with the broadcast of RFC 919
 }
 
-// nonPublic6 are the IPv6 addresses that are not public. The first covers many:
-// the unspecified address, loopback, and those that hold an IPv4 address, by
-// which the list above could be evaded. It is not split into them because
-// the range of the IPv4-mapped ones, ::ffff:0:0/96, is read as 0.0.0.0/0 by some
-// and refused by others.
+// nonPublic6 has the IPv6 addresses that are not public. The first includes the unspecified
+// address, loopback, and those that contain an IPv4 address, which would evade the list
+// above. It is not split, since some plugins read the IPv4-mapped range, ::ffff:0:0/96, as
+// 0.0.0.0/0 and others refuse it.
 var nonPublic6 = []string{
 	"::/8",          // RFC 4291: see above; RFC 6052, RFC 8215: NAT64
 	"100::/64",      // RFC 6666: discarded
@@ -49,19 +50,16 @@ var nonPublic6 = []string{
 	"ff00::/8",      // RFC 4291: multicast
 }
 
-// dnsNamespace is where a cluster's DNS servers are.
+// dnsNamespace is the namespace of a cluster's DNS servers.
 const dnsNamespace = "kube-system"
 
-// NetworkPolicy lets the gateways reach the desktop, and the desktop reach DNS,
-// public addresses, and what its template names. It returns nil if the template wants no
-// policy.
+// NetworkPolicy allows the gateways to reach the desktop, and the desktop to reach DNS, public
+// addresses, and its template's egressCIDRs. It returns nil if the template requires none.
 //
-// A kubelet reaches the Pods of its node whatever a policy says, and so probes
-// need no rule. What is outside of a NetworkPolicy's reach: a gateway on its
-// node's own network has no namespace, and many a network plugin lets every
-// node's address in. A cluster whose Pods or Services have public addresses is
-// not distinguished from public ones. A DNS server that has a link-local address on each
-// node, and IPv4 by NAT64, are for egressCIDRs.
+// Probes need no rule, since a kubelet always reaches the Pods of its node. Limitations: a
+// gateway on the host network has no namespace, and many network plugins allow every node's
+// address. Public addresses of a cluster's Pods or Services are allowed. A DNS server with a
+// link-local address on each node, and NAT64, require egressCIDRs.
 func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPolicy {
 	if a.Spec.Desktop.NetworkPolicy.Mode == api.NetworkOpen {
 		return nil
@@ -71,19 +69,19 @@ func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPol
 		PodSelector: metav1.LabelSelector{MatchLabels: Selector(a)},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{{
-			From:  visitors(a, n),
+			From:  ingressPeers(a, n),
 			Ports: []networkingv1.NetworkPolicyPort{policyPort(corev1.ProtocolTCP, a.Spec.Desktop.Port)},
 		}},
-		Egress: []networkingv1.NetworkPolicyEgressRule{toDNS(), toTheWorld(a)},
+		Egress: []networkingv1.NetworkPolicyEgressRule{dnsEgress(), publicEgress(a)},
 	}
-	if asksAgent(a) && n.AgentNamespace != "" && n.LeasePort != 0 {
-		policy.Spec.Egress = append(policy.Spec.Egress, toAgent(n))
+	if mayHaveGuard(a) && n.AgentNamespace != "" && n.LeasePort != 0 {
+		policy.Spec.Egress = append(policy.Spec.Egress, agentEgress(n))
 	}
 	return policy
 }
 
-// visitors returns who may reach the desktop.
-func visitors(a *api.SessionAssignment, n Network) []networkingv1.NetworkPolicyPeer {
+// ingressPeers returns the peers that may reach the desktop.
+func ingressPeers(a *api.SessionAssignment, n Network) []networkingv1.NetworkPolicyPeer {
 	peers := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: n.gateways()}}
 	if n.AgentNamespace != "" && a.Spec.Desktop.Activity.Path != "" {
 		peers = append(peers, networkingv1.NetworkPolicyPeer{NamespaceSelector: namespaceNamed(n.AgentNamespace)})
@@ -91,7 +89,7 @@ func visitors(a *api.SessionAssignment, n Network) []networkingv1.NetworkPolicyP
 	return peers
 }
 
-func toDNS() networkingv1.NetworkPolicyEgressRule {
+func dnsEgress() networkingv1.NetworkPolicyEgressRule {
 	const dns = 53
 	return networkingv1.NetworkPolicyEgressRule{
 		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespaceNamed(dnsNamespace)}},
@@ -99,10 +97,10 @@ func toDNS() networkingv1.NetworkPolicyEgressRule {
 	}
 }
 
-func toTheWorld(a *api.SessionAssignment) networkingv1.NetworkPolicyEgressRule {
+func publicEgress(a *api.SessionAssignment) networkingv1.NetworkPolicyEgressRule {
 	to := []networkingv1.NetworkPolicyPeer{
-		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: append([]string(nil), nonPublic4...)}},
-		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: append([]string(nil), nonPublic6...)}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: slices.Clone(nonPublic4)}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: slices.Clone(nonPublic6)}},
 	}
 	for _, cidr := range a.Spec.Desktop.NetworkPolicy.EgressCIDRs {
 		to = append(to, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
@@ -118,6 +116,6 @@ func policyPort(protocol corev1.Protocol, port int32) networkingv1.NetworkPolicy
 	return networkingv1.NetworkPolicyPort{Protocol: ptr.To(protocol), Port: ptr.To(intstr.FromInt32(port))}
 }
 
-// NotPublic returns the addresses that are not public, and that desktops of
-// mode Isolated don't reach unless their template names them.
-func NotPublic() []string { return append(append([]string(nil), nonPublic4...), nonPublic6...) }
+// NotPublic returns the non-public addresses, which desktops of mode Isolated don't reach
+// unless their template names them.
+func NotPublic() []string { return slices.Concat(nonPublic4, nonPublic6) }

@@ -125,7 +125,7 @@ func everything(a *api.SessionAssignment) {
 		Retention: api.RetentionRetain, RetentionTime: "24h"}
 }
 
-// TestIngressesOfEachController: what each keeps websockets open by.
+// TestIngressesOfEachController checks the annotations that keep websockets open.
 func TestIngressesOfEachController(t *testing.T) {
 	var out bytes.Buffer
 	for _, controller := range []string{"k8s.io/ingress-nginx", "nginx.org/ingress-controller", "traefik.io/ingress-controller", "haproxy.org/ingress-controller/prod", "haproxy-ingress.github.io/controller", "ingress.k8s.aws/alb", "example.com/unknown"} {
@@ -305,7 +305,7 @@ func TestNothingOfTheAssignmentIsShared(t *testing.T) {
 	}
 }
 
-// Whatever a session is called, Kubernetes accepts the marks of its children.
+// Kubernetes accepts the labels and annotations of children of any session.
 func TestMarksAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := assignment(gpu, func(a *api.SessionAssignment) {

@@ -14,11 +14,10 @@ const noTimeout gatewayv1.Duration = "0s"
 // HTTPRoute routes the session's host from the member's Gateway to its Service. It returns
 // nil if the member has no Gateway.
 //
-// The certificate is the Gateway's. That a desktop speaks HTTPS an HTTPRoute
-// can't say: the Service's port says it, and the Gateway asks for a
-// BackendTLSPolicy besides, which names the authority that signed the desktop's
-// certificate. That is the administrator's to make. Without it the Gateway
-// refuses the Service, and the route's condition ResolvedRefs says why.
+// The certificate is the Gateway's. For a desktop that serves HTTPS, as the Service's port
+// declares, the Gateway also requires a BackendTLSPolicy with the CA of the desktop's
+// certificate, which the administrator must create. Without it the Gateway rejects the
+// Service, and the route's condition ResolvedRefs has the reason.
 func HTTPRoute(a *api.SessionAssignment, n Network) *gatewayv1.HTTPRoute {
 	if n.Gateway == nil {
 		return nil
@@ -47,7 +46,7 @@ func HTTPRoute(a *api.SessionAssignment, n Network) *gatewayv1.HTTPRoute {
 	return route
 }
 
-// backendRef names the Service, with all that the API server would fill in.
+// backendRef returns a reference to the Service with all fields that the API server defaults.
 func backendRef(a *api.SessionAssignment) gatewayv1.HTTPBackendRef {
 	return gatewayv1.HTTPBackendRef{BackendRef: gatewayv1.BackendRef{
 		BackendObjectReference: gatewayv1.BackendObjectReference{

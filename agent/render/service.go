@@ -8,22 +8,21 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// servicePort is the port of every desktop's Service, whatever the desktop's.
+// servicePort is the port of every desktop's Service.
 const servicePort = 80
 
-// What a desktop speaks, in the words that Kubernetes defines for a Service's
-// port. A Gateway must heed them, and several let no websocket through without;
-// Ingress controllers go by annotations.
+// Application protocols of a Service's port, as Kubernetes defines them. Several Gateways
+// require them for websockets; Ingress controllers use annotations.
 const (
 	protocolWS  = "kubernetes.io/ws"
 	protocolWSS = "kubernetes.io/wss"
 )
 
-// Service returns the stable address of the desktop within the member.
+// Service returns the desktop's Service.
 func Service(a *api.SessionAssignment) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: ownedMeta(a)}
 	protocol := protocolWS
-	if speaksTLS(a) {
+	if usesTLS(a) {
 		protocol = protocolWSS
 		// Traefik reads it here and nowhere else.
 		svc.Annotations["traefik.ingress.kubernetes.io/service.serversscheme"] = "https"
@@ -42,6 +41,6 @@ func Service(a *api.SessionAssignment) *corev1.Service {
 	return svc
 }
 
-func speaksTLS(a *api.SessionAssignment) bool {
+func usesTLS(a *api.SessionAssignment) bool {
 	return a.Spec.Desktop.Protocol == api.ProtocolHTTPS
 }

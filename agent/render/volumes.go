@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// defaultHomePath is where a home is mounted whose template does not say.
+	// defaultHomePath is the default mount path of a home.
 	defaultHomePath = "/home/user"
-	// accessPath is where the files username and password are.
+	// accessPath is the directory of the files username and password.
 	accessPath = "/etc/vdi/access"
-	// secretMode lets only the desktop's user and group read the files of a Secret.
+	// secretMode allows only the desktop's user and group to read the files of a Secret.
 	secretMode int32 = 0o440
 )
 
 // defaultShm is the size of /dev/shm of a desktop without a memory limit.
 var defaultShm = resource.MustParse("256Mi")
 
-// mounted is a volume and where the desktop finds it.
+// mounted is a volume with its mount path.
 type mounted struct {
 	volume   corev1.Volume
 	path     string
 	readOnly bool
 }
 
-// volumes of the Pod, and where they are mounted: /tmp and /dev/shm always,
-// home, files, access and other secrets where there are any.
-func volumes(a *api.SessionAssignment) ([]corev1.Volume, []corev1.VolumeMount) {
+// volumes returns the Pod's volumes and mounts: /tmp, /dev/shm, and home, files, access and
+// other secrets if there are any.
+func volumes(a *api.SessionAssignment) (volumes []corev1.Volume, mounts []corev1.VolumeMount) {
 	d := &a.Spec.Desktop
 	// /tmp is part of the disk space that the desktop may use.
 	all := []mounted{
@@ -58,10 +58,6 @@ func volumes(a *api.SessionAssignment) ([]corev1.Volume, []corev1.VolumeMount) {
 			all = append(all, mounted{secretVolume("secret-"+strconv.Itoa(i), use.Name), use.MountPath, true})
 		}
 	}
-	return split(all)
-}
-
-func split(all []mounted) (volumes []corev1.Volume, mounts []corev1.VolumeMount) {
 	for _, m := range all {
 		volumes = append(volumes, m.volume)
 		mounts = append(mounts, corev1.VolumeMount{Name: m.volume.Name, MountPath: m.path, ReadOnly: m.readOnly})
@@ -83,16 +79,15 @@ func homePath(a *api.SessionAssignment) string {
 	return cmp.Or(a.Spec.Desktop.Home.MountPath, defaultHomePath)
 }
 
-// shmSize returns what the template asks for, or half the memory limit. What lies in
-// /dev/shm is charged to the container: one larger than the limit would only let
-// a desktop kill itself.
+// shmSize returns the template's size, or half the memory limit, which is the upper limit:
+// files in /dev/shm are charged to the container.
 func shmSize(d *api.Desktop) *resource.Quantity {
 	memory, limited := d.Resources[corev1.ResourceMemory]
 	limited = limited && memory.Value() >= 2
-	switch asked := d.SharedMemory; {
-	case asked != nil && asked.Sign() > 0 && (!limited || asked.Cmp(memory) <= 0):
-		return ptr.To(asked.DeepCopy())
-	case asked != nil && asked.Sign() > 0:
+	switch size := d.SharedMemory; {
+	case size != nil && size.Sign() > 0 && (!limited || size.Cmp(memory) <= 0):
+		return ptr.To(size.DeepCopy())
+	case size != nil && size.Sign() > 0:
 		return &memory
 	case limited:
 		return resource.NewQuantity(memory.Value()/2, resource.BinarySI)

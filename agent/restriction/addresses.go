@@ -7,12 +7,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
 
-// nodeDNS is where the DNS cache of a node listens, which a desktop must reach.
+// nodeDNS is the address of a node's DNS cache, which desktops must reach.
 var nodeDNS = netip.MustParsePrefix("169.254.20.10/32")
 
-// linkLocal are the link-local addresses, where clouds serve the credentials of their
-// nodes, in all forms that an IPv6 address may hold them in, and the other addresses
-// of such services.
+// linkLocal has the link-local addresses, where clouds serve the credentials of their nodes,
+// their IPv6 forms, and other addresses of such services.
 var linkLocal = prefixes(
 	"169.254.0.0/16",      // RFC 3927
 	"fe80::/10",           // RFC 4291
@@ -22,7 +21,7 @@ var linkLocal = prefixes(
 	"fd20:ce::/64",        // metadata of Google Cloud
 )
 
-// notPublic are the addresses that the desktops of mode Isolated don't reach.
+// notPublic has the addresses that desktops of mode Isolated don't reach.
 var notPublic = prefixes(render.NotPublic()...)
 
 func prefixes(all ...string) []netip.Prefix {
@@ -37,7 +36,7 @@ func overlaps(p netip.Prefix, ranges []netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, p.Overlaps)
 }
 
-// unmapped returns a range of IPv4-mapped IPv6 addresses as the IPv4 range that it is.
+// unmapped converts a range of IPv4-mapped IPv6 addresses to the IPv4 range.
 func unmapped(p netip.Prefix) netip.Prefix {
 	const mapped = 96
 	if p.Addr().Is4In6() && p.Bits() >= mapped {

@@ -216,7 +216,7 @@ func TestFlags(t *testing.T) {
 func TestNamespacesThatHoldNoSessions(t *testing.T) {
 	s := Settings{AgentNamespace: "vdi-system"}
 	for namespace, want := range map[string]bool{"desktops": true, "kube-system": false, "kube-public": false, "vdi-system": false} {
-		if s.MayHoldSessions(namespace) != want {
+		if s.CanBeAdmitted(namespace) != want {
 			t.Errorf("%s: %t", namespace, !want)
 		}
 	}

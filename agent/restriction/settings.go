@@ -12,7 +12,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Unnamed stands in a list of classes for desktops that name none.
+// Unnamed in a list of classes is for desktops without a class.
 const Unnamed = "-"
 
 const (
@@ -24,49 +24,48 @@ const (
 // imagePrefix is the beginning of an image's name.
 var imagePrefix = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9._:]*(/[A-Za-z0-9][-A-Za-z0-9._:]*)*/?$`)
 
-// Settings are what a member's administrator allows: AddFlags explains each by its flag. An
-// empty list allows any. The zero value allows no Open networks; Defaults returns what
-// applies where nothing is set.
+// Settings are what a member's administrator allows: AddFlags documents each. An empty list
+// allows any. Defaults returns the default settings, which are not the zero value.
 type Settings struct {
-	// AgentNamespace never holds sessions, whatever its labels; nor does kube-*.
+	// AgentNamespace can't be admitted, whatever its labels; nor can kube-*.
 	AgentNamespace                                               string
 	HostSuffixes, ImagePrefixes, RuntimeClasses, PriorityClasses []string
 	OpenNetwork, PrivateEgress, LinkLocalEgress, ControlPlane    bool
 }
 
-// Defaults returns what applies where nothing is set.
+// Defaults returns the default settings.
 func Defaults() Settings { return Settings{OpenNetwork: true, PrivateEgress: true} }
 
 // AddFlags defines the flags that set the settings.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	d := Defaults()
-	fs.StringSliceVar(&s.HostSuffixes, "allowed-host-suffixes", nil, "Domains under which the hosts of desktops may be, such as desktops.example.com; by default any. The hub's orders for other hosts are refused.")
-	fs.StringSliceVar(&s.ImagePrefixes, "allowed-image-prefixes", nil, "Registries or repositories of which desktops' images may be, such as registry.example.com/desktops; by default any. One that ends in a slash allows all below it. An image without a registry is of docker.io.")
-	fs.StringSliceVar(&s.RuntimeClasses, "allowed-runtime-classes", nil, "Runtime classes that desktops may name; by default any. - is for those that name none and have the nodes' own.")
-	fs.StringSliceVar(&s.PriorityClasses, "allowed-priority-classes", nil, "Priority classes that desktops may name; by default any. - is for those that name none and have the cluster's default.")
-	fs.BoolVar(&s.OpenNetwork, "allow-open-network", d.OpenNetwork, "Allow templates of network mode Open, whose desktops reach all that this cluster's nodes reach, a cloud's metadata service included.")
-	fs.BoolVar(&s.PrivateEgress, "allow-private-egress", d.PrivateEgress, "Allow templates whose egressCIDRs have addresses that are not public, such as those of the cluster's own network.")
-	fs.BoolVar(&s.LinkLocalEgress, "allow-link-local-egress", d.LinkLocalEgress, "Allow templates whose egressCIDRs have link-local addresses, where clouds serve the credentials of their nodes. That of a node's DNS cache, 169.254.20.10/32, is always allowed.")
-	fs.BoolVar(&s.ControlPlane, "allow-control-plane", d.ControlPlane, "Allow templates that tolerate the taints of the control plane's nodes.")
+	fs.StringSliceVar(&s.HostSuffixes, "allowed-host-suffixes", nil, "Domains of desktops' hosts, such as desktops.example.com; by default any. Orders for other hosts are refused.")
+	fs.StringSliceVar(&s.ImagePrefixes, "allowed-image-prefixes", nil, "Registries or repositories of desktops' images, such as registry.example.com/desktops; by default any. One with a trailing slash allows all images below it. An image without a registry is from docker.io.")
+	fs.StringSliceVar(&s.RuntimeClasses, "allowed-runtime-classes", nil, "Runtime classes that desktops may use; by default any. - allows desktops without a runtime class.")
+	fs.StringSliceVar(&s.PriorityClasses, "allowed-priority-classes", nil, "Priority classes that desktops may use; by default any. - allows desktops without a priority class.")
+	fs.BoolVar(&s.OpenNetwork, "allow-open-network", d.OpenNetwork, "Allow templates with network mode Open, whose desktops reach every address that the nodes reach, including a cloud's metadata service.")
+	fs.BoolVar(&s.PrivateEgress, "allow-private-egress", d.PrivateEgress, "Allow templates whose egressCIDRs contain non-public addresses, such as those of the cluster's network.")
+	fs.BoolVar(&s.LinkLocalEgress, "allow-link-local-egress", d.LinkLocalEgress, "Allow templates whose egressCIDRs contain link-local addresses, where clouds serve the credentials of their nodes. 169.254.20.10/32, the address of a node's DNS cache, is always allowed.")
+	fs.BoolVar(&s.ControlPlane, "allow-control-plane", d.ControlPlane, "Allow templates that tolerate the taints of control plane nodes.")
 }
 
-// Validate says what is wrong with the settings, by flag.
+// Validate returns all errors of the settings, by flag.
 func (s *Settings) Validate() error {
 	var errs []error
 	for _, suffix := range s.HostSuffixes {
 		if problems := validation.IsDNS1123Subdomain(strings.TrimPrefix(suffix, ".")); problems != nil {
-			errs = append(errs, fmt.Errorf("--allowed-host-suffixes %q is no domain: %s", suffix, problems[0]))
+			errs = append(errs, fmt.Errorf("--allowed-host-suffixes %q is not a domain: %s", suffix, problems[0]))
 		}
 	}
 	for _, prefix := range s.ImagePrefixes {
 		if !imagePrefix.MatchString(prefix) {
-			errs = append(errs, fmt.Errorf("--allowed-image-prefixes %q is no beginning of an image's name, such as registry.example.com/desktops/", prefix))
+			errs = append(errs, fmt.Errorf("--allowed-image-prefixes %q is not a prefix of an image name, such as registry.example.com/desktops/", prefix))
 		}
 	}
 	for flag, classes := range map[string][]string{"allowed-runtime-classes": s.RuntimeClasses, "allowed-priority-classes": s.PriorityClasses} {
 		for _, class := range classes {
 			if class != Unnamed && validation.IsDNS1123Subdomain(class) != nil {
-				errs = append(errs, fmt.Errorf("--%s %q is no name of a class; %s stands for none", flag, class, Unnamed))
+				errs = append(errs, fmt.Errorf("--%s %q is not the name of a class; use %s for none", flag, class, Unnamed))
 			}
 		}
 	}
@@ -79,7 +78,7 @@ func (s *Settings) Validate() error {
 		}
 	}
 	if s.OpenNetwork && !s.PrivateEgress {
-		errs = append(errs, errors.New("--allow-private-egress=false is of no use with network mode Open, which reaches every address: set --allow-open-network=false as well"))
+		errs = append(errs, errors.New("--allow-private-egress=false has no effect on network mode Open, which reaches every address: set --allow-open-network=false as well"))
 	}
 	return errors.Join(errs...)
 }
@@ -106,9 +105,9 @@ func (s *Settings) Wire() *fleetv1.Restrictions {
 	}
 }
 
-// MayHoldSessions reports whether a namespace can be admitted at all. Those of
-// Kubernetes and the agent's own can't, whatever their labels: what runs in the
-// latter could take the agent's certificate and token.
-func (s *Settings) MayHoldSessions(namespace string) bool {
+// CanBeAdmitted reports whether a namespace can be admitted. Those of Kubernetes and of the
+// agent can't, whatever their labels: Pods of the latter could read the agent's certificate
+// and token.
+func (s *Settings) CanBeAdmitted(namespace string) bool {
 	return !strings.HasPrefix(namespace, "kube-") && namespace != s.AgentNamespace
 }

@@ -20,7 +20,7 @@ type Desktop struct {
 	EgressCIDRs                        []string
 }
 
-// Template returns why a desktop is not permitted in the member, and nothing if it is.
+// Template returns the violations of a template.
 func (s *Settings) Template(d Desktop) []string {
 	var out []string
 	add := func(violation string) {
@@ -33,7 +33,7 @@ func (s *Settings) Template(d Desktop) []string {
 	add(class(s.PriorityClasses, d.PriorityClass, "priority"))
 	add(s.tolerations(d.Tolerations))
 	if d.NetworkMode == v1alpha1.NetworkOpen && !s.OpenNetwork {
-		add("network mode Open is not allowed in this member: use Isolated, " + orAsk("--allow-open-network"))
+		add("network mode Open is not allowed in this member: use Isolated, " + administratorRemedy("--allow-open-network"))
 	}
 	for _, cidr := range d.EgressCIDRs {
 		add(s.egress(cidr))
@@ -41,8 +41,7 @@ func (s *Settings) Template(d Desktop) []string {
 	return out
 }
 
-// Assignment returns why an assignment is not permitted in the member, and nothing if it
-// is.
+// Assignment returns the violations of an assignment.
 func (s *Settings) Assignment(spec *v1alpha1.SessionAssignmentSpec) []string {
 	d := &spec.Desktop
 	out := s.Template(Desktop{
@@ -55,10 +54,10 @@ func (s *Settings) Assignment(spec *v1alpha1.SessionAssignmentSpec) []string {
 	return out
 }
 
-// Message joins several violations to one sentence.
+// Message joins violations to one message.
 func Message(violations []string) string { return strings.Join(violations, "; ") }
 
-func orAsk(flag string) string {
+func administratorRemedy(flag string) string {
 	return fmt.Sprintf("or have the member's administrator allow it (%s)", flag)
 }
 
@@ -68,8 +67,8 @@ func (s *Settings) host(host string) string {
 	}) {
 		return ""
 	}
-	return fmt.Sprintf("host %q is not allowed in this member, which takes those under %s: set spec.ingressDomain of the MemberCluster to one of these, %s",
-		host, some(s.HostSuffixes), orAsk("--allowed-host-suffixes"))
+	return fmt.Sprintf("host %q is not allowed in this member, which allows those under %s: set spec.ingressDomain of the MemberCluster to one of these, %s",
+		host, summarize(s.HostSuffixes), administratorRemedy("--allowed-host-suffixes"))
 }
 
 func class(allowed []string, name, kind string) string {
@@ -80,12 +79,12 @@ func class(allowed []string, name, kind string) string {
 	if name == "" {
 		what = fmt.Sprintf("no %s class is named, which is", kind)
 	}
-	return fmt.Sprintf("%s not allowed in this member, which takes %s: name one of these in the template, %s",
-		what, some(allowed), orAsk("--allowed-"+kind+"-classes"))
+	return fmt.Sprintf("%s not allowed in this member, which allows %s: name one of these in the template, %s",
+		what, summarize(allowed), administratorRemedy("--allowed-"+kind+"-classes"))
 }
 
-// some of a list, for a message.
-func some(list []string) string {
+// summarize returns the first entries of a list, and the number of the others.
+func summarize(list []string) string {
 	const most = 5
 	if len(list) > most {
 		return strings.Join(list[:most], ", ") + fmt.Sprintf(" and %d more", len(list)-most)
@@ -94,22 +93,22 @@ func some(list []string) string {
 }
 
 func (s *Settings) image(image string) string {
-	if len(s.ImagePrefixes) == 0 || slices.ContainsFunc(s.ImagePrefixes, func(prefix string) bool { return begins(image, prefix) }) {
+	if len(s.ImagePrefixes) == 0 || slices.ContainsFunc(s.ImagePrefixes, func(prefix string) bool { return hasPrefix(image, prefix) }) {
 		return ""
 	}
-	return fmt.Sprintf("image %q is not allowed in this member, which takes those of %s: use one of these, %s",
-		image, some(s.ImagePrefixes), orAsk("--allowed-image-prefixes"))
+	return fmt.Sprintf("image %q is not allowed in this member, which allows those of %s: use one of these, %s",
+		image, summarize(s.ImagePrefixes), administratorRemedy("--allowed-image-prefixes"))
 }
 
-// begins reports whether an image is of a registry or repository. A prefix ends where
-// a part of the name does: registry.example is no beginning of registry.example.org.
-func begins(image, prefix string) bool {
-	rest, found := strings.CutPrefix(qualified(image), qualifiedPrefix(prefix))
-	return found && (strings.HasSuffix(prefix, "/") || rest == "" || strings.HasPrefix(rest, "/") ||
-		!hostOnly(prefix) && strings.ContainsAny(rest[:1], ":@"))
+// hasPrefix reports whether an image is of a registry or repository. A prefix must end where
+// a part of the name does: registry.example is not a prefix of registry.example.org.
+func hasPrefix(image, prefix string) bool {
+	suffix, found := strings.CutPrefix(qualified(image), qualifiedPrefix(prefix))
+	return found && (strings.HasSuffix(prefix, "/") || suffix == "" || strings.HasPrefix(suffix, "/") ||
+		!hostOnly(prefix) && strings.ContainsAny(suffix[:1], ":@"))
 }
 
-// qualified returns the name of an image with its registry, as container runtimes read it.
+// qualified returns an image name with its registry, as container runtimes parse it.
 func qualified(image string) string {
 	first, _, path := strings.Cut(image, "/")
 	switch {
@@ -133,8 +132,7 @@ func hostOnly(prefix string) bool { return !strings.Contains(prefix, "/") && isH
 
 func isHost(first string) bool { return first == "localhost" || strings.ContainsAny(first, ".:") }
 
-// controlPlane are the keys of the taints that keep Pods off the nodes of a control
-// plane.
+// controlPlane has the keys of the taints of control plane nodes.
 var controlPlane = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/etcd"}
 
 func (s *Settings) tolerations(all []corev1.Toleration) string {
@@ -144,9 +142,9 @@ func (s *Settings) tolerations(all []corev1.Toleration) string {
 	for _, t := range all {
 		switch {
 		case t.Key == "":
-			return "a toleration of every taint is not allowed in this member, for it is one of the control plane's: name the key of the taint that is meant, " + orAsk("--allow-control-plane")
+			return "a toleration of every taint is not allowed in this member, since it includes the control plane's: set the key of the taint, " + administratorRemedy("--allow-control-plane")
 		case slices.Contains(controlPlane, t.Key):
-			return fmt.Sprintf("a toleration of the control plane's taint %s is not allowed in this member: remove it from the template, %s", t.Key, orAsk("--allow-control-plane"))
+			return fmt.Sprintf("a toleration of the control plane's taint %s is not allowed in this member: remove it from the template, %s", t.Key, administratorRemedy("--allow-control-plane"))
 		}
 	}
 	return ""
@@ -162,11 +160,11 @@ func (s *Settings) egress(cidr string) string {
 	case prefix == nodeDNS:
 		return ""
 	case !s.LinkLocalEgress && overlaps(prefix, linkLocal):
-		return fmt.Sprintf("egress CIDR %s has link-local addresses, where clouds serve the credentials of nodes, which is not allowed in this member: name narrower ranges without them, %s",
-			cidr, orAsk("--allow-link-local-egress"))
+		return fmt.Sprintf("egress CIDR %s has link-local addresses, where clouds serve the credentials of nodes, which is not allowed in this member: use narrower ranges without them, %s",
+			cidr, administratorRemedy("--allow-link-local-egress"))
 	case !s.PrivateEgress && overlaps(prefix, notPublic):
-		return fmt.Sprintf("egress CIDR %s has addresses that are not public, which is not allowed in this member: take it from the template, %s",
-			cidr, orAsk("--allow-private-egress"))
+		return fmt.Sprintf("egress CIDR %s has addresses that are not public, which is not allowed in this member: remove it from the template, %s",
+			cidr, administratorRemedy("--allow-private-egress"))
 	}
 	return ""
 }

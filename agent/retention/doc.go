@@ -1,14 +1,12 @@
 // Package retention deletes homes that were not used for their retention time.
 //
-// When the last session that used a home has ended, agent/session writes on its claim when
-// that was and for how long it is kept; both are in the member, so that no hub is needed.
+// When the last session that used a home has ended, agent/session annotates its claim with
+// the time and the retention. Both are in the member: no hub is needed.
 //
 // Invariants:
-//   - Only a claim of ours with both is ever deleted; one of which either can't be read
-//     is kept.
-//   - None is deleted that an assignment of the API server itself names.
-//   - None is deleted at the first reconcile: it must have been overdue for a while of
-//     this process's own time, so that a clock that jumps when a member boots deletes no
-//     home.
-//   - What is deleted is the very claim that was read, unchanged.
+//   - Only a claim of the agent with both annotations, which can be read, is deleted.
+//   - No claim is deleted that an assignment in the API server, not a cache, names.
+//   - A claim must have been overdue for a while by the process's monotonic clock, so that a
+//     clock that jumps when a member boots deletes no home.
+//   - A claim is deleted only if it is unchanged since it was read.
 package retention

@@ -31,21 +31,22 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "retention"
 
-// longestWait between two looks: timers don't follow a clock that is set.
-const longestWait = time.Hour
+// maxRequeue is the longest time between two reconciles: timers don't follow a clock that is
+// set.
+const maxRequeue = time.Hour
 
 // Reconciler reconciles the claims that have a retention time.
 type Reconciler struct {
-	// Client reads claims and assignments from the manager's cache and writes
-	// to the API server, from which Live reads.
+	// Client reads claims and assignments from the manager's cache, Live from the API
+	// server.
 	Client client.Client
 	Live   client.Reader
 	// Recorder of events on claims.
 	Recorder events.EventRecorder
 	// Clock of the member.
 	Clock clock.PassiveClock
-	// OverdueFor is how long a claim must have been overdue and unused, by this
-	// process's own time, before it is deleted.
+	// OverdueFor is how long this process must have seen a claim overdue and unused before
+	// it is deleted.
 	OverdueFor time.Duration
 	// SkipNameValidation allows a second controller of the same name in this
 	// process, which tests need.
@@ -70,7 +71,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // marked reports whether a claim has the time of its last use.
 func marked(o client.Object) bool { return o.GetAnnotations()[api.AnnotationLastUse] != "" }
 
-// Reconcile deletes the claim, or requeues for when that may be due.
+// Reconcile deletes the claim if it is due, or requeues.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := r.Client.Get(ctx, req.NamespacedName, &claim); err != nil {
@@ -84,17 +85,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if wait := end.Sub(r.Clock.Now()); wait > 0 {
 		r.overdue.forget(req.NamespacedName)
-		return ctrl.Result{RequeueAfter: min(wait, longestWait)}, nil
+		return ctrl.Result{RequeueAfter: min(wait, maxRequeue)}, nil
 	}
 	used, err := r.inUse(ctx, r.Client, &claim)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if used {
-		// A session that uses it removes the mark, which enqueues it; this is for one
-		// that ends without.
+		// A session that uses it normally removes the annotation, which enqueues it.
 		r.overdue.forget(req.NamespacedName)
-		return ctrl.Result{RequeueAfter: longestWait}, nil
+		return ctrl.Result{RequeueAfter: maxRequeue}, nil
 	}
 	if wait := r.OverdueFor - r.overdue.since(&claim, r.Clock); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
@@ -113,8 +113,8 @@ func (r *Reconciler) inUse(ctx context.Context, from client.Reader, claim *corev
 	}), nil
 }
 
-// expire deletes the very claim that was read: one that is used again has changed. Its
-// users are read from the API server, since the cache may lag.
+// expire deletes the claim if it is unchanged. It reads its users from the API server, since
+// the cache may be behind.
 func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
 	if used, err := r.inUse(ctx, r.Live, claim); err != nil || used {
 		return ctrl.Result{RequeueAfter: r.OverdueFor}, err
@@ -123,26 +123,23 @@ func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeC
 		UID: ptr.To(claim.UID), ResourceVersion: ptr.To(claim.ResourceVersion)})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// Its change enqueues it again.
 		return ctrl.Result{}, nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("deleting a home that was kept long enough: %w", err)
+		return ctrl.Result{}, fmt.Errorf("deleting a home whose retention has ended: %w", err)
 	}
 	deleted.Inc()
 	r.overdue.forget(client.ObjectKeyFromObject(claim))
 	lastUse, keep := claim.Annotations[api.AnnotationLastUse], claim.Annotations[api.AnnotationRetention]
-	log.FromContext(ctx).Info("Deleted a home that nobody has used for as long as it was to be kept",
+	log.FromContext(ctx).Info("Deleted a home after its retention time",
 		"lastUse", lastUse, "retention", keep)
 	r.Recorder.Eventf(claim, nil, corev1.EventTypeNormal, api.EventHomeDeleted, "Delete",
-		"Nobody has used this home since %s, and it was to be kept for %s after that.", lastUse, keep)
+		"The home was not used since %s, and its retention time is %s.", lastUse, keep)
 	return ctrl.Result{}, nil
 }
 
 // keptUntil returns when the retention of a claim ends, by the member's clock, and false if
-// it is used, kept for ever, not ours, or its marks can't be read.
-//
-// A claim was not last used before it was created: such a mark was written by a clock that
-// was not set yet.
+// it is used, kept for ever, not the agent's, or its annotations can't be read. A last use
+// before the claim's creation, by a clock that was not set yet, counts as the creation.
 func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
 	if claim.Labels[api.LabelManagedBy] != api.ManagedBy || claim.DeletionTimestamp != nil {
 		return time.Time{}, false
@@ -160,5 +157,5 @@ func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
 
 var deleted = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 	Name: "vdi_agent_homes_deleted_total",
-	Help: "Homes that were deleted because nobody had used them for as long as they were to be kept.",
+	Help: "Homes that were deleted after their retention time.",
 })

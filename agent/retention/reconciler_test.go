@@ -28,8 +28,7 @@ import (
 
 const namespace = "desktops"
 
-// memberClock is a clock that may be set: its time of day and the time
-// that its process has run are two things.
+// memberClock is a wall clock that may be set, with a separate monotonic time.
 type memberClock struct {
 	wall    time.Time
 	process time.Duration

@@ -18,18 +18,18 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// child is a kind of children, and what a person might do to one.
+// child is a kind of children, and an edit of one.
 type child struct {
 	of func(*api.SessionAssignment) client.Object
-	// spoil changes what was rendered; drifted reports whether it did.
+	// spoil makes drift; drifted reports whether there is any.
 	spoil   func(client.Object)
 	drifted func(client.Object) bool
-	// condition that shows the owner of its name.
+	// condition that reports a name conflict.
 	condition string
 }
 
-// children by kind. A claim is identified by its labels and has no owner: see the tests
-// of homes and of trouble.
+// children by kind. A claim is identified by its labels and has no owner: see homes_test.go and
+// trouble_test.go.
 var children = map[string]child{
 	"Pod": {
 		of:    func(a *api.SessionAssignment) client.Object { return podOf(a) },
@@ -133,7 +133,7 @@ var _ = Describe("A child", func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// expectRepaired makes every change to a child that a person may make.
+// expectRepaired makes every kind of drift.
 func expectRepaired(ctx context.Context, a *api.SessionAssignment, c child) {
 	GinkgoHelper()
 	By("editing it")

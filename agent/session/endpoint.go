@@ -15,9 +15,8 @@ import (
 
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,roleName=vdi-agent-sessions,resources=httproutes,verbs=get;list;watch;create;patch;delete
 
-// reach keeps Service, and Ingress or HTTPRoute. They are kept while a session is
-// suspended, so that its URL is.
-func (r *Reconciler) reach(ctx context.Context, p *pass) error {
+// endpoint keeps Service, and Ingress or HTTPRoute, also while a session is suspended.
+func (r *Reconciler) endpoint(ctx context.Context, p *pass) error {
 	return errors.Join(r.service(ctx, p), r.ingress(ctx, p), r.route(ctx, p))
 }
 
@@ -35,8 +34,7 @@ func (r *Reconciler) ingress(ctx context.Context, p *pass) (err error) {
 	return err
 }
 
-// route keeps the HTTPRoute where the member has a Gateway, and removes one that
-// exists from before where it has none.
+// route keeps the HTTPRoute if the member has a Gateway, and otherwise removes it.
 func (r *Reconciler) route(ctx context.Context, p *pass) error {
 	problem, err := r.openRoutes(ctx, p)
 	switch wanted := p.network.Gateway != nil; {
@@ -51,15 +49,15 @@ func (r *Reconciler) route(ctx context.Context, p *pass) error {
 	return err
 }
 
-// openRoutes returns the problem that keeps HTTPRoutes from being read.
+// openRoutes returns the problem that prevents reading HTTPRoutes.
 func (d *Dependencies) openRoutes(ctx context.Context, p *pass) (*observe.Problem, error) {
 	return d.routes.Open(ctx, d.APIReader, p.assignment.Namespace, p.now, d.Options.Network.Gateway != nil)
 }
 
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
 
-// memberNetwork finds out what rendering needs of the member: the options, and the
-// controller of this desktop's Ingress class.
+// memberNetwork sets the member's parameters of rendering: the options, and the controller of
+// the desktop's Ingress class.
 func (r *Reconciler) memberNetwork(ctx context.Context, p *pass) error {
 	p.network = r.Options.Network
 	if p.network.Gateway != nil || p.network.Controller != "" {
@@ -73,8 +71,8 @@ func (r *Reconciler) memberNetwork(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// controllerOf returns the controller of the class, or of the default one where the desktop
-// names none. It is empty if it is not known: then no controller's annotations are set.
+// controllerOf returns the controller of the class, by default that of the default class, and
+// "" if it is not known.
 func controllerOf(classes []networkingv1.IngressClass, name string) string {
 	for i := range classes {
 		class := &classes[i]

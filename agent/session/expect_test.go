@@ -79,7 +79,7 @@ func image(name string) func(*api.SessionAssignment) {
 	return func(a *api.SessionAssignment) { a.Spec.Desktop.Image = name }
 }
 
-// assigned creates the assignment, and takes it away after the test.
+// assigned creates the assignment, and deletes it after the test.
 func assigned(ctx context.Context, change ...func(*api.SessionAssignment)) *api.SessionAssignment {
 	GinkgoHelper()
 	a := assignment(change...)

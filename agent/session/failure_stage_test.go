@@ -55,7 +55,7 @@ func unfit(p *corev1.Pod) {
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes"}}
 }
 
-// trouble is what the test does to a session that is otherwise well.
+// trouble is a problem that the test causes.
 type trouble struct {
 	pod     func(*corev1.Pod)
 	unbound bool
@@ -94,7 +94,7 @@ func (s *stage) setClaim(change func(*corev1.PersistentVolumeClaim)) {
 	}
 }
 
-// persist keeps the trouble up for a time, whatever the reconciler does.
+// persist lets the problem last for a time, whatever the reconciler does.
 func (tr trouble) persist(s *stage, d time.Duration) {
 	for end := s.clock.Now().Add(d); s.clock.Now().Before(end); {
 		s.after(20 * time.Second)
@@ -110,7 +110,7 @@ func TestFailsPermanentlyWhereARetryCannotHelp(t *testing.T) {
 	cases := map[string]struct {
 		trouble
 		reason string
-		// soon: at once, not only after some patience.
+		// soon is set if the attempt fails immediately.
 		soon bool
 	}{
 		"an image's name that is none":      {trouble{pod: waits("InvalidImageName", 0)}, api.ReasonImagePull, true},
@@ -139,8 +139,8 @@ func TestFailsPermanentlyWhereARetryCannotHelp(t *testing.T) {
 	}
 }
 
-// expectFailure: the failure was written before the Pod was removed, and
-// nothing is tried after it.
+// expectFailure checks that the failure was written before the Pod was removed, and that
+// nothing is retried after it.
 func expectFailure(s *stage, reason string) {
 	s.t.Helper()
 	a := s.assignment()
@@ -167,7 +167,7 @@ func expectFailure(s *stage, reason string) {
 	}
 }
 
-// expectRetry: a higher attempt is tried at once, with nothing kept of the last.
+// expectRetry checks that a higher attempt starts at once, with no state of the last.
 func expectRetry(s *stage) {
 	s.t.Helper()
 	s.refuse = nil
@@ -296,8 +296,8 @@ func TestAnInvalidChildIsTriedOnce(t *testing.T) {
 	expectRetry(s)
 }
 
-// What the API server does not allow the agent to remove shows on the session, with the remedy,
-// and is tried again.
+// A removal that the API server denies is reported on the session, with the remedy, and
+// retried.
 func TestADeniedRemovalIsReportedAndRetried(t *testing.T) {
 	for denied, end := range map[string]func(*stage){
 		"delete Pod":              func(s *stage) { s.edit(suspend) },
@@ -325,7 +325,7 @@ func TestADeniedRemovalIsReportedAndRetried(t *testing.T) {
 				t.Errorf("the message is %q", message)
 			}
 			if wait == 0 {
-				t.Error("it is not tried again")
+				t.Error("it is not retried")
 			}
 			s.refuse = nil
 			s.after(time.Hour)

@@ -17,7 +17,7 @@ import (
 
 var _ = Describe("A failure", Serial, func() {
 	impatient := func(o *session.Options) {
-		o.Patience = observe.Patience{FailAfter: 2 * time.Second, Restarts: 2, Endings: 2}
+		o.RetryLimits = observe.RetryLimits{FailAfter: 2 * time.Second, Restarts: 2, Endings: 2}
 	}
 
 	DescribeTable("that does not pass is reported, and ended by a retry",

@@ -24,29 +24,28 @@ import (
 
 // Lease is the hub's permission to run fenced desktops: see fence.Keeper.
 type Lease interface {
-	// Require returns its state, and keeps it durable from then on.
-	Require() fence.Standing
-	// Changes has an event when the state changes.
+	// Require returns its status, and keeps it durable from then on.
+	Require() fence.Status
+	// Changes receives an event when its state changes.
 	Changes() <-chan event.GenericEvent
 }
 
-// fencing is what mode Fence means for an assignment now.
+// fencing is the effect of modes Fence and Hold on an assignment.
 type fencing struct {
-	// guarded is set if each Pod that may exist has a guard, so that the hub may count on
-	// the desktop's end.
+	// guarded is set if each existing Pod has a guard, so that the hub may rely on it.
 	guarded bool
 	// guard and gate of the next Pod, if any: a guard for mode Fence, a gate for mode Hold.
 	guard, gate *render.Guard
 	// over is why the desktop must not run.
 	over *observe.Problem
-	// notYet is why none is created. One that runs may go on.
+	// notYet is why no Pod is created. A running one goes on.
 	notYet *observe.Problem
-	// left is for how long this holds at most. Zero is until the next event.
+	// left is how long this is valid; zero until the next event.
 	left time.Duration
 }
 
-// fence prevents a fenced desktop from running without the hub's permission. Its time
-// stops meanwhile, as while it is suspended.
+// fence stops a fenced desktop without the hub's lease. Its running time does not count
+// meanwhile, as while it is suspended.
 func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	if p.assignment.Spec.FailoverMode == api.FailoverHold {
 		r.hold(p)
@@ -63,11 +62,11 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 		pod = nil
 	}
 	if !fenced {
-		// The guard goes on beside its desktop, and must reach the agent.
+		// An existing guard must still reach the agent.
 		p.fencing.guarded = pod != nil && render.Guarded(pod)
 		return nil
 	}
-	guard, lease := r.ownGuard(), fence.Standing{}
+	guard, lease := r.ownGuard(), fence.Status{}
 	if guard != nil {
 		lease = r.Lease.Require()
 	}
@@ -77,47 +76,46 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// fencingOf decides what may run of an assignment with its own Pod, if any, and the guard
-// that the agent would create, if any. A desktop without a guard is not touched: nothing would
-// stop it if the agent were dead, and so the hub holds the session until its stop is
-// reported. Once guarded, a desktop is never created without a guard: the hub may count
-// on it before a report shows that there is none.
-func fencingOf(a *api.SessionAssignment, pod *corev1.Pod, guard *render.Guard, lease fence.Standing) fencing {
+// fencingOf decides what may run of an assignment with its own Pod, if any, and the guard that
+// the agent would create, if any. A desktop without a guard is not affected: the hub does not
+// reschedule it before its stop is reported. Once guarded, a desktop is never created without
+// a guard: the hub may rely on it before a report shows that there is none.
+func fencingOf(a *api.SessionAssignment, pod *corev1.Pod, guard *render.Guard, lease fence.Status) fencing {
 	if pod != nil && !render.Guarded(pod) {
-		return fencing{guard: known(guard)}
+		return fencing{guard: withKey(guard)}
 	}
 	if guard == nil {
 		if pod == nil && !a.Status.Guarded {
 			return fencing{}
 		}
-		return fencing{guarded: true, notYet: &observe.Problem{Reason: api.ReasonApplyFailed, Message: "This session's desktop had a guard, " +
-			"on which the hub counts, and the agent has none now: set its --guard-image again."}}
+		return fencing{guarded: true, notYet: &observe.Problem{Reason: api.ReasonApplyFailed, Message: "The session's desktop had a guard, " +
+			"on which the hub relies, and the agent creates none now: set its --guard-image again."}}
 	}
-	f := fencing{guarded: true, guard: known(guard)}
+	f := fencing{guarded: true, guard: withKey(guard)}
 	switch {
 	case lease.State == fence.Over:
 		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: "The hub has not renewed the lease in time: " +
-			"the desktop is stopped, and runs again when the hub is back and has not rescheduled the session."}
+			"the desktop is stopped, and runs again when the hub is reachable and has not rescheduled the session."}
 	case a.Spec.Lapse < a.Status.Lapse:
 		f.over = &observe.Problem{Reason: api.ReasonLeaseExpired, Message: fmt.Sprintf("The hub's lease was over (lapse %d): "+
 			"the desktop runs again once the hub has affirmed that it did not reschedule the session.", a.Status.Lapse)}
 	case lease.State == fence.Unknown, f.guard == nil:
-		f.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has made sure of the hub's lease."}
+		f.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has stored the hub's lease."}
 	default:
 		f.left = lease.Left
 	}
 	return f
 }
 
-// known returns the guard, or nil until the agent's key is known.
-func known(g *render.Guard) *render.Guard {
+// withKey returns the guard, or nil until the agent's key is known.
+func withKey(g *render.Guard) *render.Guard {
 	if g == nil || g.Key == "" {
 		return nil
 	}
 	return g
 }
 
-// rendered returns the Pod as it would be created.
+// rendered returns the Pod that would be created.
 func (p *pass) rendered() *corev1.Pod {
 	switch f := p.fencing; {
 	case f.guard != nil:
@@ -129,14 +127,14 @@ func (p *pass) rendered() *corev1.Pod {
 	}
 }
 
-// watchLease enqueues all fenced sessions when the lease changes, and held ones too: the
-// same event announces the key that their gates verify.
+// watchLease enqueues all fenced sessions when the lease changes, and held ones when the key
+// of their gates is known.
 func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
 	return source.Channel(r.Lease.Changes(), handler.Funcs{
 		GenericFunc: func(ctx context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			var all api.SessionAssignmentList
 			if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-				log.FromContext(ctx).Error(err, "Finding the fenced sessions")
+				log.FromContext(ctx).Error(err, "Listing the fenced sessions")
 				return
 			}
 			for i := range all.Items {
@@ -149,19 +147,18 @@ func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
 	})
 }
 
-// hold puts a gate before the next Pod of a held desktop, where the agent creates gates.
-// An existing Pod is not touched.
+// hold adds a gate to the next Pod of a held desktop, if the agent creates gates.
 func (r *Reconciler) hold(p *pass) {
 	guard := r.ownGuard()
 	if guard == nil {
 		return
 	}
-	if p.fencing.gate = known(guard); p.fencing.gate == nil {
-		p.fencing.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has the key with which it answers the desktop's gate."}
+	if p.fencing.gate = withKey(guard); p.fencing.gate == nil {
+		p.fencing.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has the key that signs its answers to the desktop's gate."}
 	}
 }
 
-// ownGuard returns what guards and gates need of this agent, and nil if it creates none.
+// ownGuard returns the agent's parameters of guards and gates, and nil if it creates none.
 func (d *Dependencies) ownGuard() *render.Guard {
 	if d.Options.Guard == nil {
 		return nil
@@ -171,20 +168,20 @@ func (d *Dependencies) ownGuard() *render.Guard {
 	return &own
 }
 
-// gateIsShut reports whether a desktop that has not started waits at a gate that would be
-// created differently now, and may wait for ever: the session's mode has changed, or the
-// agent's address or key, or it creates no gates.
-func gateIsShut(p *pass, pod *corev1.Pod) bool {
+// gateOutdated reports whether a desktop waits at a gate that would be created differently
+// now, and may never open: the session's mode, or the agent's address, key or option to create
+// gates has changed.
+func gateOutdated(p *pass, pod *corev1.Pod) bool {
 	have := render.Gate(pod)
-	if have == nil || p.fencing.notYet != nil || hasPassed(pod) {
+	if have == nil || p.fencing.notYet != nil || gatePassed(pod) {
 		return false
 	}
 	want := render.Gate(p.rendered())
 	return want == nil || !slices.Equal(have.Args, want.Args)
 }
 
-// hasPassed reports whether a Pod's desktop has passed its gate.
-func hasPassed(pod *corev1.Pod) bool {
+// gatePassed reports whether a Pod's gate has opened.
+func gatePassed(pod *corev1.Pod) bool {
 	for _, s := range pod.Status.InitContainerStatuses {
 		if s.Name == render.GateContainer {
 			return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0

@@ -21,12 +21,12 @@ var aGuard = &render.Guard{Image: "agent:1", LeaseURL: "http://agent:8082", Port
 type fenceState struct {
 	pod   *corev1.Pod
 	guard *render.Guard
-	lease fence.Standing
+	lease fence.Status
 }
 
 func TestWhatFencingMeans(t *testing.T) {
-	valid := fence.Standing{State: fence.Valid, Left: time.Minute}
-	over := fence.Standing{State: fence.Over}
+	valid := fence.Status{State: fence.Valid, Left: time.Minute}
+	over := fence.Status{State: fence.Over}
 	plain, guarded := render.Pod(desktop()), render.GuardedPod(desktop(), *aGuard)
 	for name, tc := range map[string]struct {
 		status api.SessionAssignmentStatus
@@ -74,24 +74,24 @@ func TestWhatFencingMeans(t *testing.T) {
 	}
 }
 
-// fixedLease is a lease whose standing the test sets.
-type fixedLease struct{ standing fence.Standing }
+// fixedLease is a lease whose status the test sets.
+type fixedLease struct{ status fence.Status }
 
-func (s *fixedLease) Require() fence.Standing            { return s.standing }
+func (s *fixedLease) Require() fence.Status              { return s.status }
 func (s *fixedLease) Changes() <-chan event.GenericEvent { return nil }
 
 func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
 	a := limited("1h", "")
 	a.Spec.FailoverMode = api.FailoverFence
 	s := newStage(t, a)
-	lease := &fixedLease{fence.Standing{State: fence.Valid, Left: time.Hour}}
+	lease := &fixedLease{fence.Status{State: fence.Valid, Left: time.Hour}}
 	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = lease, func() string { return "key" }, aGuard
 	s.begin()
 	if !s.assignment().Status.Guarded {
 		t.Error("that it is guarded is not reported at once, and the hub would hold it")
 	}
 	s.after(10 * time.Minute)
-	lease.standing = fence.Standing{State: fence.Over}
+	lease.status = fence.Status{State: fence.Over}
 	s.pass()
 	s.pass()
 	if !s.gone(&corev1.Pod{}) {
@@ -106,7 +106,7 @@ func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
 	if got := s.wrote(); len(got) != 0 {
 		t.Errorf("it does not stop: %v", got)
 	}
-	lease.standing = fence.Standing{State: fence.Valid, Left: time.Hour}
+	lease.status = fence.Status{State: fence.Valid, Left: time.Hour}
 	s.pass()
 	s.bind()
 	s.setPod(makeReady)
@@ -120,23 +120,22 @@ func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
 	}
 }
 
-// A Pod that its guard or a boot of the node has ended is recreated by what makes
-// any Pod again, and only with a lease.
+// A Pod that its guard or a reboot of the node has ended is recreated, only with a lease.
 func TestAPodThatItsGuardEndedIsNotRecreatedWithoutALease(t *testing.T) {
 	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }))
-	lease := &fixedLease{fence.Standing{State: fence.Valid, Left: time.Hour}}
+	lease := &fixedLease{fence.Status{State: fence.Valid, Left: time.Hour}}
 	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = lease, func() string { return "key" }, aGuard
 	s.pass()
 	s.bind()
 	s.setPod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
-	lease.standing = fence.Standing{State: fence.Over}
+	lease.status = fence.Status{State: fence.Over}
 	s.wrote()
 	s.pass()
 	s.pass()
 	if !s.gone(&corev1.Pod{}) || slices.Contains(s.wrote(), "create Pod") {
 		t.Error("a new one was made without a lease")
 	}
-	lease.standing = fence.Standing{State: fence.Valid, Left: time.Hour}
+	lease.status = fence.Status{State: fence.Valid, Left: time.Hour}
 	s.after(time.Minute)
 	if s.gone(&corev1.Pod{}) {
 		t.Error("none is made with one")
@@ -157,7 +156,7 @@ func TestTheGuardsContainerIsTheOneThatIsObserved(t *testing.T) {
 
 func TestAGuardOutlivesTheModeThatRequiredIt(t *testing.T) {
 	s := newStage(t, desktop(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }))
-	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = &fixedLease{fence.Standing{State: fence.Valid, Left: time.Hour}}, func() string { return "key" }, aGuard
+	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = &fixedLease{fence.Status{State: fence.Valid, Left: time.Hour}}, func() string { return "key" }, aGuard
 	s.begin()
 	a := s.assignment()
 	a.Spec.FailoverMode = api.FailoverRestart

@@ -23,13 +23,13 @@ import (
 type finalizer struct {
 	*Dependencies
 	pods   *podStep
-	time   *timekeeper
+	time   *timeStep
 	status *statusWriter
 }
 
-// finalize removes the children in order, and then the finalizer: new connections end
-// first, the desktop saves its work and stops, then isolation and config go, and last its
-// home. Only the Pods are waited for without a deadline.
+// finalize removes the children in order, and then the finalizer: first the endpoint, then the
+// Pods, isolation and config, and last the home. Only the Pods are waited for without a
+// deadline.
 func (f *finalizer) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
 		return nil
@@ -38,8 +38,8 @@ func (f *finalizer) finalize(ctx context.Context, p *pass) error {
 	if !apierrors.IsForbidden(err) && p.found.Denied == "" {
 		return err
 	}
-	if goes, asked := f.namespaceGoes(ctx, p.assignment.Namespace); asked != nil || !goes {
-		return errors.Join(err, asked)
+	if terminating, readErr := f.namespaceTerminating(ctx, p.assignment.Namespace); readErr != nil || !terminating {
+		return errors.Join(err, readErr)
 	}
 	return f.finalizeWithNamespace(ctx, p)
 }
@@ -50,7 +50,7 @@ func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 		name string
 		run  func(context.Context, *pass) (done bool, err error)
 	}{
-		{"endpoint", f.removeReach},
+		{"endpoint", f.removeEndpoint},
 		{"Pods", f.removePods},
 		{"isolation", f.removeIsolation},
 		{"home", f.finalizeHome},
@@ -67,16 +67,16 @@ func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 	return f.release(ctx, p)
 }
 
-// forced returns an operator's reason not to wait for anything.
+// forced returns an operator's reason for a forced cleanup.
 func forced(a *api.SessionAssignment) (reason string, yes bool) {
 	reason, yes = a.Annotations[api.AnnotationForceCleanup]
 	return reason, yes
 }
 
-// removeReach deletes Ingress, HTTPRoute and Service, and does not wait: what keeps them,
-// such as a load balancer's finalizer, keeps no desktop running.
-func (f *finalizer) removeReach(ctx context.Context, p *pass) (bool, error) {
-	if err := dismiss(ctx, p, children.Ingresses); err != nil {
+// removeEndpoint deletes Ingress, HTTPRoute and Service, and does not wait for their
+// finalizers, such as a load balancer's.
+func (f *finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
+	if err := removeOwned(ctx, p, children.Ingresses); err != nil {
 		return false, err
 	}
 	problem, err := f.openRoutes(ctx, p)
@@ -84,26 +84,26 @@ func (f *finalizer) removeReach(ctx context.Context, p *pass) (bool, error) {
 		return false, err
 	}
 	if problem == nil {
-		if err := dismiss(ctx, p, children.HTTPRoutes); err != nil {
+		if err := removeOwned(ctx, p, children.HTTPRoutes); err != nil {
 			return false, err
 		}
 	}
-	return true, dismiss(ctx, p, children.Services)
+	return true, removeOwned(ctx, p, children.Services)
 }
 
 // removeIsolation deletes isolation and config, now that the Pod is gone.
 func (f *finalizer) removeIsolation(ctx context.Context, p *pass) (bool, error) {
-	return true, errors.Join(dismiss(ctx, p, children.ConfigMaps), dismiss(ctx, p, children.DisruptionBudgets),
-		dismiss(ctx, p, children.NetworkPolicies))
+	return true, errors.Join(removeOwned(ctx, p, children.ConfigMaps), removeOwned(ctx, p, children.DisruptionBudgets),
+		removeOwned(ctx, p, children.NetworkPolicies))
 }
 
-// dismiss removes a child, if the assignment owns one.
-func dismiss[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) error {
+// removeOwned removes a child, if the assignment owns one.
+func removeOwned[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) error {
 	have, err := k.Find(ctx, p.children, p.assignment.Name)
 	if err != nil || client.Object(have) == client.Object(*new(T)) || !k.Owns(p.assignment, have) {
 		return err
 	}
-	p.keepsBack(k.Name, have)
+	p.recordFinalizers(k.Name, have)
 	if err := k.Remove(ctx, p.children, have); err != nil {
 		return err
 	}
@@ -113,15 +113,15 @@ func dismiss[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) 
 	return nil
 }
 
-// keepsBack records a child whose deletion waits for its finalizers.
-func (p *pass) keepsBack(kind string, o client.Object) {
+// recordFinalizers records a child whose deletion waits for its finalizers.
+func (p *pass) recordFinalizers(kind string, o client.Object) {
 	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
 		p.left = append(p.left, fmt.Sprintf("%s %s is kept by finalizer %s", kind, o.GetName(), strings.Join(finalizers, ", ")))
 	}
 }
 
-// awaitRemoval waits for what is left besides Pods, until CleanupDeadline: no desktop can
-// run any more, and no load balancer or storage driver keeps a session for ever.
+// awaitRemoval waits for the remaining objects until CleanupDeadline: no desktop runs any
+// more, and no load balancer or storage driver must keep a session for ever.
 func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
 	if _, yes := forced(p.assignment); yes || len(p.left) == 0 {
 		return true, nil
@@ -134,12 +134,12 @@ func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
 		return false, nil
 	}
 	left := strings.Join(p.left, "; ")
-	log.FromContext(ctx).Info("Gave up a part of the cleanup", "left", left)
-	f.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for what is left: "+left+".")
+	log.FromContext(ctx).Info("Cleanup deadline passed, removing the finalizer", "left", left)
+	f.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for the remaining objects: "+left+".")
 	return true, nil
 }
 
-// stopping returns the status of an assignment of which something is left.
+// stopping returns the status of an assignment with remaining children.
 func (f *finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
 	status := observe.Stopping(p.assignment, p.found, p.left, p.now)
 	f.time.account(ctx, p, &status)
@@ -165,19 +165,19 @@ func (f *finalizer) release(ctx context.Context, p *pass) error {
 	}
 	p.after = 0
 	f.status.wroteRelease(ctx, p)
-	f.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and nothing of it is left but a home that outlives it.")
+	f.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and its objects are removed, except a retained home.")
 	return nil
 }
 
-// Removing a finalizer is the one write that the agent may make outside of admitted
-// namespaces: a namespace that is deleted loses the agent's RoleBinding in no
-// particular order, and nothing can be created there to give the right back.
+// Removing a finalizer is the only write that the agent may do outside of admitted namespaces:
+// a namespace that is deleted may lose the agent's RoleBinding first, which can't be
+// recreated.
 //
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// namespaceGoes reports whether a namespace is being deleted, or is gone.
-func (f *finalizer) namespaceGoes(ctx context.Context, name string) (bool, error) {
+// namespaceTerminating reports whether a namespace is being deleted, or is gone.
+func (f *finalizer) namespaceTerminating(ctx context.Context, name string) (bool, error) {
 	var namespace corev1.Namespace
 	err := f.APIReader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
 	if client.IgnoreNotFound(err) != nil {
@@ -186,10 +186,10 @@ func (f *finalizer) namespaceGoes(ctx context.Context, name string) (bool, error
 	return err != nil || namespace.DeletionTimestamp != nil, nil
 }
 
-// finalizeWithNamespace removes the finalizer of an assignment whose namespace is
-// being deleted and where the agent may not write any more. The namespace controller
-// deletes all that is there, homes included; only the Pods are waited for, since the
-// end of the assignment is reported as the end of the desktop.
+// finalizeWithNamespace removes the finalizer of an assignment whose namespace is being
+// deleted, after the agent has lost its permissions there. The namespace controller deletes
+// all objects, including homes; only the Pods are waited for, since the end of the assignment
+// is reported as the end of the desktop.
 func (f *finalizer) finalizeWithNamespace(ctx context.Context, p *pass) error {
 	left, err := f.pods.podsLeft(ctx, p)
 	if err != nil {

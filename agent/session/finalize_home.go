@@ -18,18 +18,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// finalizeHome removes a home that is deleted with its session, and marks another with the
-// time of its last use, unless it is retained.
+// finalizeHome removes a home that is deleted with its session, and annotates another with the
+// time of its last use.
 func (f *finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
 	home := p.assignment.Spec.Desktop.Home
 	if home.Mode == api.HomePerUser || home.Retention == api.RetentionRetain {
-		return f.stampLastUse(ctx, p)
+		return f.annotateLastUse(ctx, p)
 	}
 	return true, f.removeHome(ctx, p)
 }
 
-// removeHome deletes the claim that is this session's own, read from the API server: it has
-// no owner, so the garbage collector does not.
+// removeHome deletes the session's claim, which has no owner, as read from the API server.
 func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 	var list corev1.PersistentVolumeClaimList
 	own := client.MatchingLabels(render.Selector(p.assignment))
@@ -38,7 +37,7 @@ func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	for i := range list.Items {
-		p.keepsBack(children.Homes.Name, &list.Items[i])
+		p.recordFinalizers(children.Homes.Name, &list.Items[i])
 		if err := children.Homes.Remove(ctx, p.children, &list.Items[i]); err != nil {
 			return err
 		}
@@ -47,9 +46,9 @@ func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// stampLastUse records on the claim when its use ended, from which its retention counts,
-// unless another session uses it.
-func (f *finalizer) stampLastUse(ctx context.Context, p *pass) (bool, error) {
+// annotateLastUse annotates the claim with the end of its use, from which its retention
+// counts, unless another session uses it.
+func (f *finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) {
 	want := render.Home(p.assignment)
 	if want == nil || want.Annotations[api.AnnotationRetention] == "" {
 		return true, nil
@@ -64,13 +63,13 @@ func (f *finalizer) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 	if have.Annotations[api.AnnotationLastUse] != "" {
 		return true, nil
 	}
-	stamped := have.DeepCopy()
-	stamped.Annotations = labels.Merge(stamped.Annotations, map[string]string{
+	annotated := have.DeepCopy()
+	annotated.Annotations = labels.Merge(annotated.Annotations, map[string]string{
 		api.AnnotationLastUse:   p.now.UTC().Format(time.RFC3339),
 		api.AnnotationRetention: want.Annotations[api.AnnotationRetention],
 	})
 	children.CountWrite(children.Homes.Name, "stamp")
-	err = f.Client.Patch(ctx, stamped, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+	err = f.Client.Patch(ctx, annotated, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return true, nil
@@ -78,16 +77,15 @@ func (f *finalizer) stampLastUse(ctx context.Context, p *pass) (bool, error) {
 		p.RequeueWithin(children.ConflictRetry)
 		return false, nil
 	case denied.Is(err):
-		// A home that is kept too long is better than a session that never ends.
-		log.FromContext(ctx).Error(err, "Marking the home's last use", "claim", have.Name)
+		// Keeping the home too long is better than keeping the session.
+		log.FromContext(ctx).Error(err, "Annotating the home's last use", "claim", have.Name)
 		return true, nil
 	default:
-		return false, fmt.Errorf("marking the last use of claim %s: %w", have.Name, err)
+		return false, fmt.Errorf("annotating the last use of claim %s: %w", have.Name, err)
 	}
 }
 
-// inUse reports whether an assignment that is not being deleted uses the claim, other than
-// the named one.
+// inUse reports whether another assignment that is not being deleted uses the claim.
 func (f *finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
 	var users api.SessionAssignmentList
 	err := f.Client.List(ctx, &users, client.InNamespace(claim.Namespace),

@@ -58,7 +58,7 @@ func TestAnAssignmentEndsWithItsNamespaceThoughTheAgentMayNotWriteThere(t *testi
 func TestAnAssignmentStaysWhereTheAgentMayNotRemoveWhatIsLeft(t *testing.T) {
 	s := unbound(t, false)
 	if s.pass() == 0 {
-		t.Error("it is not tried again")
+		t.Error("it is not retried")
 	}
 	if s.gone(&api.SessionAssignment{}) {
 		t.Error("it ended before its Pod")

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// podPoll is how often a Pod is read from the API server that the cache does not show.
+	// podPoll is how often to read a Pod that the cache does not show.
 	podPoll = time.Second
-	// removalPoll is how often a removal is checked that causes no event.
+	// removalPoll is how often to check a removal that causes no event.
 	removalPoll = 5 * time.Second
 )
 
-// removePods is done when the API server has no Pod of the assignment any more, by its
-// name or by its labels, or when an operator forces the cleanup. The cache is read first,
-// and the API server if that has none.
+// removePods removes the Pods. It is done when the API server has no Pod of the assignment,
+// by name or label, or when an operator forces the cleanup. It reads the API server only if
+// the cache has none.
 func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 	reason, force := forced(p.assignment)
 	if force {
@@ -50,8 +50,8 @@ func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 
 // removePod deletes a Pod, and removes its finalizer once it has stopped.
 func (s *podStep) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	s.seeNode(p, pod)
-	if abandoned, err := s.abandonLost(ctx, p, pod); err != nil || abandoned {
+	s.observeNode(p, pod)
+	if deleted, err := s.forceDeleteLost(ctx, p, pod); err != nil || deleted {
 		return err
 	}
 	if err := children.Pods.Remove(ctx, p.children, pod); err != nil || pod.DeletionTimestamp == nil {
@@ -60,8 +60,8 @@ func (s *podStep) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error
 	return s.awaitStop(ctx, p, pod)
 }
 
-// forcePods deletes the Pods without waiting for their kubelets, which may still run them:
-// only an operator can decide that.
+// forcePods deletes the Pods without waiting for their kubelets, which may still run them, at
+// an operator's request.
 func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
 	left, err := f.pods.podsLeft(ctx, p)
 	if err != nil {
@@ -76,14 +76,14 @@ func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool
 		p.memory.forceReported = true
 		log.FromContext(ctx).Info("The cleanup is forced", "reason", reason, "pods", len(left))
 		f.event(p.assignment, corev1.EventTypeWarning, api.EventForced, fmt.Sprintf(
-			"%s was set (%q): %d Pods were deleted without waiting for their kubelets, which may run them still.",
+			"%s was set (%q): %d Pods were deleted without waiting for their kubelets, which may still run them.",
 			api.AnnotationForceCleanup, reason, len(left)))
 	}
 	return true, nil
 }
 
-// podsLeft returns the assignment's own Pods from the API server, by label or by name: a
-// Pod's labels may have been removed.
+// podsLeft returns the assignment's Pods from the API server, by label, or else by name, since
+// labels may have been removed.
 func (s *podStep) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) {
 	left, err := s.podsOf(ctx, p, s.APIReader, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
 	if err != nil || len(left) > 0 {
@@ -93,7 +93,7 @@ func (s *podStep) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) 
 	return s.podsOf(ctx, p, s.APIReader, client.MatchingFields{metav1.ObjectNameField: p.assignment.Name})
 }
 
-// podsOf returns the assignment's own among the Pods that a reader selects.
+// podsOf returns the selected Pods that the assignment owns.
 func (s *podStep) podsOf(ctx context.Context, p *pass, from client.Reader, selected client.ListOption) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := from.List(ctx, &list, client.InNamespace(p.assignment.Namespace), selected); err != nil {

@@ -148,8 +148,8 @@ var _ = Describe("The end of a session", func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// hold keeps a Pod in the API server until its grace of zero, as a kubelet does
-// that does not answer. The finalizer goes after the test.
+// hold keeps a Pod in the API server until it is deleted with grace period zero, like a kubelet
+// that does not answer. The finalizer is removed after the test.
 func hold(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	edit(ctx, pod, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/kubelet"} })

@@ -25,24 +25,24 @@ type Activity interface {
 	Forget(assignment types.NamespacedName)
 }
 
-// use is what a Pod's annotation shows.
-type use struct {
+// annotatedUse is the last value of a Pod's activity annotation.
+type annotatedUse struct {
 	// value of the annotation, and whether there was one.
 	value    string
 	reported bool
 	// at is when it was first seen, by the process's clock.
 	at time.Duration
-	// fresh is set once this process has seen another value before: the first may be old.
+	// fresh is set once this process has seen a change: the first value may be old.
 	fresh bool
 }
 
-// probeActivity adds the prober of desktops to the manager. The source enqueues a session
-// when a result matters.
+// probeActivity adds the prober of desktops to the manager. The source enqueues a session when
+// a result may affect it.
 func (r *Reconciler) probeActivity(mgr ctrl.Manager) (source.TypedSource[reconcile.Request], error) {
 	options := r.Options.Activity
-	if both, ok := r.Clock.(clock.WithTicker); ok && options.Clock == nil {
-		// Starts of runs are by the reconciler's clock.
-		options.Clock = both
+	if ticking, ok := r.Clock.(clock.WithTicker); ok && options.Clock == nil {
+		// Runs begin by the reconciler's clock.
+		options.Clock = ticking
 	}
 	prober := activity.NewProber(options)
 	if err := mgr.Add(prober); err != nil {
@@ -52,9 +52,9 @@ func (r *Reconciler) probeActivity(mgr ctrl.Manager) (source.TypedSource[reconci
 	return source.Channel(prober.Changes(), &handler.EnqueueRequestForObject{}), nil
 }
 
-// idle fails a session that was idle for longer than its idle timeout, and records since
-// when it is idle. Where that is not known, the session goes on.
-func (k *timekeeper) idle(_ context.Context, p *pass) error {
+// idle fails a session that was idle for its idle timeout, and records since when it is idle.
+// A session whose activity is not known goes on.
+func (k *timeStep) idle(_ context.Context, p *pass) error {
 	if p.failure != nil {
 		return nil
 	}
@@ -62,40 +62,39 @@ func (k *timekeeper) idle(_ context.Context, p *pass) error {
 	limit, limited := observe.LimitOf(p.assignment.Spec.IdleTimeout)
 	if !t.usage.Running() || p.runIsOver() {
 		k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
-		t.idle, t.unused = observe.IdleUnknown, observe.Use{}
+		t.idle, t.lastUse = observe.IdleUnknown, observe.Use{}
 		return nil
 	}
 	before, silent := t.idle, false
 	if p.assignment.Spec.Desktop.Activity.Path != "" {
-		t.idle, t.unused, silent = k.probed(p, limit)
+		t.idle, t.lastUse, silent = k.probed(p, limit)
 	} else {
-		t.idle, t.unused, silent = k.annotated(p, limit, at)
+		t.idle, t.lastUse, silent = k.annotated(p, limit, at)
 	}
 	switch {
 	case t.idle == observe.IdleOver:
 		p.failure = observe.IdleFailure(p.assignment)
 	case t.idle == observe.IdleSoon && before != observe.IdleSoon:
 		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
-			"Nobody has used the desktop for long: it is ended after %s without use.", p.assignment.Spec.IdleTimeout))
+			observe.IdleWarning, p.assignment.Spec.IdleTimeout))
 	case silent && limited && !t.reportedSilent:
 		t.reportedSilent = true
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventActivityUnknown, silence(p.assignment))
+		k.event(p.assignment, corev1.EventTypeWarning, api.EventActivityUnknown, notEnforcedNote(p.assignment))
 	}
 	return nil
 }
 
-// silence explains why an idle timeout is not enforced.
-func silence(a *api.SessionAssignment) string {
-	why := fmt.Sprintf("has never had the annotation %s", api.AnnotationActivity)
+// notEnforcedNote explains why an idle timeout is not enforced.
+func notEnforcedNote(a *api.SessionAssignment) string {
+	reason := fmt.Sprintf("has never had the annotation %s", api.AnnotationActivity)
 	if path := a.Spec.Desktop.Activity.Path; path != "" {
-		why = fmt.Sprintf("does not answer %s with 200 and {\"idleSeconds\": n}", path)
+		reason = fmt.Sprintf("does not answer %s with 200 and {\"idleSeconds\": n}", path)
 	}
-	return fmt.Sprintf("The desktop %s: its idle timeout of %s is not enforced.", why, a.Spec.IdleTimeout)
+	return fmt.Sprintf("The desktop %s: its idle timeout of %s is not enforced.", reason, a.Spec.IdleTimeout)
 }
 
-// probed returns what the probes of a desktop have found. One that is not ready is not
-// probed: it can't be used, and has its own time limit to become ready.
-func (k *timekeeper) probed(p *pass, limit time.Duration) (idle observe.Idleness, unused observe.Use, silent bool) {
+// probed returns the last probe result of a desktop. One that is not ready is not probed.
+func (k *timeStep) probed(p *pass, limit time.Duration) (idle observe.Idleness, lastUse observe.Use, silent bool) {
 	pod := p.found.Pod
 	url, ok := activity.URL(p.assignment, pod)
 	if !ok || pod.DeletionTimestamp != nil || observe.Pod(p.assignment, p.found).Status != "True" {
@@ -112,14 +111,14 @@ func (k *timekeeper) probed(p *pass, limit time.Duration) (idle observe.Idleness
 	return result.Idle, result.Use, result.Silent
 }
 
-// annotated returns what the annotation of a desktop shows: each new value means use at
+// annotated returns the result of a desktop's annotation, of which each new value means use at
 // the time when this process first saw it.
-func (k *timekeeper) annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, unused observe.Use, silent bool) {
+func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, lastUse observe.Use, silent bool) {
 	t := &p.memory.time
 	if p.found.Pod != nil {
 		value, reported := p.found.Pod.Annotations[api.AnnotationActivity]
 		if reported && (!t.use.reported || value != t.use.value) {
-			t.use = use{value: value, reported: true, at: at.Process, fresh: t.use.reported}
+			t.use = annotatedUse{value: value, reported: true, at: at.Process, fresh: t.use.reported}
 		}
 	}
 	passed := t.usage.Run(at)
@@ -131,13 +130,13 @@ func (k *timekeeper) annotated(p *pass, limit time.Duration, at observe.Instant)
 		return observe.IdleUnknown, observe.Use{}, passed >= limit
 	}
 	p.RequeueWithin(limit - api.WarnBefore(limit) - passed)
-	return observe.IdlenessOf(passed, limit), k.unused(p, passed), false
+	return observe.IdlenessOf(passed, limit), k.annotatedLastUse(p, passed), false
 }
 
-// unused returns what is known of the use of a desktop that reports by annotation. What an
-// earlier process has written stands until there is a new value: the first that this one
-// sees may be as old as that.
-func (k *timekeeper) unused(p *pass, passed time.Duration) observe.Use {
+// annotatedLastUse returns the use of a desktop that reports by annotation. The status of an
+// earlier process is kept until there is a new value: the first that this process sees may be
+// as old.
+func (k *timeStep) annotatedLastUse(p *pass, passed time.Duration) observe.Use {
 	after, fresh := k.Options.Activity.Idle(), p.memory.time.use.fresh
 	p.RequeueWithin(after - passed)
 	switch {

@@ -9,7 +9,7 @@ import (
 )
 
 // isolate keeps the NetworkPolicy, without which no Pod is created, and the
-// PodDisruptionBudget, which keeps a drain of the node from evicting the desktop.
+// PodDisruptionBudget.
 func (r *Reconciler) isolate(ctx context.Context, p *pass) error {
 	var policy, budget error
 	_, p.found.PolicyProblem, policy = children.NetworkPolicies.Keep(ctx, p.children, render.NetworkPolicy(p.assignment, p.network))

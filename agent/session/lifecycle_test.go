@@ -42,7 +42,7 @@ var _ = Describe("A session's life", specs.Smoke, func() {
 		a := running(ctx, home(api.HomePerSession))
 		key := a.Name
 		// One status write for the start; a second only where the machine
-		// takes longer over it than Settle.
+		// takes longer over it than StatusDelay.
 		Consistently(func() int { return len(tally.of(key)) }).Should(BeNumerically("<=", perSessionChildren+2), "%v", tally.of(key))
 		creates := 0
 		for _, line := range tally.of(key) {

@@ -11,31 +11,29 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// memory is what is kept of one assignment from one pass to the next. It saves writes, and
-// losing it costs no more than a few of them: nothing that must be true depends on it.
-// One pass at a time uses it, since one worker at a time has its key.
+// memory has the state of one assignment between passes. No guarantee depends on it: losing it
+// costs a few writes. One worker at a time uses it.
 type memory struct {
 	uid      types.UID
 	children *children.Memory
 	// ended is the last Pod that ended by itself.
 	ended lastEnd
-	// sight is whether there is a Pod, besides what the cache shows.
-	sight podSight
-	// podSpans are those that the trace has of the Pod.
+	// presence is whether there is a Pod that the cache may not show.
+	presence podPresence
+	// podSpans are the recorded spans of the Pod.
 	podSpans podSpans
-	// status is what was last written, and what is to be.
+	// status is the state of status writes.
 	status statusMemory
-	// stoppedAt is when a withdrawn assignment was first seen without a Pod, and with
-	// another child left.
+	// stoppedAt is when a withdrawn assignment was first seen with other children but no
+	// Pod.
 	stoppedAt time.Time
-	// shutSince is since when the Pod is seen to wait at a gate that would be created
-	// differently now. It is zero if it does not.
-	shutSince time.Time
+	// gateOutdatedSince is when the Pod's gate was first seen as outdated; zero if it is not.
+	gateOutdatedSince time.Time
 	// forceReported is set once there is an event that the cleanup is forced.
 	forceReported bool
 	// attempt that was last seen.
 	attempt int64
-	// time that the session has used.
+	// time is the session's running time.
 	time timeMemory
 }
 
@@ -46,17 +44,17 @@ type lastEnd struct {
 }
 
 type statusMemory struct {
-	// basedOn is the resource version of the assignment that the last write replaced:
-	// while the cache still shows it, the write is not visible yet.
+	// basedOn is the resource version before the last write: while the cache shows it, the
+	// write is not visible yet.
 	basedOn string
-	// writtenAt is when that was, and zero before this process has written.
+	// writtenAt is the time of the last write by this process, if any.
 	writtenAt time.Time
-	// differsSince is when the status was first seen to differ from what is written, and
-	// zero if it does not.
+	// differsSince is when the status was first seen to differ from the written one; zero if
+	// it does not.
 	differsSince time.Time
 }
 
-// begin ends all backoff at the next attempt.
+// begin resets all backoff at the next attempt.
 func (m *memory) begin(attempt int64) {
 	if attempt > m.attempt {
 		m.children.Retry()
@@ -68,8 +66,7 @@ func (m *memory) begin(attempt int64) {
 // memories has the memory of each assignment.
 type memories struct{ byKey sync.Map }
 
-// of returns the memory of an assignment: a new one for an assignment that was not seen
-// before, or whose name another had.
+// of returns the memory of an assignment, a new one for a new UID.
 func (m *memories) of(a *api.SessionAssignment) *memory {
 	key := client.ObjectKeyFromObject(a)
 	if known, _ := m.byKey.Load(key); known != nil && known.(*memory).uid == a.UID {

@@ -47,16 +47,16 @@ func TestANewAttemptForgetsEarlierFailures(t *testing.T) {
 func TestAClaimIsTakenForOneAtATime(t *testing.T) {
 	var m mounts
 	claim := types.NamespacedName{Namespace: "n", Name: "home"}
-	if other, _ := m.take(claim, "a", noon); other != "" {
+	if other, _ := m.acquire(claim, "a", noon); other != "" {
 		t.Errorf("a free claim is %s's", other)
 	}
-	if other, wait := m.take(claim, "b", noon.Add(time.Second)); other != "a" || wait != children.CacheDelay-time.Second {
+	if other, wait := m.acquire(claim, "b", noon.Add(time.Second)); other != "a" || wait != children.CacheDelay-time.Second {
 		t.Errorf("claimed by %q, which counts for %s", other, wait)
 	}
-	if other, _ := m.take(claim, "a", noon.Add(2*time.Second)); other != "" {
+	if other, _ := m.acquire(claim, "a", noon.Add(2*time.Second)); other != "" {
 		t.Error("refused to its own session")
 	}
-	if other, _ := m.take(claim, "b", noon.Add(2*time.Second+children.CacheDelay)); other != "" {
+	if other, _ := m.acquire(claim, "b", noon.Add(2*time.Second+children.CacheDelay)); other != "" {
 		t.Error("it never expires")
 	}
 	if len(m.byClaim) != 1 {

@@ -21,38 +21,38 @@ type podStep struct {
 	ordered orderedDeletion
 }
 
-// pod makes the desktop run, or not, as the assignment requires. It waits for one that is
-// being removed: its successor has its name.
+// pod creates, keeps or removes the Pod. It waits for one that is being removed, which has the
+// name of the next.
 func (s *podStep) pod(ctx context.Context, p *pass) error {
 	have, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
 	if err != nil {
 		return err
 	}
 	if have == nil && mustNotRun(p) {
-		if have, err = s.unseenPod(ctx, p); err != nil {
+		if have, err = s.liveUncachedPod(ctx, p); err != nil {
 			return err
 		}
 	}
 	p.found.Pod = have
-	p.memory.sawPod(have != nil)
+	p.memory.recordPod(have != nil)
 	if have == nil {
-		if may, err := s.mayMake(ctx, p); err != nil || !may {
+		if may, err := s.mayCreate(ctx, p); err != nil || !may {
 			return err
 		}
 	}
 	if have != nil && children.Pods.Owns(p.assignment, have) {
-		if goes, err := s.podGoes(ctx, p, have); err != nil || goes {
+		if done, err := s.removePodIfRequired(ctx, p, have); err != nil || done {
 			return err
 		}
 	}
 	want := p.rendered()
-	if err := s.mayKeep(ctx, want); err != nil {
+	if err := s.dropFinalizerOfOldServer(ctx, want); err != nil {
 		return err
 	}
 	p.found.Pod, p.found.PodProblem, err = children.Pods.Ensure(ctx, p.children, have, want)
-	p.memory.sawPod(p.found.Pod != nil)
+	p.memory.recordPod(p.found.Pod != nil)
 	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
-		// Another owner's Pod is not this session's, whatever its name.
+		// It is another owner's Pod.
 		p.found.Pod = nil
 	}
 	if observe.Pod(p.assignment, p.found).Status == "True" {
@@ -61,11 +61,11 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 	return err
 }
 
-// podGoes removes the session's own Pod where it must not go on, or waits for its end. It
-// reports whether there is nothing to keep.
-func (s *podStep) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool, error) {
-	s.seeNode(p, have)
-	if abandoned, err := s.abandonLost(ctx, p, have); err != nil || abandoned {
+// removePodIfRequired removes the session's Pod if it must not go on, or waits for its end. It
+// reports false for a Pod that is to be kept.
+func (s *podStep) removePodIfRequired(ctx context.Context, p *pass, have *corev1.Pod) (bool, error) {
+	s.observeNode(p, have)
+	if deleted, err := s.forceDeleteLost(ctx, p, have); err != nil || deleted {
 		return true, err
 	}
 	switch {
@@ -76,24 +76,24 @@ func (s *podStep) podGoes(ctx context.Context, p *pass, have *corev1.Pod) (bool,
 	case observe.Ended(have):
 		return true, s.replaceEnded(ctx, p, have)
 	case outdated(p.assignment, have):
-		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is tried again")...)
+		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is retried")...)
 		return true, children.Pods.Remove(ctx, p.children, have)
 	}
-	if why := s.stale(p, have); why != "" {
-		return true, s.replaceStale(ctx, p, have, why)
+	if reason := s.stale(p, have); reason != "" {
+		return true, s.replaceStale(ctx, p, have, reason)
 	}
 	return false, nil
 }
 
-// mustNotRun reports whether there must be no desktop. A failure that is not written yet
-// does not count: the reason of the removal would be lost.
+// mustNotRun reports whether there must be no desktop. A failure counts only once it is
+// written, so that the reason of the removal is not lost.
 func mustNotRun(p *pass) bool {
 	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.FailedPermanently() || p.ending != nil
 }
 
-// mayMake reports whether a Pod may be created: all that it needs exists, and no other
-// Pod uses the home.
-func (s *podStep) mayMake(ctx context.Context, p *pass) (bool, error) {
+// mayCreate reports whether a Pod may be created: its prerequisites exist, and no other Pod
+// uses the home.
+func (s *podStep) mayCreate(ctx context.Context, p *pass) (bool, error) {
 	if mustNotRun(p) {
 		p.found.PodProblem = p.ending
 		return false, nil
@@ -104,22 +104,22 @@ func (s *podStep) mayMake(ctx context.Context, p *pass) (bool, error) {
 	}
 	if name := api.WithoutLimit(p.assignment.Spec.Desktop.Resources); name != "" {
 		p.found.PodProblem = &observe.Problem{Reason: api.ReasonResourcesInvalid, Message: fmt.Sprintf(
-			"The desktop asks for 0 of %s, which the kubelet would take for no limit: delete the session and create it with more.", name)}
+			"The desktop requests 0 of %s, which would be no limit: delete the session and create it with more.", name)}
 		return false, nil
 	}
-	if !p.homeIsOurs || !p.configIsOurs || !p.secretsAreSent || !p.isolated {
+	if !p.homeOwned || !p.configOwned || !p.secretsAreSent || !p.isolated {
 		return false, nil
 	}
 	if may, err := s.mayMount(ctx, p); err != nil || !may {
 		return false, err
 	}
-	return s.stillWanted(ctx, p)
+	return s.isCurrent(ctx, p)
 }
 
-// stillWanted reads the assignment from the API server and reports whether it is as the
-// cache has it. After an outage a watch may resume half a minute late, and what the hub
-// has withdrawn meanwhile may run elsewhere: no desktop must be created from it.
-func (s *podStep) stillWanted(ctx context.Context, p *pass) (bool, error) {
+// isCurrent reports whether the assignment in the API server is that of the cache. After an
+// outage a watch may resume half a minute late, and a session that was withdrawn meanwhile may
+// run elsewhere.
+func (s *podStep) isCurrent(ctx context.Context, p *pass) (bool, error) {
 	now := &api.SessionAssignment{}
 	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(p.assignment), now)
 	if client.IgnoreNotFound(err) != nil {
@@ -127,15 +127,15 @@ func (s *podStep) stillWanted(ctx context.Context, p *pass) (bool, error) {
 	}
 	if err != nil || now.UID != p.assignment.UID || now.Generation != p.assignment.Generation || now.DeletionTimestamp != nil {
 		p.found.PodProblem = &observe.Problem{
-			Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has read the assignment as it is now.",
+			Reason: api.ReasonPodPending, Message: "The Pod waits until the agent's cache shows the current assignment.",
 		}
 		return false, nil
 	}
 	return true, nil
 }
 
-// replaceEnded removes a Pod that ended for good, with backoff, so that the next pass
-// creates another. Until then it can be inspected.
+// replaceEnded removes a Pod that has ended, with backoff, so that the next pass creates
+// another. Until then it can be inspected.
 func (s *podStep) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	last := &p.memory.ended
 	if last.pod != pod.UID {
@@ -148,31 +148,30 @@ func (s *podStep) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) er
 	return children.Pods.Remove(ctx, p.children, pod)
 }
 
-// podSight is whether an assignment has a Pod, besides what the cache shows.
-type podSight int
+// podPresence is whether an assignment has a Pod that the cache may not show.
+type podPresence int
 
 const (
-	// sightUnknown is until this process has checked.
-	sightUnknown podSight = iota
-	// sightNone is if the API server itself had none, and none was created since.
-	sightNone
-	// sightSome is if there was one.
-	sightSome
+	// presenceUnknown lasts until this process has checked.
+	presenceUnknown podPresence = iota
+	// podAbsent means that the API server had none, and none was created since.
+	podAbsent
+	// podPresent means that there was one.
+	podPresent
 )
 
-// sawPod records whether a Pod is known.
-func (m *memory) sawPod(there bool) {
-	if there {
-		m.sight = sightSome
+// recordPod records whether a Pod was seen.
+func (m *memory) recordPod(seen bool) {
+	if seen {
+		m.presence = podPresent
 	}
 }
 
-// unseenPod reads a Pod from the API server that the cache does not show, before the end of
-// a run is reported: the hub gives the home of a desktop that has stopped to another
-// session, and after an outage a watch may resume half a minute late. It reads once for
-// each end.
-func (s *podStep) unseenPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
-	if p.memory.sight == sightNone || p.memory.sight == sightUnknown && reportedStopped(p.assignment) {
+// liveUncachedPod reads a Pod that the cache does not show from the API server, once before
+// the end of a run is reported: the hub then assigns the home to other sessions, and after an
+// outage a watch may resume half a minute late.
+func (s *podStep) liveUncachedPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
+	if p.memory.presence == podAbsent || p.memory.presence == presenceUnknown && reportedStopped(p.assignment) {
 		return nil, nil
 	}
 	left, err := s.podsLeft(ctx, p)
@@ -180,14 +179,14 @@ func (s *podStep) unseenPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
 		return nil, err
 	}
 	if len(left) == 0 {
-		p.memory.sight = sightNone
+		p.memory.presence = podAbsent
 		return nil, nil
 	}
 	p.RequeueWithin(podPoll)
 	return left[0], nil
 }
 
-// reportedStopped reports whether an earlier process has confirmed the end.
+// reportedStopped reports whether an earlier process has reported the end.
 func reportedStopped(a *api.SessionAssignment) bool {
 	c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady)
 	return a.Status.ObservedGeneration == a.Generation && c != nil && (c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired)

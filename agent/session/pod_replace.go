@@ -15,44 +15,43 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// gateSettles is how long a desktop must have been seen to wait at its gate before its Pod
-// is replaced. The kubelet reports within that time that a gate was passed.
-const gateSettles = 10 * time.Second
+// gateStableAfter is how long a gate must have been outdated before its Pod is replaced. The
+// kubelet reports within that time that a gate has opened.
+const gateStableAfter = 10 * time.Second
 
-// outdated reports whether a Pod is to be replaced although it runs: spec.attempt was
-// raised, or it is of another desktop and the hub has rescheduled the session since.
+// outdated reports whether a running Pod is replaced: spec.attempt was raised, or the desktop
+// has changed and the hub has rescheduled the session since.
 func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
 	attempt, err := strconv.ParseInt(pod.Annotations[api.AnnotationAttempt], 10, 64)
 	if err == nil && attempt < a.Spec.Attempt {
 		return true
 	}
 	epoch, err := strconv.ParseInt(pod.Annotations[api.AnnotationEpoch], 10, 64)
-	return ofOtherDesktop(a, pod) && err == nil && epoch < a.Spec.Epoch
+	return desktopChanged(a, pod) && err == nil && epoch < a.Spec.Epoch
 }
 
-// ofOtherDesktop reports whether a Pod is of another desktop than the assignment has now.
-func ofOtherDesktop(a *api.SessionAssignment, pod *corev1.Pod) bool {
+// desktopChanged reports whether the desktop has changed since a Pod was created.
+func desktopChanged(a *api.SessionAssignment, pod *corev1.Pod) bool {
 	return pod.Annotations[render.AnnotationDesktopHash] != render.DesktopHash(a)
 }
 
-// stale returns why a Pod whose desktop can't have started is replaced, and "" if it is
-// not.
+// stale returns why a Pod whose desktop can't have started is replaced, and "" if it is not.
 func (s *podStep) stale(p *pass, pod *corev1.Pod) string {
-	shut := gateIsShut(p, pod)
-	if !shut {
-		p.memory.shutSince = time.Time{}
+	gate := gateOutdated(p, pod)
+	if !gate {
+		p.memory.gateOutdatedSince = time.Time{}
 	}
 	switch {
-	case shut && p.hasSettled(&p.memory.shutSince, gateSettles):
-		return "its desktop waits at a gate that is not made so any more"
-	case ofOtherDesktop(p.assignment, pod) && !mayHaveStarted(pod):
-		return "the desktop has changed before it ran"
+	case gate && p.isStable(&p.memory.gateOutdatedSince, gateStableAfter):
+		return "the desktop waits at an outdated gate"
+	case desktopChanged(p.assignment, pod) && !mayHaveStarted(pod):
+		return "the desktop has changed before it started"
 	}
 	return ""
 }
 
-// hasSettled reports whether something has been seen for that long.
-func (p *pass) hasSettled(since *time.Time, d time.Duration) bool {
+// isStable reports whether a state has been observed for that long.
+func (p *pass) isStable(since *time.Time, d time.Duration) bool {
 	if since.IsZero() {
 		*since = p.now
 	}
@@ -61,25 +60,22 @@ func (p *pass) hasSettled(since *time.Time, d time.Duration) bool {
 	return left <= 0
 }
 
-// mayHaveStarted reports whether a Pod's desktop may run. A kubelet starts it before
-// the API server knows, so that the version of the Pod is no proof: a Pod has not
-// started while it has no node, which binding it would change, or while its kubelet
-// reports that it can't be started. Any other Pod with a node is kept, and its next start
-// takes the change.
+// mayHaveStarted reports whether a Pod's desktop may run. A kubelet starts it before the API
+// server shows that. It has not started only if the Pod has no node, or its kubelet reports
+// that it can't be started.
 func mayHaveStarted(pod *corev1.Pod) bool {
 	runs := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
 	return runs || pod.Spec.NodeName != "" && !observe.FailsToStart(pod)
 }
 
 // replaceStale removes a stale Pod, if neither it nor the assignment has changed since they
-// were read: the cache of an agent that has just started may show an assignment that is
-// older than its Pod.
-func (s *podStep) replaceStale(ctx context.Context, p *pass, pod *corev1.Pod, why string) error {
-	if wanted, err := s.stillWanted(ctx, p); err != nil || !wanted {
+// were read: a new process's cache may show an assignment that is older than its Pod.
+func (s *podStep) replaceStale(ctx context.Context, p *pass, pod *corev1.Pod, reason string) error {
+	if current, err := s.isCurrent(ctx, p); err != nil || !current {
 		p.found.PodProblem = nil // there is a Pod
 		p.RequeueWithin(children.ConflictRetry)
 		return err
 	}
-	log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", why)...)
+	log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", reason)...)
 	return children.Pods.RemoveUnchanged(ctx, p.children, pod)
 }

@@ -110,8 +110,8 @@ func TestAGateIsNotReplacedWhileItMayHaveBeenPassed(t *testing.T) {
 // its kubelet starts a desktop that has no Pod any more, beside that of the next Pod.
 func TestAPodThatIsBoundMeanwhileIsNotRemovedAtOnce(t *testing.T) {
 	for name, change := range map[string]func(*api.SessionAssignment){
-		"tried again": func(a *api.SessionAssignment) { a.Spec.Attempt++ },
-		"suspended":   func(a *api.SessionAssignment) { a.Spec.RunState = api.ModeSuspended },
+		"retried":   func(a *api.SessionAssignment) { a.Spec.Attempt++ },
+		"suspended": func(a *api.SessionAssignment) { a.Spec.RunState = api.ModeSuspended },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, desktop())

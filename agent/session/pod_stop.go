@@ -23,19 +23,19 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func keptUntilStopped(pod *corev1.Pod) bool {
+func hasStopFinalizer(pod *corev1.Pod) bool {
 	return controllerutil.ContainsFinalizer(pod, api.PodFinalizer)
 }
 
-// awaitStop removes our finalizer from a Pod that is being deleted once it has stopped.
-// Where the assignment asks for no proof, the Pod goes as it would without a finalizer.
+// awaitStop removes the finalizer from a Pod that is being deleted once it has stopped. If the
+// assignment requires no proof, it is removed once the Pod would be gone without it.
 func (s *podStep) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	if !keptUntilStopped(pod) {
+	if !hasStopFinalizer(pod) {
 		return nil
 	}
 	proven := observe.Stopped(pod, s.nodeOf(pod))
-	if !proven && (render.ProvesStop(p.assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
-		p.RequeueWithin(nodePoll) // a taint of its node is no event of the Pod
+	if !proven && (render.RequiresStopProof(p.assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
+		p.RequeueWithin(nodePoll) // a taint of its node causes no event
 		return nil
 	}
 	if err := s.releasePod(ctx, pod); err != nil {
@@ -45,7 +45,7 @@ func (s *podStep) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error
 	return nil
 }
 
-// releasePod removes our finalizer from a Pod as it was seen.
+// releasePod removes the finalizer from a Pod, unless it has changed.
 func (s *podStep) releasePod(ctx context.Context, pod *corev1.Pod) error {
 	released := pod.DeepCopy()
 	controllerutil.RemoveFinalizer(released, api.PodFinalizer)
@@ -57,8 +57,8 @@ func (s *podStep) releasePod(ctx context.Context, pod *corev1.Pod) error {
 	return nil // a conflict is followed by an event
 }
 
-// releaseOrphans releases the stopped Pods of an assignment that is gone because its
-// finalizer was removed.
+// releaseOrphans releases the stopped Pods of an assignment that was deleted without its
+// finalizer.
 func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKey) error {
 	var list corev1.PodList
 	err := s.Client.List(ctx, &list, client.InNamespace(assignment.Namespace), client.MatchingLabels{api.LabelAssignment: assignment.Name})
@@ -66,7 +66,7 @@ func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKe
 		return fmt.Errorf("listing Pods: %w", err)
 	}
 	for i := range list.Items {
-		if pod := &list.Items[i]; keptUntilStopped(pod) && observe.Stopped(pod, s.nodeOf(pod)) {
+		if pod := &list.Items[i]; hasStopFinalizer(pod) && observe.Stopped(pod, s.nodeOf(pod)) {
 			if err := s.releasePod(ctx, pod); err != nil {
 				return err
 			}
@@ -75,12 +75,12 @@ func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKe
 	return nil
 }
 
-// abandonLost deletes by force the Pod of a node that has not answered for LostAfter, so
-// that the session's desktop starts on another one, unless that desktop must never run
-// twice or has a home: then only an operator can decide.
-func (s *podStep) abandonLost(ctx context.Context, p *pass, pod *corev1.Pod) (abandoned bool, err error) {
+// forceDeleteLost force-deletes the Pod of a node that has not answered for LostAfter, so that
+// the desktop starts on another one, unless the desktop must never run twice or has a home:
+// then only an operator can decide.
+func (s *podStep) forceDeleteLost(ctx context.Context, p *pass, pod *corev1.Pod) (deleted bool, err error) {
 	if p.found.RecreateAt.IsZero() {
-		if !render.ProvesStop(p.assignment) && pod.Spec.NodeName != "" && observe.PodCondition(pod, corev1.PodReady).Status != corev1.ConditionTrue {
+		if !render.RequiresStopProof(p.assignment) && pod.Spec.NodeName != "" && observe.PodCondition(pod, corev1.PodReady).Status != corev1.ConditionTrue {
 			p.RequeueWithin(nodePoll)
 		}
 		return false, nil
@@ -93,9 +93,9 @@ func (s *podStep) abandonLost(ctx context.Context, p *pass, pod *corev1.Pod) (ab
 		return false, err
 	}
 	p.RequeueWithin(children.ConflictRetry)
-	log.FromContext(ctx).Info(transitionNodeGivenUp, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
+	log.FromContext(ctx).Info(transitionLostDeleted, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
 	s.event(p.assignment, corev1.EventTypeWarning, api.EventNodeGivenUp, fmt.Sprintf(
-		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may run it still.", pod.Spec.NodeName, s.Options.LostAfter))
+		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may still run it.", pod.Spec.NodeName, s.Options.LostAfter))
 	return true, nil
 }
 
@@ -107,17 +107,12 @@ func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error 
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
 	}
-	if !keptUntilStopped(pod) {
+	if !hasStopFinalizer(pod) {
 		return nil
 	}
-	return s.releaseByForce(ctx, pod)
-}
-
-// releaseByForce removes our finalizer from a Pod whatever has changed in it.
-func (s *podStep) releaseByForce(ctx context.Context, pod *corev1.Pod) error {
 	var now corev1.Pod
-	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(pod), &now)
-	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || !keptUntilStopped(&now)) {
+	err = s.APIReader.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || !hasStopFinalizer(&now)) {
 		return nil
 	}
 	if err != nil {
@@ -126,8 +121,8 @@ func (s *podStep) releaseByForce(ctx context.Context, pod *corev1.Pod) error {
 	return s.releasePod(ctx, &now)
 }
 
-// nodePoll is how often the node of a Pod that is not ready is checked: its loss is no
-// event of the Pod.
+// nodePoll is how often to check the node of a Pod that is not ready, whose loss causes no
+// event.
 const nodePoll = 30 * time.Second
 
 // nodeOf returns the state of a Pod's node.
@@ -138,32 +133,32 @@ func (d *Dependencies) nodeOf(pod *corev1.Pod) observe.Node {
 	return d.Nodes.Node(pod.Spec.NodeName)
 }
 
-// seeNode records the state of a Pod's node. One that is not known is lost only for Pods
-// that are kept until their stop is proven: the cluster itself removes others.
-func (s *podStep) seeNode(p *pass, pod *corev1.Pod) {
+// observeNode records the state of a Pod's node. A missing Node matters only for Pods with the
+// stop finalizer: the cluster removes others.
+func (s *podStep) observeNode(p *pass, pod *corev1.Pod) {
 	node := s.nodeOf(pod)
 	p.found.NodeLost = node.Lost()
-	p.found.StopUnknown = pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && keptUntilStopped(pod) && !node.Known
-	if node.Lost() && !node.Since.IsZero() && !render.ProvesStop(p.assignment) {
+	p.found.StopUnknown = pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && hasStopFinalizer(pod) && !node.Known
+	if node.Lost() && !node.Since.IsZero() && !render.RequiresStopProof(p.assignment) {
 		p.found.RecreateAt = node.Since.Add(s.Options.LostAfter)
 	}
 }
 
-// orderedSince is the first minor version of Kubernetes 1 whose namespace controller
-// waits until all Pods of a namespace are gone before it deletes anything else there.
+// orderedSince is the first minor version of Kubernetes 1 whose namespace controller deletes
+// the Pods of a namespace before all other objects.
 const orderedSince = 33
 
-// orderedDeletion caches whether the member's API server is no older than that.
+// orderedDeletion caches whether the member's API server supports that.
 type orderedDeletion struct {
-	mu         sync.Mutex
-	known, yes bool
+	mu               sync.Mutex
+	known, supported bool
 }
 
-// mayKeep removes the finalizer from a Pod that is to be created, unless the agent keeps
-// the right to remove it as long as the Pod exists: in an older Kubernetes a namespace
-// that is deleted may lose the agent's RoleBinding before its Pods.
-func (s *podStep) mayKeep(ctx context.Context, pod *corev1.Pod) error {
-	if !keptUntilStopped(pod) {
+// dropFinalizerOfOldServer removes the finalizer from a Pod that is to be created in an older
+// Kubernetes: a namespace that is deleted there may lose the agent's RoleBinding before its
+// Pods, and the finalizer could not be removed.
+func (s *podStep) dropFinalizerOfOldServer(ctx context.Context, pod *corev1.Pod) error {
+	if !hasStopFinalizer(pod) {
 		return nil
 	}
 	s.ordered.mu.Lock()
@@ -173,20 +168,20 @@ func (s *podStep) mayKeep(ctx context.Context, pod *corev1.Pod) error {
 		if err != nil {
 			return fmt.Errorf("reading the API server's version: %w", err)
 		}
-		s.ordered.known, s.ordered.yes = true, deletesInOrder(info)
-		if !s.ordered.yes {
+		s.ordered.known, s.ordered.supported = true, deletesInOrder(info)
+		if !s.ordered.supported {
 			log.FromContext(ctx).Info("A Pod that is deleted by force counts as stopped: Kubernetes is too old to delete Pods first",
 				"version", info.GitVersion, "atLeast", orderedSince)
 		}
 	}
-	if !s.ordered.yes {
+	if !s.ordered.supported {
 		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f == api.PodFinalizer })
 	}
 	return nil
 }
 
-// deletesInOrder reports whether an API server's namespaces lose their Pods first. A
-// version that can't be read counts as new.
+// deletesInOrder reports whether an API server deletes the Pods of a namespace first. An
+// unparsable version counts as new.
 func deletesInOrder(info *version.Info) bool {
 	minor, err := strconv.Atoi(strings.TrimRight(info.Minor, "+"))
 	return err != nil || info.Major != "1" || minor >= orderedSince

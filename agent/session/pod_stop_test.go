@@ -172,7 +172,7 @@ func TestASessionThatMayRunTwiceHasNoFinalizerOnItsPod(t *testing.T) {
 	}
 	s.edit(held)
 	s.pass()
-	if !keptUntilStopped(s.thePod()) {
+	if !hasStopFinalizer(s.thePod()) {
 		t.Fatal("none after it became held")
 	}
 	s.edit(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverRestart })

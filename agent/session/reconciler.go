@@ -21,12 +21,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Dependencies are what the steps need of the agent and its member.
+// Dependencies of the steps.
 type Dependencies struct {
-	// Client reads from caches that hold what CacheByObject selects, and writes to the
-	// member's API server.
+	// Client reads from caches with the objects of CacheByObject, and writes to the member's
+	// API server.
 	Client client.Client
-	// APIReader reads from the API server itself.
+	// APIReader reads from the API server.
 	APIReader client.Reader
 	// Recorder of events on assignments.
 	Recorder events.EventRecorder
@@ -42,8 +42,7 @@ type Dependencies struct {
 	ServerVersion func() (*version.Info, error)
 	// Lease of the hub.
 	Lease Lease
-	// GuardKey is the key by which guards and gates know the agent, of which there are
-	// none without Options.Guard.
+	// GuardKey returns the public key of the agent's answers to guards and gates.
 	GuardKey func() string
 	Options  Options
 
@@ -54,7 +53,7 @@ type Dependencies struct {
 type Reconciler struct {
 	*Dependencies
 	pods      *podStep
-	time      *timekeeper
+	time      *timeStep
 	status    *statusWriter
 	finalizer *finalizer
 	memories  memories
@@ -65,54 +64,54 @@ type Reconciler struct {
 func New(dependencies Dependencies) *Reconciler {
 	d := &dependencies
 	d.Options, d.routes = d.Options.withDefaults(), &children.RouteWatch{}
-	r := &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}, time: &timekeeper{d}, status: &statusWriter{d}}
+	r := &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}, time: &timeStep{d}, status: &statusWriter{d}}
 	r.children = &children.Manager{Client: d.Client, Live: d.APIReader, Clock: d.Clock, Trace: d.Trace, Routes: d.routes}
 	r.finalizer = &finalizer{Dependencies: d, pods: r.pods, time: r.time, status: r.status}
 	return r
 }
 
-// Nodes knows the states of the member's nodes.
+// Nodes returns the states of the member's nodes.
 type Nodes interface {
 	Node(name string) observe.Node
 }
 
 // pass is one reconcile of one assignment.
 type pass struct {
-	// assignment is the pass's own copy of what the cache has.
+	// assignment is a copy of the cache's.
 	assignment *api.SessionAssignment
 	children   *children.Set
 	memory     *memory
 	now        time.Time
-	// span is where spans of the session's trace belong, and zero if it is not traced.
+	// span is the parent of the pass's spans; zero if the session is not traced.
 	span tracing.Point
 	// found are the children, for agent/observe.
 	found observe.Found
 	// network is the member's, for agent/render.
 	network render.Network
-	// homeIsOurs is set if the claim of the home is this session's, or there is no home.
-	homeIsOurs bool
-	// configIsOurs is set if the ConfigMap is this session's and as rendered, or there is
-	// no config.
-	configIsOurs bool
+	// homeOwned is set if the claim of the home is this session's, or there is no home.
+	homeOwned bool
+	// configOwned is set if the ConfigMap is this session's and as rendered, or there is no
+	// config.
+	configOwned bool
 	// secretsAreSent is set if all Secrets of the assignment are as the hub sent them.
 	secretsAreSent bool
-	// isolated is set if the NetworkPolicy is in place, or the template wants none.
+	// isolated is set if the NetworkPolicy is in place, or the template requires none.
 	isolated bool
-	// fencing is what modes Fence and Hold mean for it now.
+	// fencing is the effect of modes Fence and Hold.
 	fencing fencing
-	// ending is why the desktop must not run although the assignment is to, such as a
-	// time limit.
+	// ending is why the desktop must not run, such as a time limit, although the assignment
+	// requires it.
 	ending *observe.Problem
 	// failure is why a step fails the session's attempt. It is written before the Pod is
 	// removed.
 	failure *api.Failure
-	// left describes what exists of a withdrawn assignment besides its Pods.
+	// left describes the remaining objects of a withdrawn assignment, Pods apart.
 	left []string
-	// after is when the next pass is due without an event, if ever.
+	// after is the delay before the next pass without an event; zero for none.
 	after time.Duration
 }
 
-// RequeueWithin asks for another pass after at most d.
+// RequeueWithin requeues the assignment after at most d.
 func (p *pass) RequeueWithin(d time.Duration) {
 	if d > 0 && (p.after == 0 || d < p.after) {
 		p.after = d
@@ -124,7 +123,7 @@ func (p *pass) RemovalDenied(why string) {
 	p.found.Denied = why
 }
 
-// Reconcile makes the children of one assignment agree with it.
+// Reconcile reconciles one assignment and its children.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var a api.SessionAssignment
 	if err := r.Client.Get(ctx, req.NamespacedName, &a); err != nil {
@@ -165,18 +164,17 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"secrets", r.secrets},
 		{"isolation", r.isolate},
 		{"fence", r.fence},
-		{"time", r.time.timeout},
+		{"timeout", r.time.timeout},
 		{"pod", r.pods.pod},
-		{"idleness", r.time.idle},
-		{"reach", r.reach},
+		{"idle timeout", r.time.idle},
+		{"endpoint", r.endpoint},
 	} {
 		if err := s.run(ctx, p); err != nil {
 			errs = append(errs, fmt.Errorf("reconciling the %s: %w", s.name, err))
 		}
 	}
 	if len(errs) > 0 {
-		// What could not be read can't be reported: an existing child would be
-		// reported as missing.
+		// A child that could not be read must not be reported as missing.
 		return errors.Join(errs...)
 	}
 	r.status.tracePod(p)
@@ -187,8 +185,8 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	return r.status.report(ctx, p, status)
 }
 
-// ensureMetadata restores the finalizer and labels of the assignment, which agent/assignment
-// stores it with. Its spec is for the hub to restore.
+// ensureMetadata restores the assignment's finalizer and labels, as agent/assignment sets them.
+// The hub restores its spec.
 func (r *Reconciler) ensureMetadata(ctx context.Context, p *pass) error {
 	wanted := map[string]string{
 		api.LabelManagedBy:  api.ManagedBy,
@@ -203,7 +201,7 @@ func (r *Reconciler) ensureMetadata(ctx context.Context, p *pass) error {
 	children.CountWrite(kindAssignment, "mark")
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, p.assignment, patch); err != nil {
-		return fmt.Errorf("putting back the assignment's finalizer and labels: %w", err)
+		return fmt.Errorf("restoring the assignment's finalizer and labels: %w", err)
 	}
 	return nil
 }

@@ -38,11 +38,11 @@ func TestAQuickStartCostsOneStatusWrite(t *testing.T) {
 
 func TestASlowStartReportsOnceWhatItWaitsFor(t *testing.T) {
 	s := newStage(t, desktop())
-	settle := s.pass()
-	if settle != s.r.Options.Settle {
-		t.Errorf("reconciles again after %s, want %s", settle, s.r.Options.Settle)
+	delay := s.pass()
+	if delay != s.r.Options.StatusDelay {
+		t.Errorf("reconciles again after %s, want %s", delay, s.r.Options.StatusDelay)
 	}
-	s.after(settle)
+	s.after(delay)
 	s.bind()
 	s.after(time.Second)
 	s.setPod(makeReady)

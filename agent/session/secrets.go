@@ -12,9 +12,9 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// secrets finds the Secrets of the hub that do not exist, or differ from what was sent.
-// agent/assignment stores them; the hub sends those again that the status names. A Pod is
-// created once all exist.
+// secrets records the hub's Secrets that are missing or differ from what was sent. The hub
+// resends those that the status names, and agent/assignment stores them. A Pod is created once
+// all exist.
 func (r *Reconciler) secrets(ctx context.Context, p *pass) error {
 	for _, want := range p.assignment.Spec.Secrets {
 		var have corev1.Secret
@@ -31,8 +31,7 @@ func (r *Reconciler) secrets(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// asSent reports whether a Secret has the version that the assignment names, without
-// drift.
+// asSent reports whether a Secret has the assignment's version, without drift.
 func asSent(secret *corev1.Secret, version string) bool {
 	return secret.DeletionTimestamp == nil &&
 		secret.Annotations[api.AnnotationSecretVersion] == version &&

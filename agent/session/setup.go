@@ -49,25 +49,25 @@ const workers = 8
 
 // Options of the reconciler.
 type Options struct {
-	// Settle is how long a status must differ from the one that was written before it is
-	// written, unless the session became ready or not ready, or has a problem. By default
-	// 5 s, in which most desktops have started.
-	Settle time.Duration
-	// Quiet is the least time between two such writes, by default 10 s.
-	Quiet time.Duration
-	// Network is what rendering needs of the member. Its Controller is by default that of
+	// StatusDelay is how long a status must differ before it is written, unless the session
+	// became ready or not ready, or has a problem. By default 5 s, in which most desktops
+	// start.
+	StatusDelay time.Duration
+	// StatusInterval is the least time between two such writes, by default 10 s.
+	StatusInterval time.Duration
+	// Network has the member's parameters of rendering. Its Controller is by default that of
 	// the Ingress class in use.
 	Network render.Network
-	// Patience decides when a session has failed.
-	Patience observe.Patience
-	// CleanupDeadline is how long a stopped session waits for the removal of its children,
-	// Pods apart.
+	// RetryLimits decides when a session has failed.
+	RetryLimits observe.RetryLimits
+	// CleanupDeadline is how long a stopped session waits for the removal of its children
+	// except Pods.
 	CleanupDeadline time.Duration
-	// LostAfter is how long a node must not have answered before the desktops on it
-	// start on other nodes that may run twice and have no home.
+	// LostAfter is how long a node must not have answered before those of its desktops that
+	// may run twice and have no home start on other nodes.
 	LostAfter time.Duration
-	// Guard of fenced desktops, and of the gates of held ones, whose Key is that of
-	// Dependencies.GuardKey. Without it they have none.
+	// Guard has the parameters of guards and gates, except Key, which is that of
+	// Dependencies.GuardKey. If it is nil, none are created.
 	Guard *render.Guard
 	// Activity configures the probes of desktops.
 	Activity activity.Options
@@ -77,29 +77,28 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Settle = cmp.Or(o.Settle, 5*time.Second)
-	o.Quiet = cmp.Or(o.Quiet, 10*time.Second)
+	o.StatusDelay = cmp.Or(o.StatusDelay, 5*time.Second)
+	o.StatusInterval = cmp.Or(o.StatusInterval, 10*time.Second)
 	return o
 }
 
-// CacheByObject returns what the manager's cache must hold of the children: those with our
-// label, and no managed fields. The reconciler reads other owners' objects from the API
-// server where a name is taken. HTTPRoutes have a cache of their own, since not every
-// member has them.
+// CacheByObject returns the children that the manager's cache must have: those with the
+// agent's label, without managed fields. Other owners' objects are read from the API server on
+// a name conflict. HTTPRoutes have a separate cache, since not every member serves them.
 func CacheByObject() map[client.Object]cache.ByObject {
-	ours := cache.ByObject{
+	managed := cache.ByObject{
 		Label:     labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.ManagedBy}),
 		Transform: cache.TransformStripManagedFields(),
 	}
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}:                   ours,
-		&corev1.PersistentVolumeClaim{}: ours,
-		&corev1.Service{}:               ours,
-		&networkingv1.Ingress{}:         ours,
-		&networkingv1.NetworkPolicy{}:   ours,
-		&policyv1.PodDisruptionBudget{}: ours,
-		&corev1.ConfigMap{}:             ours,
-		&corev1.Secret{}:                ours,
+		&corev1.Pod{}:                   managed,
+		&corev1.PersistentVolumeClaim{}: managed,
+		&corev1.Service{}:               managed,
+		&networkingv1.Ingress{}:         managed,
+		&networkingv1.NetworkPolicy{}:   managed,
+		&policyv1.PodDisruptionBudget{}: managed,
+		&corev1.ConfigMap{}:             managed,
+		&corev1.Secret{}:                managed,
 	}
 }
 
@@ -109,7 +108,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := index(mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	used, err := r.probeActivity(mgr)
+	activityChanges, err := r.probeActivity(mgr)
 	if err != nil {
 		return err
 	}
@@ -122,10 +121,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Secret{}).
 		Owns(&networkingv1.Ingress{}).
 		Owns(&networkingv1.NetworkPolicy{}).
-		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(besidesStatus)).
+		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(ignoreStatus)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.usersOfMounts), builder.WithPredicates(gone)).
-		WatchesRawSource(used).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.usersOfMounts), builder.WithPredicates(deletions)).
+		WatchesRawSource(activityChanges).
 		WatchesRawSource(r.watchLease()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,

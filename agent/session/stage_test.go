@@ -80,7 +80,7 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 		Options: Options{
 			CleanupDeadline: 2 * time.Minute,
 			LostAfter:       5 * time.Minute,
-			Patience:        observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
+			RetryLimits:     observe.RetryLimits{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5},
 		},
 	})
 	s.r.routes.Start = func() (client.Reader, error) { return s.r.Client, nil }

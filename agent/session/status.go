@@ -16,8 +16,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// statusWriter writes the status of assignments, and what follows from a write: events,
-// log lines and spans.
+// statusWriter writes the status of assignments, and records events, log lines and spans of
+// the changes.
 type statusWriter struct{ *Dependencies }
 
 // report writes the status, if it changed and has waited long enough.
@@ -28,8 +28,7 @@ func (w *statusWriter) report(ctx context.Context, p *pass, want api.SessionAssi
 		return nil
 	}
 	if m.basedOn == p.assignment.ResourceVersion {
-		// The cache does not show the last write yet: to compare with it would write
-		// twice. Its event causes the next pass.
+		// The cache does not show the last write yet, whose event causes the next pass.
 		p.RequeueWithin(children.CacheDelay)
 		return nil
 	}
@@ -67,15 +66,14 @@ func (w *statusWriter) writeStatus(ctx context.Context, p *pass, want api.Sessio
 	return nil
 }
 
-// maxNote is the most bytes of an event's note that the API accepts, less an ellipsis.
+// maxNote is the most bytes of an event's note without its ellipsis.
 const maxNote = 1000
 
 // announce records an event for what a status write has changed.
 func (w *statusWriter) announce(a *api.SessionAssignment, have, want api.SessionAssignmentStatus) {
 	switch {
 	case observe.Ready(want) && !observe.Ready(have) && have.StartTime == nil:
-		// The first time needs no event: the hub has one on the session, and the
-		// Pod its own.
+		// The first start has events on the hub's session and on the Pod.
 		startTime.Observe(want.StartTime.Sub(a.CreationTimestamp.Time).Seconds())
 	case observe.Ready(want) && !observe.Ready(have):
 		w.event(a, corev1.EventTypeNormal, api.EventRunning, "The desktop runs again, on node "+want.NodeName+".")
@@ -95,17 +93,17 @@ func (d *Dependencies) event(a *api.SessionAssignment, severity, reason, note st
 	d.Recorder.Eventf(a, nil, severity, reason, "Reconcile", "%s", note)
 }
 
-// fail fails the session's attempt permanently where a retry would not help, or a step has
-// failed it. The failure is in the status that this pass writes; the next, which reads it,
-// removes the Pod, and nothing is tried until spec.attempt is raised.
+// fail fails the session's attempt permanently if a retry can't help, or a step has failed it.
+// This pass writes the failure; the next removes the Pod, and nothing is retried until
+// spec.attempt is raised.
 func (w *statusWriter) fail(p *pass, status *api.SessionAssignmentStatus) {
 	if mustNotRun(p) {
 		return
 	}
 	if p.failure == nil {
-		failure, look := observe.FailureOf(p.assignment, p.found, *status, p.memory.ended.times, w.Options.Patience, p.now)
+		failure, recheck := observe.FailureOf(p.assignment, p.found, *status, p.memory.ended.times, w.Options.RetryLimits, p.now)
 		p.failure = failure
-		p.RequeueWithin(look)
+		p.RequeueWithin(recheck)
 	}
 	if p.failure != nil {
 		observe.Fail(status, p.assignment, p.failure, p.now)

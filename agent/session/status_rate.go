@@ -11,34 +11,32 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// writeDelay returns how long a status that differs from the one written may still wait, so
-// that a burst of changes costs one write: not at all for what a user waits for or must
-// act upon.
+// writeDelay returns how long a changed status waits, so that a burst of changes costs one
+// write. An urgent status does not wait.
 func writeDelay(mode api.OperatingMode, have, want api.SessionAssignmentStatus, m statusMemory, o Options, now time.Time) time.Duration {
 	if urgent(mode, have, want) {
 		return 0
 	}
-	settle := m.differsSince.Add(o.Settle).Sub(now)
+	delay := m.differsSince.Add(o.StatusDelay).Sub(now)
 	if m.writtenAt.IsZero() {
-		return max(settle, 0)
+		return max(delay, 0)
 	}
-	return max(settle, m.writtenAt.Add(o.Quiet).Sub(now), 0)
+	return max(delay, m.writtenAt.Add(o.StatusInterval).Sub(now), 0)
 }
 
 // urgent reports whether a status must be written at once: the session became ready or not
-// ready, its run ended, it failed or is retried, it has a new problem, or nothing runs any
-// more, as required. A desktop that stops as required is not urgent.
+// ready, its run ended, it failed or is retried, it has a new problem, or it has stopped. A
+// required stop in progress is not urgent.
 func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool {
 	if want.State == api.AssignmentStopping {
 		return false
 	}
 	if have.RunningSince != nil && !have.RunningSince.Equal(want.RunningSince) {
-		// A run that the next process took for one that still goes on would shorten the
-		// session. A new run shows in the Pod.
+		// The next process would count a run that has ended as going on.
 		return true
 	}
 	if have.Guarded != want.Guarded {
-		// The hub decides by this field.
+		// The hub's failover depends on it.
 		return true
 	}
 	if (have.Failure == nil) != (want.Failure == nil) {
@@ -57,8 +55,8 @@ func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool
 	})
 }
 
-// isUrgent reports whether a condition is urgent. That no node fits is not: it comes and
-// goes while a volume is provisioned or a cluster grows.
+// isUrgent reports whether a condition is urgent. PodUnschedulable is not: it comes and goes
+// while a volume is provisioned or a cluster scales up.
 func isUrgent(c metav1.Condition) bool {
 	return c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired || c.Reason == api.ReasonIdleSoon ||
 		observe.IsTrouble(c) && c.Reason != api.ReasonUnschedulablePod

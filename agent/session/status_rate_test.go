@@ -50,22 +50,22 @@ func TestHoldBack(t *testing.T) {
 		memory     statusMemory
 		wait       time.Duration
 	}{
-		"first report of a start":  {"", none, pending, fresh, o.Settle},
+		"first report of a start":  {"", none, pending, fresh, o.StatusDelay},
 		"ready at once":            {"", none, ready, fresh, 0},
 		"ready":                    {"", starting, ready, old, 0},
 		"no longer ready":          {"", ready, stopped, old, 0},
 		"a failure":                {"", starting, pull, old, 0},
-		"the same failure":         {"", pull, pull, old, o.Settle},
-		"no node fits, may pass":   {"", pending, unfit, old, o.Settle},
-		"progress, after a while":  {"", pending, starting, statusMemory{differsSince: ago(time.Second), writtenAt: ago(time.Hour)}, o.Settle - time.Second},
-		"progress, settled":        {"", pending, starting, statusMemory{differsSince: ago(o.Settle), writtenAt: ago(time.Hour)}, 0},
-		"progress, just written":   {"", pending, starting, statusMemory{differsSince: ago(o.Settle), writtenAt: ago(time.Second)}, o.Quiet - time.Second},
-		"settled, never written":   {"", none, pending, statusMemory{differsSince: ago(time.Hour)}, 0},
-		"stops for a suspension":   {api.ModeSuspended, ready, stopped, old, o.Settle},
+		"the same failure":         {"", pull, pull, old, o.StatusDelay},
+		"no node fits, may pass":   {"", pending, unfit, old, o.StatusDelay},
+		"progress, after a while":  {"", pending, starting, statusMemory{differsSince: ago(time.Second), writtenAt: ago(time.Hour)}, o.StatusDelay - time.Second},
+		"progress, delayed":        {"", pending, starting, statusMemory{differsSince: ago(o.StatusDelay), writtenAt: ago(time.Hour)}, 0},
+		"progress, just written":   {"", pending, starting, statusMemory{differsSince: ago(o.StatusDelay), writtenAt: ago(time.Second)}, o.StatusInterval - time.Second},
+		"delayed, never written":   {"", none, pending, statusMemory{differsSince: ago(time.Hour)}, 0},
+		"stops for a suspension":   {api.ModeSuspended, ready, stopped, old, o.StatusDelay},
 		"suspended":                {api.ModeSuspended, ready, suspended, old, 0},
-		"still suspended":          {api.ModeSuspended, suspended, suspended, old, o.Settle},
-		"stops for a withdrawal":   {"", ready, stopping, old, o.Settle},
-		"a failure while it stops": {"", stopping, stopping, old, o.Settle},
+		"still suspended":          {api.ModeSuspended, suspended, suspended, old, o.StatusDelay},
+		"stops for a withdrawal":   {"", ready, stopping, old, o.StatusDelay},
+		"a failure while it stops": {"", stopping, stopping, old, o.StatusDelay},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

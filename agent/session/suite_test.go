@@ -125,9 +125,9 @@ func startAgent(change ...func(*session.Options)) {
 		Metrics: server.Options{BindAddress: "0"},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	options := session.Options{Settle: time.Second, Quiet: 2 * time.Second, SkipNameValidation: true}
+	options := session.Options{StatusDelay: time.Second, StatusInterval: 2 * time.Second, SkipNameValidation: true}
 	options.CleanupDeadline, options.LostAfter = 3*time.Second, 5*time.Minute
-	options.Patience = observe.Patience{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
+	options.RetryLimits = observe.RetryLimits{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
 	for _, c := range change {
 		c(&options)
 	}
@@ -165,7 +165,7 @@ func withAgent(change func(*session.Options)) {
 // noLease is that of an agent without guards.
 type noLease struct{}
 
-func (noLease) Require() fence.Standing            { return fence.Standing{} }
+func (noLease) Require() fence.Status              { return fence.Status{} }
 func (noLease) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
 
 // lostNodes are the nodes that do not answer.

@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// The spans of a session's trace in its member, besides the storing of its assignment
-// and the writes of its children.
+// The spans of a session's trace in its member, besides those of storing its assignment and
+// writing its children.
 const (
 	spanSchedule = "pod.schedule"
 	spanStart    = "pod.start"
@@ -24,8 +24,7 @@ const (
 	spanStop     = "stop"
 )
 
-// spanOf returns the span of an assignment, and the zero Point if it is not traced. It is
-// stored with the assignment, so that the agent's next process continues it.
+// spanOf returns the stored span of an assignment, and the zero Point if it is not traced.
 func (r *Reconciler) spanOf(a *api.SessionAssignment) tracing.Point {
 	if !r.Trace.On() {
 		return tracing.Point{}
@@ -33,15 +32,15 @@ func (r *Reconciler) spanOf(a *api.SessionAssignment) tracing.Point {
 	return tracing.Parse(a.Annotations[api.AnnotationTraceparent])
 }
 
-// podSpans are the spans of a Pod's start that were recorded.
+// podSpans has which spans of a Pod's start were recorded.
 type podSpans struct {
 	pod                       types.UID
 	scheduled, started, ready bool
 }
 
-// tracePod records the phases of a Pod's start, as the API server has them: scheduling,
-// then the kubelet's until the desktop ran, then the desktop's until it was ready. Those
-// of a Pod that was ready when this process first saw it were recorded before.
+// tracePod records the phases of a Pod's start, by its status: until it was scheduled, until
+// the desktop ran, and until it was ready. A Pod that was ready when this process first saw it
+// was traced before.
 func (w *statusWriter) tracePod(p *pass) {
 	pod := p.found.Pod
 	if !p.span.Traced() || pod == nil || pod.DeletionTimestamp != nil {
@@ -52,7 +51,7 @@ func (w *statusWriter) tracePod(p *pass) {
 		before := meta.IsStatusConditionTrue(p.assignment.Status.Conditions, api.ConditionPodReady)
 		*recorded = podSpans{pod: pod.UID, scheduled: before, started: before, ready: before}
 	}
-	bound, isBound := podTime(pod, corev1.PodScheduled)
+	scheduled, isScheduled := podTime(pod, corev1.PodScheduled)
 	ran, runs := startedAt(pod)
 	ready, isReady := podTime(pod, corev1.PodReady)
 	for _, s := range []struct {
@@ -61,15 +60,15 @@ func (w *statusWriter) tracePod(p *pass) {
 		is       bool
 		from, to time.Time
 	}{
-		{spanSchedule, &recorded.scheduled, isBound, pod.CreationTimestamp.Time, bound},
-		{spanStart, &recorded.started, isBound && runs, bound, ran},
+		{spanSchedule, &recorded.scheduled, isScheduled, pod.CreationTimestamp.Time, scheduled},
+		{spanStart, &recorded.started, isScheduled && runs, scheduled, ran},
 		{spanReady, &recorded.ready, runs && isReady, ran, ready},
 	} {
 		if *s.recorded || !s.is {
 			continue
 		}
 		*s.recorded = true
-		// It is the same span if it is recorded again after a restart.
+		// The span is the same if it is recorded again after a restart.
 		w.Trace.AddAs(p.span.Named(s.name+"/"+string(pod.UID)), p.span, tracing.Span{
 			Name: s.name, From: s.from, To: s.to, Attributes: []tracing.Attribute{tracing.Node.String(pod.Spec.NodeName)},
 		})
@@ -81,7 +80,7 @@ func podTime(pod *corev1.Pod, kind corev1.PodConditionType) (time.Time, bool) {
 	return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
 }
 
-// startedAt returns when the last of its containers started, once all have.
+// startedAt returns when a Pod's last container started, once all have.
 func startedAt(pod *corev1.Pod) (last time.Time, all bool) {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Running == nil {
@@ -94,13 +93,14 @@ func startedAt(pod *corev1.Pod) (last time.Time, all bool) {
 	return last, len(pod.Status.ContainerStatuses) > 0
 }
 
-// The transitions of a desktop in its member, each a log line once it is durable. They are listed in deploy/observability/README.md.
+// The transitions of a desktop in its member, each a log line once it is durable. They are
+// listed in deploy/observability/README.md.
 const (
 	transitionDesktop  = "Desktop changed its state"
-	transitionReplaced = "Desktop's Pod makes way for another"
+	transitionReplaced = "Desktop's Pod is replaced"
 	transitionStopped  = "Desktop is stopped"
-	// transitionNodeGivenUp is for sessions without a home that may run twice.
-	transitionNodeGivenUp = "Desktop of a lost node is released there"
+	// transitionLostDeleted is for sessions without a home that may run twice.
+	transitionLostDeleted = "Desktop's Pod on a lost node is force-deleted"
 )
 
 // stateOf summarizes a status.
@@ -143,10 +143,10 @@ func (w *statusWriter) wroteStatus(ctx context.Context, p *pass, have, want api.
 // wroteRelease logs and traces the end of an assignment.
 func (w *statusWriter) wroteRelease(ctx context.Context, p *pass) {
 	now := w.Clock.Now()
-	asked := p.assignment.DeletionTimestamp.Time
+	deleted := p.assignment.DeletionTimestamp.Time
 	log.FromContext(ctx).Info(transitionStopped, append(transitionValues(p.assignment), "from", stateOf(p.assignment.Status),
-		"duration", now.Sub(asked).String())...)
+		"duration", now.Sub(deleted).String())...)
 	if p.span.Traced() {
-		w.Trace.Add(p.span, tracing.Span{Name: spanStop, From: asked, To: now})
+		w.Trace.Add(p.span, tracing.Span{Name: spanStop, From: deleted, To: now})
 	}
 }

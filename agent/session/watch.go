@@ -24,15 +24,15 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// gone selects deletions.
-var gone = predicate.Funcs{
+// deletions selects deletions.
+var deletions = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// watchRoutes begins to watch our HTTPRoutes in the admitted namespaces, in a cache of
-// their own: the manager's can't be limited to ours before the kind is served.
+// watchRoutes watches the agent's HTTPRoutes in the admitted namespaces, in a separate cache:
+// the manager's can't be configured for a kind that is not served yet.
 func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, error) {
 	routes, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -50,14 +50,13 @@ func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, e
 	return routes, errors.Join(mgr.Add(routes), made.Watch(source.Kind(routes, &gatewayv1.HTTPRoute{}, owner)))
 }
 
-// besidesStatus ignores writes to the status of a child whose status has no meaning to
-// us.
-var besidesStatus = predicate.Funcs{
+// ignoreStatus ignores changes of a child's status.
+var ignoreStatus = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool { return differs(e.ObjectOld, e.ObjectNew) },
 }
 
-// differs reports whether something of an object has changed besides its
-// status. It must be of a kind whose generation grows with its spec.
+// differs reports whether an object has changed besides its status. The generation of its kind
+// must change with its spec.
 func differs(before, after client.Object) bool {
 	return before.GetUID() != after.GetUID() ||
 		before.GetGeneration() != after.GetGeneration() ||
@@ -76,14 +75,12 @@ func claimName(o client.Object) []string {
 	return []string{a.Spec.Desktop.Home.ClaimName}
 }
 
-// usersOfClaim maps a claim, which has no owner, to the assignments that use
-// it.
+// usersOfClaim maps a claim, which has no owner, to the assignments that use it.
 func (r *Reconciler) usersOfClaim(ctx context.Context, claim client.Object) []reconcile.Request {
 	return r.users(ctx, claim.GetNamespace(), claim.GetName())
 }
 
-// usersOfMounts maps a Pod that is gone to the assignments that wait for the home that it
-// had mounted.
+// usersOfMounts maps a deleted Pod to the assignments that wait for its home.
 func (r *Reconciler) usersOfMounts(ctx context.Context, pod client.Object) []reconcile.Request {
 	all := sets.New[reconcile.Request]()
 	for _, claim := range mountedClaims(pod) {
@@ -97,7 +94,7 @@ func (r *Reconciler) users(ctx context.Context, namespace, claim string) []recon
 	var list api.SessionAssignmentList
 	err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{claimIndex: claim}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Finding the assignments of a claim", "namespace", namespace, "claim", claim)
+		log.FromContext(ctx).Error(err, "Listing the assignments of a claim", "namespace", namespace, "claim", claim)
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(list.Items))

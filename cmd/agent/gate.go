@@ -14,7 +14,7 @@ func gateCommand() *cobra.Command {
 	var options guard.ClientOptions
 	command := &cobra.Command{
 		Use:   "gate",
-		Short: "Wait before one desktop, and end once the agent says that it may start.",
+		Short: "Wait until the agent permits the start of one desktop.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runGate(cmd.Context(), options)

@@ -16,7 +16,7 @@ func guardCommand() *cobra.Command {
 	var options guard.Options
 	command := &cobra.Command{
 		Use:   "guard",
-		Short: "Watch over one desktop: answer the kubelet's probe while the agent says that it may run.",
+		Short: "Answer the liveness probe of one desktop while its lease is valid.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if options.PodIP == "" {

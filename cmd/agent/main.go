@@ -1,6 +1,5 @@
-// Command agent runs the agent of a member cluster: see package agent. Its
-// sub-commands guard and gate run beside a fenced desktop and before a held one: see
-// package agent/guard.
+// Command agent runs the agent of a member cluster: see package agent. Its subcommands guard
+// and gate run beside a fenced desktop and before a held one: see package agent/guard.
 package main
 
 import (
@@ -19,7 +18,7 @@ var version = "dev"
 
 func main() {
 	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
-		ctrl.Log.Error(err, "The agent ended")
+		ctrl.Log.Error(err, "The agent exited")
 		os.Exit(1)
 	}
 }

@@ -29,7 +29,7 @@ func main() {
 		err = hub.Run(ctrl.SetupSignalHandler(), cfg, options)
 	}
 	if err != nil {
-		ctrl.Log.Error(err, "The hub ended")
+		ctrl.Log.Error(err, "The hub exited")
 		os.Exit(1)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// slowHub is a hub that does something about a member each time that somebody
-// reads its MemberCluster, the first time apart.
+// slowHub is a hub that processes a member each time its MemberCluster is read, except the
+// first time.
 func slowHub(t *testing.T, does []func(client.Client, *v1alpha1.MemberCluster) error, objects ...client.Object) *cluster {
 	c := fakeHub(t, objects...)
 	reads := 0
@@ -34,8 +34,8 @@ func slowHub(t *testing.T, does []func(client.Client, *v1alpha1.MemberCluster) e
 	return c
 }
 
-// takesIn is what the hub writes of a revoked member.
-func takesIn(api client.Client, mc *v1alpha1.MemberCluster) error {
+// processRevocation writes the hub's status of a revoked member.
+func processRevocation(api client.Client, mc *v1alpha1.MemberCluster) error {
 	mc.Status.ObservedGeneration = mc.Generation
 	mc.Status.Certificate = &v1alpha1.MemberCertificate{}
 	v1alpha1.SetCondition(&mc.Status.Conditions, mc.Generation, metav1.Condition{
@@ -81,11 +81,11 @@ func TestAMemberIsRevokedAndAllowedOnceTheHubHasSeenIt(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("us")))
 
 	revoked.ResourceVersion = ""
-	c = slowHub(t, []func(client.Client, *v1alpha1.MemberCluster) error{waits, takesIn, deletesToken}, revoked, tokenOfEU())
+	c = slowHub(t, []func(client.Client, *v1alpha1.MemberCluster) error{waits, processRevocation, deletesToken}, revoked, tokenOfEU())
 	g.Expect(run(c, "", "allow", "eu")).To(ContainSubstring("kubectl vdi join eu"))
 	allowed := memberOf(g, c)
 	g.Expect(allowed.Spec.Access).To(Equal(v1alpha1.AccessAllowed))
-	g.Expect(allowed.Status.Certificate.Serials()).To(BeEmpty(), "or what it had would be valid still")
+	g.Expect(allowed.Status.Certificate.Serials()).To(BeEmpty(), "or old credentials would still be valid")
 	tokens := &corev1.SecretList{}
 	g.Expect(c.client.List(t.Context(), tokens)).To(Succeed())
 	g.Expect(tokens.Items).To(BeEmpty())
@@ -105,9 +105,9 @@ func TestAMemberIsNotAllowedWhileTheHubHasNotSeenItsRevocation(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		"it is of an earlier revocation": {[]client.Object{shown(func(mc *v1alpha1.MemberCluster) { mc.Status.ObservedGeneration = 1 })}, "seen generation 1 of 2"},
-		"a certificate is left":          {[]client.Object{shown(func(mc *v1alpha1.MemberCluster) { mc.Status.Certificate.NextSerial = "b2" })}, "does the hub run"},
-		"it shows no reason":             {[]client.Object{shown(func(mc *v1alpha1.MemberCluster) { mc.Status.Conditions = nil })}, "does the hub run"},
+		"it is of an earlier revocation": {[]client.Object{shown(func(mc *v1alpha1.MemberCluster) { mc.Status.ObservedGeneration = 1 })}, "observed generation 1 of 2"},
+		"a certificate is left":          {[]client.Object{shown(func(mc *v1alpha1.MemberCluster) { mc.Status.Certificate.NextSerial = "b2" })}, "check that the hub runs"},
+		"it shows no reason":             {[]client.Object{shown(func(mc *v1alpha1.MemberCluster) { mc.Status.Conditions = nil })}, "check that the hub runs"},
 		"a token is left":                {[]client.Object{shown(func(*v1alpha1.MemberCluster) {}), tokenOfEU()}, "delete Secret vdi-system/join-x"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,11 +18,11 @@ func admitCommand(c *cluster) *cobra.Command {
 	var agentIn string
 	cmd := &cobra.Command{
 		Use:   "admit NAMESPACE",
-		Short: "Let sessions live in a namespace of a member",
-		Long: "Let sessions live in a namespace of the cluster of the current context, a member: make it if it is not there,\n" +
-			"label it, and bind the agent's role " + sessionsRole + " in it, without which the agent may read and write nothing\n" +
-			"there. The agent can then read all Secrets of that namespace: keep nothing else in it. Pod Security is enforced at\n" +
-			"level restricted, which desktops meet: other Pods there that don't can't be made any more.",
+		Short: "Admit sessions to a namespace of a member",
+		Long: "Admit sessions to a namespace of the current context's cluster, a member. It creates the namespace if it does\n" +
+			"not exist, labels it, and binds the agent's role " + sessionsRole + " in it. The agent can then read all Secrets\n" +
+			"of that namespace: use it only for sessions. Pod Security is enforced at level restricted, so that Pods that\n" +
+			"don't meet it can't be created there any more.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkAdmissible(args[0], agentIn); err != nil {
@@ -37,22 +37,22 @@ func admitCommand(c *cluster) *cobra.Command {
 					return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
 				}
 			}
-			return c.answer(cmd.OutOrStdout(), map[string]any{"namespace": args[0], "admitted": true},
-				fmt.Sprintf("Sessions may live in namespace %s, and the agent of namespace %s may work there.", args[0], agentIn))
+			return c.printResult(cmd.OutOrStdout(), map[string]any{"namespace": args[0], "admitted": true},
+				fmt.Sprintf("Namespace %s admits sessions of the agent in namespace %s.", args[0], agentIn))
 		},
 	}
 	cmd.Flags().StringVar(&agentIn, "agent-namespace", agentNamespace, "Namespace of the agent.")
 	return cmd
 }
 
-// checkAdmissible refuses the namespaces in which the agent never runs sessions. A
-// desktop beside the agent could take its identity.
+// checkAdmissible returns an error for a namespace that can't be admitted: a desktop in the
+// agent's namespace could use the agent's identity.
 func checkAdmissible(namespace, agentIn string) error {
 	switch {
 	case namespace == agentIn:
-		return fmt.Errorf("namespace %s is the agent's own, where no session may live: name another one", namespace)
+		return fmt.Errorf("namespace %s is the agent's and can't admit sessions: use another one", namespace)
 	case strings.HasPrefix(namespace, "kube-"):
-		return fmt.Errorf("namespace %s is of Kubernetes itself, where no session may live: name another one", namespace)
+		return fmt.Errorf("namespace %s is reserved for Kubernetes and can't admit sessions: use another one", namespace)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,33 +22,32 @@ type move struct {
 	Why       string      `json:"why"`
 }
 
-// balance is the effect of the moves that were chosen so far, which the hub's reviews do
-// not include.
+// balance is the effect of the selected moves, which the hub's reviews do not include.
 type balance struct {
-	// more is the change of each member's number of sessions, by name.
-	more map[string]int64
+	// added is the change of each member's number of sessions, by name.
+	added map[string]int64
 }
 
-func newBalance() *balance { return &balance{more: map[string]int64{}} }
+func newBalance() *balance { return &balance{added: map[string]int64{}} }
 
-// margin is by how much the score of a strategy must be lower to justify a move; grows is
-// by how much one more session changes its numerator.
+// margin is by how much the score of a strategy must be lower to justify a move: an absolute
+// amount and a share of it. perSession is by how much a session changes its numerator.
 type margin struct {
-	least, share float64
-	grows        int64
+	absolute, share float64
+	perSession      int64
 }
 
-// margins by the name of the score. Of other scores any difference counts: they express
-// preferences, and no session changes them.
+// margins by the name of the score. Other scores are preferences, of which any difference
+// justifies a move.
 var margins = map[string]margin{
-	string(v1alpha1.StrategyLeastLoaded): {least: 0.1, grows: 1},
-	string(v1alpha1.StrategyBinPack):     {least: 0.1, grows: -1},
-	string(v1alpha1.StrategySpread):      {least: 2, grows: 1},
-	string(v1alpha1.StrategyWeighted):    {share: 0.2, grows: 1},
+	string(v1alpha1.StrategyLeastLoaded): {absolute: 0.1, perSession: 1},
+	string(v1alpha1.StrategyBinPack):     {absolute: 0.1, perSession: -1},
+	string(v1alpha1.StrategySpread):      {absolute: 2, perSession: 1},
+	string(v1alpha1.StrategyWeighted):    {share: 0.2, perSession: 1},
 }
 
-// noMove are the filters of members from which the hub moves no session: they could not
-// confirm its stop.
+// noMove are the filters of members that can't confirm the stop of a session, from which the
+// hub moves none.
 var noMove = map[string]bool{"Ready": true, "Reported": true}
 
 // better returns the move of a session to the best member, if that is clearly better than
@@ -63,15 +63,15 @@ func (b *balance) better(from string, clusters []v1alpha1.ClusterVerdict, toRegi
 			best = c
 		}
 	}
-	if here == nil || best == nil || best == here || toRegion != "" && best.Region != toRegion || best.Slots <= b.more[best.ClusterName] {
+	if here == nil || best == nil || best == here || toRegion != "" && best.Region != toRegion || best.Slots <= b.added[best.ClusterName] {
 		return move{}, false
 	}
-	why, clearly := b.why(here, best)
-	if !clearly {
+	why, better := b.why(here, best)
+	if !better {
 		return move{}, false
 	}
-	b.more[from]--
-	b.more[best.ClusterName]++
+	b.added[from]--
+	b.added[best.ClusterName]++
 	return move{From: from, To: best.ClusterName, Why: why}, true
 }
 
@@ -91,24 +91,21 @@ func (b *balance) why(here, best *v1alpha1.ClusterVerdict) (string, bool) {
 			continue
 		}
 		// The scores after the strategy only break ties.
-		mine, ok := valueOf(h.Value, m.grows*b.more[here.ClusterName])
-		theirs, same := valueOf(t.Value, m.grows*b.more[best.ClusterName])
-		return text, ok && same && mine-theirs >= m.least+m.share*mine
+		mine, ok := valueOf(h.Value, m.perSession*b.added[here.ClusterName])
+		theirs, same := valueOf(t.Value, m.perSession*b.added[best.ClusterName])
+		return text, ok && same && mine-theirs >= m.absolute+m.share*mine
 	}
 	return "", false
 }
 
-// valueOf returns the value of a score, a whole number or a fraction, with more added to
-// its numerator.
-func valueOf(text string, more int64) (float64, bool) {
-	above, below, _ := strings.Cut(text, "/")
-	if below == "" {
-		below = "1"
-	}
-	n, err := strconv.ParseInt(above, 10, 64)
-	d, err2 := strconv.ParseInt(below, 10, 64)
+// valueOf returns the value of a score, a whole number or a fraction, with an addend to its
+// numerator.
+func valueOf(text string, addend int64) (float64, bool) {
+	numerator, denominator, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseInt(numerator, 10, 64)
+	d, err2 := strconv.ParseInt(cmp.Or(denominator, "1"), 10, 64)
 	if err != nil || err2 != nil || d <= 0 {
 		return 0, false
 	}
-	return float64(n+more) / float64(d), true
+	return float64(n+addend) / float64(d), true
 }

@@ -35,9 +35,9 @@ func TestASessionMovesWhereItIsClearlyBetterOff(t *testing.T) {
 		{"a member that takes nothing", v1alpha1.ClusterVerdict{ClusterName: "eu", Filter: "Scheduling", Message: "is cordoned"}, fitting("us", 1, 9, "Spread", "4"), "", "eu is cordoned"},
 		{"a member that can't confirm", v1alpha1.ClusterVerdict{ClusterName: "eu", Filter: "Ready", Message: "is unreachable"}, fitting("us", 1, 9, "Spread", "4"), "", ""},
 		{"the best already", fitting("eu", 1, 1, "Spread", "2"), fitting("us", 2, 9, "Spread", "4"), "", ""},
-		{"to another region than asked", fitting("eu", 2, 1, "Spread", "6"), fitting("us", 1, 9, "Spread", "4"), "ap", ""},
-		{"to the region asked", fitting("eu", 2, 1, "Spread", "6"), fitting("us", 1, 9, "Spread", "4"), "us", "Spread 6, there 4"},
-		{"words that are no number", fitting("eu", 2, 1, "Spread", "many"), fitting("us", 1, 9, "Spread", "4"), "", ""},
+		{"to another region than requested", fitting("eu", 2, 1, "Spread", "6"), fitting("us", 1, 9, "Spread", "4"), "ap", ""},
+		{"to the requested region", fitting("eu", 2, 1, "Spread", "6"), fitting("us", 1, 9, "Spread", "4"), "us", "Spread 6, there 4"},
+		{"a score that is no number", fitting("eu", 2, 1, "Spread", "many"), fitting("us", 1, 9, "Spread", "4"), "", ""},
 	} {
 		m, moves := newBalance().better("eu", []v1alpha1.ClusterVerdict{c.best, c.here}, c.toRegion)
 		if moves != (c.why != "") || m.Why != c.why || moves && (m.From != "eu" || m.To != "us") {
@@ -54,7 +54,7 @@ func TestMovesStopBeforeTheyTipTheBalance(t *testing.T) {
 	}{
 		{"ten to none", fitting("eu", 2, 1, "Spread", "10"), fitting("us", 1, 99, "Spread", "0"), 5},
 		{"full to empty", fitting("eu", 2, 1, "LeastLoaded", "20/20"), fitting("us", 1, 99, "LeastLoaded", "1/20"), 9},
-		{"room for three", fitting("eu", 2, 1, "Spread", "10"), fitting("us", 1, 3, "Spread", "0"), 3},
+		{"capacity for three", fitting("eu", 2, 1, "Spread", "10"), fitting("us", 1, 3, "Spread", "0"), 3},
 	} {
 		b, moves := newBalance(), 0
 		for range 50 {

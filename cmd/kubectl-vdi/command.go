@@ -21,14 +21,13 @@ import (
 // fieldOwner is the field owner of applied objects.
 const fieldOwner = client.FieldOwner("kubectl-vdi")
 
-// cluster is the cluster that a command connects to, and the format of the result.
+// cluster has the global flags: the cluster to connect to, and the output format.
 type cluster struct {
 	rules     clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
 	namespace string
 	output    string
-	// revocationTimeout is how long the hub has to process a revocation; default: the
-	// constant of that name.
+	// revocationTimeout overrides the constant of that name, if set.
 	revocationTimeout time.Duration
 	// client is set by tests; by default it is made from the kubeconfig.
 	client client.WithWatch
@@ -37,21 +36,21 @@ type cluster struct {
 func newCommand(c *cluster) *cobra.Command {
 	root := &cobra.Command{
 		Use: "kubectl-vdi", Version: version, SilenceErrors: true, SilenceUsage: true,
-		Short:       "Manage the members of a fleet of virtual desktops, and ask where sessions go",
+		Short:       "Manage the members of a fleet of virtual desktops, and explain placements",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vdi"},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if c.output != "" && c.output != "json" && (c.output != outputManifest || cmd.Name() != "join") {
-				return fmt.Errorf("--output %q is neither json nor empty, nor manifest of join", c.output)
+				return fmt.Errorf("--output %q is not json; only join supports manifest", c.output)
 			}
 			return nil
 		},
 	}
 	c.rules = *clientcmd.NewDefaultClientConfigLoadingRules()
 	flags := root.PersistentFlags()
-	flags.StringVar(&c.rules.ExplicitPath, "kubeconfig", "", "Path of the kubeconfig.")
-	flags.StringVar(&c.overrides.CurrentContext, "context", "", "Context of the kubeconfig: the hub's cluster, or the member's for install-agent.")
+	flags.StringVar(&c.rules.ExplicitPath, "kubeconfig", "", "Path to the kubeconfig file.")
+	flags.StringVar(&c.overrides.CurrentContext, "context", "", "The kubeconfig context: the hub's cluster, or the member's for install-agent and admit.")
 	flags.StringVarP(&c.namespace, "namespace", "n", "vdi-system", "Namespace of the hub.")
-	flags.StringVarP(&c.output, "output", "o", "", "Output format: json, or empty for people; of join also manifest.")
+	flags.StringVarP(&c.output, "output", "o", "", "Output format: json, or manifest of join; by default text.")
 	root.AddCommand(joinCommand(c), installCommand(c), admitCommand(c), accessCommand(c, "revoke", v1alpha1.AccessRevoked),
 		accessCommand(c, "allow", v1alpha1.AccessAllowed), rotateCommand(c), explainCommand(c),
 		cordonCommand(c), uncordonCommand(c), drainCommand(c), fenceCommand(c), unfenceCommand(c), rebalanceCommand(c))
@@ -90,13 +89,13 @@ func newScheme() (*runtime.Scheme, error) {
 // explain adds the remedy to an error of the API server.
 func explain(err error, what string) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("%s: %w; is this context the hub's cluster, with the CRDs of `make install`?", what, err)
+		return fmt.Errorf("%s: %w; use the context of the hub's cluster, with the CRDs of `make install`", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// answer prints the result: as JSON, or as text.
-func (c *cluster) answer(out io.Writer, result any, text string) error {
+// printResult prints the result as JSON or text.
+func (c *cluster) printResult(out io.Writer, result any, text string) error {
 	if c.output != "json" {
 		_, err := fmt.Fprintln(out, escaped(text))
 		return err

@@ -105,18 +105,18 @@ func TestJoinRegistersAMemberAndPrintsTheCommandThatInstalls(t *testing.T) {
 		g.Expect(string(value)).NotTo(ContainSubstring(strings.TrimPrefix(answer.Token, id+".")), key)
 	}
 
-	words, err := run(c, "", args...)
+	text, err := run(c, "", args...)
 	g.Expect(err).NotTo(HaveOccurred(), "the same again is another token")
-	g.Expect(words).To(And(ContainSubstring("is registered already"), Not(ContainSubstring(answer.Token))))
-	for line := range strings.Lines(words) {
+	g.Expect(text).To(And(ContainSubstring("is already registered"), Not(ContainSubstring(answer.Token))))
+	for line := range strings.Lines(text) {
 		if strings.Contains(line, "install-agent") {
-			g.Expect(line).To(HaveSuffix(" --token -\n"), "nobody is told to give a token as an argument")
+			g.Expect(line).To(HaveSuffix(" --token -\n"), "the token is not an argument")
 		}
 	}
-	g.Expect(words).To(MatchRegexp(`(?m)^  [a-z2-7]{8}\.[a-z2-7]{52}$`), "the token, alone in its line")
+	g.Expect(text).To(MatchRegexp(`(?m)^  [a-z2-7]{8}\.[a-z2-7]{52}$`), "the token, alone in its line")
 }
 
-func TestJoinSaysWhatStandsInTheWay(t *testing.T) {
+func TestJoinReturnsErrorsWithRemedies(t *testing.T) {
 	g := NewWithT(t)
 	ca, _ := newCA(t)
 	member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "eu"},

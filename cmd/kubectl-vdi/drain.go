@@ -38,21 +38,21 @@ type drained struct {
 
 func drainCommand(c *cluster) *cobra.Command {
 	var o drainOptions
-	cmd := memberCommand(c, "drain NAME", "Move a member's sessions to others, and take no new ones",
+	cmd := memberCommand(c, "drain NAME", "Move a member's sessions to other members, and schedule no new ones there",
 		func(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster) error {
 			return c.drain(cmd, api, member, o)
 		})
-	cmd.Long = "Move a member's sessions to others, and take no new ones. Those that nobody uses, and those that are\n" +
-		"suspended, go first. Users of the others are notified; they are moved when they are idle, or at the deadline.\n" +
-		"A session moves once another member has capacity for it; its desktop is restarted there. Sessions whose homes\n" +
-		"are in the member stay, and are counted. Call it off with `kubectl vdi uncordon`; what has left stays away.\n" +
-		"Run it again to wait on, or with other limits to change them."
+	cmd.Long = "Move a member's sessions to other members, and schedule no new ones there. Idle and suspended sessions are\n" +
+		"moved first. Users of the others are notified; their sessions are moved when they are idle, or at the deadline.\n" +
+		"A session is moved once another member has capacity for it, and its desktop is restarted there. Sessions whose\n" +
+		"homes are in the member stay, and are counted. Cancel it with `kubectl vdi uncordon`; moved sessions stay where\n" +
+		"they are. Run it again to continue to wait, or with other limits to change them."
 	cmd.Example = "  kubectl vdi drain eu-west --deadline 2h --max-unavailable 10"
 	flags := cmd.Flags()
-	flags.DurationVar(&o.deadline, "deadline", 0, "After how long sessions in use are moved as well; by default they never are.")
-	flags.Int32Var(&o.maxUnavailable, "max-unavailable", 1, "How many sessions may be on the move at once.")
-	flags.BoolVar(&o.wait, "wait", true, "Wait until all that can leave have, and show how far it is.")
-	flags.DurationVar(&o.timeout, "timeout", 0, "How long to wait at the most; 0: for ever.")
+	flags.DurationVar(&o.deadline, "deadline", 0, "Time after which sessions in use are moved too; by default never.")
+	flags.Int32Var(&o.maxUnavailable, "max-unavailable", 1, "Maximum number of sessions that are moved at once.")
+	flags.BoolVar(&o.wait, "wait", true, "If true, wait until all sessions that can be moved are, and print the progress.")
+	flags.DurationVar(&o.timeout, "timeout", 0, "Maximum time to wait; zero means no limit.")
 	return cmd
 }
 
@@ -83,8 +83,8 @@ func (c *cluster) drain(cmd *cobra.Command, api client.WithWatch, member *v1alph
 	}
 	if !o.wait {
 		result := drained{Member: member.Name, Limits: member.Spec.Drain}
-		return c.answer(cmd.OutOrStdout(), result, fmt.Sprintf(
-			"Member %s is being drained. See how far it is with `kubectl vdi drain %[1]s`, or in its condition Drained; call it off with `kubectl vdi uncordon %[1]s`.", member.Name))
+		return c.printResult(cmd.OutOrStdout(), result, fmt.Sprintf(
+			"Member %s is being drained. Watch the progress with `kubectl vdi drain %[1]s` or in its condition Drained; cancel it with `kubectl vdi uncordon %[1]s`.", member.Name))
 	}
 	progress := cmd.OutOrStdout()
 	if c.output == "json" {
@@ -95,15 +95,15 @@ func (c *cluster) drain(cmd *cobra.Command, api client.WithWatch, member *v1alph
 	}
 	message := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionDrained).Message
 	result := drained{Member: member.Name, Limits: member.Spec.Drain, Drained: true, Status: member.Status.Drain, Message: message}
-	return c.answer(cmd.OutOrStdout(), result, fmt.Sprintf("Member %s is drained: %s.", member.Name, message))
+	return c.printResult(cmd.OutOrStdout(), result, fmt.Sprintf("Member %s is drained: %s.", member.Name, message))
 }
 
-// awaitDrained waits until all sessions that can be moved are, and reports the progress
-// whenever it changes.
+// awaitDrained waits until all sessions that can be moved are, and prints changes of the
+// progress.
 func awaitDrained(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster, timeout time.Duration, progress io.Writer) error {
 	if timeout > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, timeout, errors.New("the draining goes on"))
+		ctx, stop = context.WithTimeoutCause(ctx, timeout, errors.New("the drain continues"))
 		defer stop()
 	}
 	message, generation := "", member.Generation
@@ -112,7 +112,7 @@ func awaitDrained(ctx context.Context, api client.Client, member *v1alpha1.Membe
 			return false, explain(err, "reading MemberCluster "+member.Name)
 		}
 		if member.Spec.Scheduling != v1alpha1.SchedulingDraining {
-			return false, fmt.Errorf("the draining of %s was called off: its scheduling is %s", member.Name, member.Spec.Scheduling)
+			return false, fmt.Errorf("the drain of %s was canceled: its scheduling is %s", member.Name, member.Spec.Scheduling)
 		}
 		c := meta.FindStatusCondition(member.Status.Conditions, v1alpha1.ConditionDrained)
 		if c == nil || c.ObservedGeneration < generation {
@@ -122,7 +122,7 @@ func awaitDrained(ctx context.Context, api client.Client, member *v1alpha1.Membe
 		case c.Status == metav1.ConditionTrue:
 			return true, nil
 		case c.Reason == v1alpha1.ReasonSessionsRemain:
-			return false, fmt.Errorf("member %s is not empty, and nothing more can leave it now: %s", member.Name, c.Message)
+			return false, fmt.Errorf("member %s is not empty, and no more sessions can be moved now: %s", member.Name, c.Message)
 		case c.Message != message:
 			message = c.Message
 			fmt.Fprintln(progress, escaped(message))
@@ -131,9 +131,9 @@ func awaitDrained(ctx context.Context, api client.Client, member *v1alpha1.Membe
 	})
 	if err != nil && wait.Interrupted(err) {
 		if message == "" {
-			message = "the hub has not said how far it is: does it run, and lead?"
+			message = "the hub has reported no progress: check that it runs and has a leader"
 		}
-		return fmt.Errorf("member %s is not drained yet (%s); the draining goes on: call it off with `kubectl vdi uncordon %[1]s`", member.Name, message)
+		return fmt.Errorf("member %s is not drained yet (%s); the drain continues: cancel it with `kubectl vdi uncordon %[1]s`", member.Name, message)
 	}
 	return err
 }

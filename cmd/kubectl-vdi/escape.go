@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// escaped returns a text in which the characters that a terminal would execute are visible, as
-// kubectl's printers do: the text may come from a member's agent. Lines and columns are kept.
+// escaped makes the control characters of a text visible, as kubectl's printers do, except
+// newlines and tabs: the text may come from a member's agent.
 func escaped(text string) string {
 	return mapped(text, func(r rune) string {
 		switch {
@@ -20,8 +20,7 @@ func escaped(text string) string {
 	})
 }
 
-// escapedJSON returns equivalent JSON without characters, within its strings, that a
-// terminal would execute.
+// escapedJSON returns equivalent JSON without control characters in its strings.
 func escapedJSON(text string) string {
 	return mapped(text, func(r rune) string {
 		if r == '\n' || r > 0xffff {
@@ -32,7 +31,7 @@ func escapedJSON(text string) string {
 }
 
 // mapped returns a text with each character that is not printable replaced.
-func mapped(text string, to func(rune) string) string {
+func mapped(text string, replace func(rune) string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text
 	}
@@ -41,13 +40,13 @@ func mapped(text string, to func(rune) string) string {
 		if unicode.IsPrint(r) {
 			b.WriteRune(r)
 		} else {
-			b.WriteString(to(r))
+			b.WriteString(replace(r))
 		}
 	}
 	return b.String()
 }
 
-// cell returns a text that can't end its cell or row of a table.
+// cell returns a text without newlines and tabs, for a table's cell.
 func cell(text string) string {
 	return escaped(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }

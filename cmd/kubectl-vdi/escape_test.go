@@ -10,18 +10,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// obeyed is what a terminal would obey: set its clipboard, go up a line, forge
-// another row.
-const obeyed = "\x1b]52;c;Y3VybA==\x07\x1b[2A\r\u009b1A\x7f\n1\tforged\teu\tfits"
+// controlSequences set a terminal's clipboard, move up a line, and forge another row.
+const controlSequences = "\x1b]52;c;Y3VybA==\x07\x1b[2A\r\u009b1A\x7f\n1\tforged\teu\tfits"
 
-func TestNothingThatIsPrintedIsObeyedByATerminal(t *testing.T) {
+func TestOutputHasNoControlCharacters(t *testing.T) {
 	review := &v1alpha1.PlacementReview{}
 	review.Spec.Count = 1
-	review.Status.Reason, review.Status.Message, review.Status.Policy = "Unschedulable", obeyed, obeyed
-	review.Status.Clusters = []v1alpha1.ClusterVerdict{{ClusterName: "eu", Region: obeyed, Filter: "Template", Message: obeyed}}
+	review.Status.Reason, review.Status.Message, review.Status.Policy = "Unschedulable", controlSequences, controlSequences
+	review.Status.Clusters = []v1alpha1.ClusterVerdict{{ClusterName: "eu", Region: controlSequences, Filter: "Template", Message: controlSequences}}
 	for _, output := range []string{"", "json"} {
 		var out bytes.Buffer
-		if err := (&cluster{output: output}).answer(&out, review, reviewText(review)); err != nil {
+		if err := (&cluster{output: output}).printResult(&out, review, reviewText(review)); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range out.String() {
@@ -32,7 +31,7 @@ func TestNothingThatIsPrintedIsObeyedByATerminal(t *testing.T) {
 		}
 		if output == "json" {
 			again := &v1alpha1.PlacementReview{}
-			if err := json.Unmarshal(out.Bytes(), again); err != nil || again.Status.Message != obeyed {
+			if err := json.Unmarshal(out.Bytes(), again); err != nil || again.Status.Message != controlSequences {
 				t.Errorf("%v: %q", err, again.Status.Message)
 			}
 			continue

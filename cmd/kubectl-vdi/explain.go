@@ -19,8 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// deleteTimeout is the timeout for the deletion of a review once it was read; the hub
-// deletes the rest.
+// deleteTimeout limits the deletion of a review; the hub deletes remaining ones.
 const deleteTimeout = 5 * time.Second
 
 // explainOptions are the options of a review, and the timeout of its result.
@@ -34,17 +33,17 @@ type explainOptions struct {
 	timeout   time.Duration
 }
 
-// sessionFlags are the flags that describe a session that does not exist.
+// sessionFlags are the flags of a hypothetical session.
 var sessionFlags = []string{"template", "user", "groups", "resources", "region", "prefer-region", "label", "policy"}
 
 func explainCommand(c *cluster) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use:   "explain [SESSION | --template TEMPLATE --user USER]",
-		Short: "Say where a session would go now, and why, without placing anything",
-		Long: "Say where a session would go now, and why: the verdict on every member with what would help, its scores,\n" +
-			"its free capacity and how old the report of it is. Nothing is placed and no capacity is reserved.\n" +
-			"A placed session is evaluated as if it were to be rescheduled, its own reservation not counted.",
+		Short: "Explain where a session would be placed now",
+		Long: "Explain where a session would be placed now: the verdict and remedy of every member, its scores, its free\n" +
+			"capacity and the age of its report. It is a dry run: nothing is placed, and no capacity is reserved. A placed\n" +
+			"session is evaluated as if it were rescheduled, without its own reservation.",
 		Example: "  kubectl vdi explain ann -n desktops\n" +
 			"  kubectl vdi explain --template browser --user ann@example.com --count 100 --distinct-users",
 		Args: cobra.MaximumNArgs(1),
@@ -57,18 +56,18 @@ func explainCommand(c *cluster) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the session; by default the context's.")
-	flags.StringVar(&o.session.Template, "template", "", "Template of a session that there is not.")
-	flags.StringVar(&o.session.User, "user", "", "User of such a session.")
-	flags.StringSliceVar(&o.session.Groups, "groups", nil, "Groups of that user.")
-	flags.StringToStringVar(&o.resources, "resources", nil, "Resources that it asks for, such as cpu=2,memory=4Gi; by default the template's.")
-	flags.StringSliceVar(&o.session.Placement.RequiredRegions, "region", nil, "Region that it must go to; any of several.")
-	flags.StringSliceVar(&o.session.Placement.PreferredRegions, "prefer-region", nil, "Region that it goes to first; several in their order.")
-	flags.StringToStringVar(&o.labels, "label", nil, "Label key=value of the session, by which policies match.")
-	flags.StringVar(&o.session.Placement.Policy, "policy", "", "Placement policy that it names; by default the one that matches.")
-	flags.Int32Var(&o.count, "count", 1, "How many sessions like it, one after the other.")
-	flags.BoolVar(&o.distinct, "distinct-users", false, "Each of the count has a different user.")
-	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "How long the hub gets to answer.")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the session; by default that of the context.")
+	flags.StringVar(&o.session.Template, "template", "", "Template of a hypothetical session.")
+	flags.StringVar(&o.session.User, "user", "", "User of a hypothetical session.")
+	flags.StringSliceVar(&o.session.Groups, "groups", nil, "Groups of the user.")
+	flags.StringToStringVar(&o.resources, "resources", nil, "Requested resources, such as cpu=2,memory=4Gi; by default the template's.")
+	flags.StringSliceVar(&o.session.Placement.RequiredRegions, "region", nil, "Required region; any of several.")
+	flags.StringSliceVar(&o.session.Placement.PreferredRegions, "prefer-region", nil, "Preferred region; several in order of preference.")
+	flags.StringToStringVar(&o.labels, "label", nil, "Label key=value of the session, which policies match.")
+	flags.StringVar(&o.session.Placement.Policy, "policy", "", "Placement policy of the session; by default the one that matches.")
+	flags.Int32Var(&o.count, "count", 1, "Number of such sessions, placed one after the other.")
+	flags.BoolVar(&o.distinct, "distinct-users", false, "If true, each session has a different user.")
+	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "Maximum time to wait for the hub's answer.")
 	return cmd
 }
 
@@ -81,14 +80,14 @@ func (o *explainOptions) review(cmd *cobra.Command, args []string) (v1alpha1.Pla
 	if len(args) == 1 {
 		for _, name := range sessionFlags {
 			if cmd.Flags().Changed(name) {
-				return spec, fmt.Errorf("give the name of a session, or --%s of one that there is not", name)
+				return spec, fmt.Errorf("specify either the name of a session, or --%s of a hypothetical one", name)
 			}
 		}
 		spec.SessionName = args[0]
 		return spec, nil
 	}
 	if o.session.Template == "" || o.session.User == "" {
-		return spec, errors.New("give the name of a session, or --template and --user of one that there is not")
+		return spec, errors.New("specify the name of a session, or --template and --user of a hypothetical one")
 	}
 	if len(o.resources) > 0 {
 		o.session.Resources = corev1.ResourceList{}
@@ -122,7 +121,7 @@ func (c *cluster) explainPlacement(cmd *cobra.Command, o explainOptions, spec v1
 		review.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PlacementReview"}
 		review.ManagedFields = nil
 	}
-	return c.answer(cmd.OutOrStdout(), review, reviewText(review))
+	return c.printResult(cmd.OutOrStdout(), review, reviewText(review))
 }
 
 // namespaceOf returns the session's namespace: that of the flag, or of the kubeconfig's
@@ -141,19 +140,19 @@ func (c *cluster) namespaceOf(o explainOptions) (string, error) {
 // review creates a review, waits for its result, and deletes it.
 func (c *cluster) review(ctx context.Context, api client.WithWatch, review *v1alpha1.PlacementReview, timeout time.Duration) error {
 	if err := api.Create(ctx, review); err != nil {
-		return reviewError(err, "asking the hub", "create", review.Namespace)
+		return reviewError(err, "creating the review", "create", review.Namespace)
 	}
 	ctx, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	defer func() {
-		// Even if the user has canceled. The hub deletes the rest after ten minutes.
+		// Also after cancellation. The hub deletes remaining reviews after ten minutes.
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 		defer stop()
 		_ = api.Delete(ctx, &v1alpha1.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: review.Namespace, Name: review.Name}})
 	}()
 	err := awaitResult(ctx, api, review)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the hub has not answered within %s: is one of its replicas the leader, and of a version that answers reviews? See its Pods and their logs", timeout)
+		return fmt.Errorf("the hub has not answered within %s: check that one of its replicas leads, and that its version supports reviews", timeout)
 	}
 	if err != nil {
 		return reviewError(err, "waiting for the hub's answer", "get and watch", review.Namespace)
@@ -170,7 +169,7 @@ func awaitResult(ctx context.Context, api client.WithWatch, review *v1alpha1.Pla
 		if err != nil {
 			return ended(ctx, err)
 		}
-		// It may have had its result before the watch began.
+		// The result may precede the watch.
 		if err := api.Get(ctx, client.ObjectKeyFromObject(review), review); err != nil {
 			w.Stop()
 			return ended(ctx, err)
@@ -217,9 +216,9 @@ func ended(ctx context.Context, err error) error {
 func reviewError(err error, what, verbs, namespace string) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: %w; you need to %s placementreviews.%s in namespace %s", what, err, verbs, v1alpha1.GroupName, namespace)
+		return fmt.Errorf("%s: %w; you need permission to %s placementreviews.%s in namespace %s", what, err, verbs, v1alpha1.GroupName, namespace)
 	case apierrors.IsNotFound(err) && strings.Contains(err.Error(), "namespaces"):
-		return fmt.Errorf("%s: %w; give the session's namespace with --namespace", what, err)
+		return fmt.Errorf("%s: %w; specify the session's namespace with --namespace", what, err)
 	}
 	return explain(err, what)
 }

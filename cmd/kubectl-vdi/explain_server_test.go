@@ -75,7 +75,7 @@ func TestExplainingOnARealAPIServer(t *testing.T) {
 	g.Expect(explain("ann", "-n=desktops")).To(ContainSubstring("NoMembers: in desktops"))
 	g.Expect(explain("--template=browser", "--user=ann", "--count=3", "--resources=cpu=500m", "-n=desktops")).To(HavePrefix("Of 3 sessions like this, 0 would be placed"))
 	_, err = explain("--template=Browser", "--user=ann", "-n=desktops")
-	g.Expect(err).To(MatchError(ContainSubstring("must be the name of a VDITemplate")), "what the API server says of the session")
+	g.Expect(err).To(MatchError(ContainSubstring("must be the name of a VDITemplate")), "the API server's validation")
 	_, err = explain("ann", "-n=nowhere")
 	g.Expect(err).To(MatchError(ContainSubstring("--namespace")))
 	list := &v1alpha1.PlacementReviewList{}
@@ -94,7 +94,7 @@ func TestExplainingOnARealAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = explain("ann", "-n=desktops")
-	g.Expect(err).To(MatchError(ContainSubstring("you need to create placementreviews.vdi.kasm.io in namespace desktops")))
+	g.Expect(err).To(MatchError(ContainSubstring("you need permission to create placementreviews.vdi.kasm.io in namespace desktops")))
 
 	_, kubeconfig = start("member")
 	_, err = explain("ann", "-n=desktops")

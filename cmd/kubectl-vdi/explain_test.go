@@ -19,16 +19,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// answering is the hub's cluster with a hub that answers reviews: when somebody
-// has read one that is not answered, so that he hears of it by his watch alone.
-// Without an answer it is a hub without a leader.
-func answering(t *testing.T, answer *v1alpha1.PlacementReviewStatus) (c *cluster, asked *v1alpha1.PlacementReviewSpec) {
+// answering is the hub's cluster with a hub that answers a review after it was read, so that
+// only a watch receives the answer. Without an answer it is a hub without a leader.
+func answering(t *testing.T, answer *v1alpha1.PlacementReviewStatus) (c *cluster, requested *v1alpha1.PlacementReviewSpec) {
 	t.Helper()
 	scheme, err := newScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked = &v1alpha1.PlacementReviewSpec{}
+	requested = &v1alpha1.PlacementReviewSpec{}
 	built := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if err := api.Get(ctx, key, o, opts...); err != nil {
@@ -38,7 +37,7 @@ func answering(t *testing.T, answer *v1alpha1.PlacementReviewStatus) (c *cluster
 			if !is || answer == nil || review.Status.ReviewTime != nil {
 				return nil
 			}
-			review.Spec.DeepCopyInto(asked)
+			review.Spec.DeepCopyInto(requested)
 			answered := review.DeepCopy()
 			answered.Status = *answer
 			now := metav1.Now()
@@ -46,7 +45,7 @@ func answering(t *testing.T, answer *v1alpha1.PlacementReviewStatus) (c *cluster
 			return api.Update(ctx, answered)
 		},
 	}).Build()
-	return &cluster{client: built}, asked
+	return &cluster{client: built}, requested
 }
 
 func noReviewIsLeft(t *testing.T, c *cluster) {
@@ -60,9 +59,9 @@ func noReviewIsLeft(t *testing.T, c *cluster) {
 	}
 }
 
-func TestExplainPrintsWhatTheHubSaysOfASession(t *testing.T) {
+func TestExplainPrintsTheReviewOfASession(t *testing.T) {
 	g := NewWithT(t)
-	c, asked := answering(t, &v1alpha1.PlacementReviewStatus{
+	c, requested := answering(t, &v1alpha1.PlacementReviewStatus{
 		Reason: v1alpha1.ReasonPlaced, Message: "eu: 7 slots left, the only one of 3 that fits", Policy: "home", Placed: 1,
 		Clusters: []v1alpha1.ClusterVerdict{
 			{ClusterName: "eu", Region: "eu-west", Fits: true, Rank: 1, Slots: 7, Sessions: 1, CapacityAge: "2.345s",
@@ -82,13 +81,13 @@ RANK   CLUSTER   REGION     VERDICT      SLOTS   CAPACITY AGE   WHY
 -      us        -          Scheduling   -       1m30s          is cordoned (open it again)
 -      ap        ap-south   Reported     -       never          has not reported its capacity yet
 `))
-	g.Expect(*asked).To(Equal(v1alpha1.PlacementReviewSpec{SessionName: "ann", Count: 1}))
+	g.Expect(*requested).To(Equal(v1alpha1.PlacementReviewSpec{SessionName: "ann", Count: 1}))
 	noReviewIsLeft(t, c)
 }
 
-func TestExplainAsksForSessionsThatThereAreNot(t *testing.T) {
+func TestExplainReviewsHypotheticalSessions(t *testing.T) {
 	g := NewWithT(t)
-	c, asked := answering(t, &v1alpha1.PlacementReviewStatus{
+	c, requested := answering(t, &v1alpha1.PlacementReviewStatus{
 		Reason: v1alpha1.ReasonUnschedulable, Message: "1 cluster: 1 lacks cpu", Placed: 7, Waiting: 90, Unasked: 3, OmittedClusters: 4,
 		Clusters: []v1alpha1.ClusterVerdict{{ClusterName: "eu", Fits: true, Rank: 1, Slots: 7, Sessions: 7, CapacityAge: "1s"}},
 	})
@@ -99,10 +98,10 @@ func TestExplainAsksForSessionsThatThereAreNot(t *testing.T) {
 	g.Expect(out).To(And(
 		HavePrefix("Of 100 sessions like this, 7 would be placed now and 90 would wait; 3 were not tried.\nUnschedulable: 1 cluster: 1 lacks cpu\n"),
 		ContainSubstring("\n7          1      eu"), HaveSuffix("and 4 more clusters\n")))
-	g.Expect(asked.Session.Resources.Cpu().Equal(resource.MustParse("2"))).To(BeTrue())
-	g.Expect(asked.Session.Resources).To(HaveLen(2))
-	asked.Session.Resources = nil
-	g.Expect(*asked).To(Equal(v1alpha1.PlacementReviewSpec{
+	g.Expect(requested.Session.Resources.Cpu().Equal(resource.MustParse("2"))).To(BeTrue())
+	g.Expect(requested.Session.Resources).To(HaveLen(2))
+	requested.Session.Resources = nil
+	g.Expect(*requested).To(Equal(v1alpha1.PlacementReviewSpec{
 		Session: &v1alpha1.SessionSpec{User: "ann", Groups: []string{"staff", "admins"}, Template: "browser",
 			Placement: v1alpha1.SessionPlacement{Policy: "home", RequiredRegions: []string{"eu", "us"}, PreferredRegions: []string{"us"}}},
 		Labels: map[string]string{"team": "red"}, Count: 100, DistinctUsers: true,
@@ -118,25 +117,25 @@ func TestExplainAsksForSessionsThatThereAreNot(t *testing.T) {
 	noReviewIsLeft(t, c)
 }
 
-func TestExplainSaysThatASessionIsPlacedNowhere(t *testing.T) {
+func TestExplainPrintsThatASessionIsPlacedNowhere(t *testing.T) {
 	g := NewWithT(t)
 	c, _ := answering(t, &v1alpha1.PlacementReviewStatus{Reason: v1alpha1.ReasonSessionNotFound, Message: "there is none", Waiting: 1})
 	g.Expect(run(c, "", "explain", "bob", "-n=desktops")).To(Equal("Session desktops/bob would be placed nowhere now.\nSessionNotFound: there is none\n"))
 }
 
-func TestExplainSaysWhatStandsInTheWay(t *testing.T) {
+func TestExplainReturnsErrorsWithRemedies(t *testing.T) {
 	g := NewWithT(t)
 	for _, tc := range []struct {
 		name string
 		args []string
 		want string
 	}{
-		{"nothing asked", nil, "--template and --user"},
+		{"no arguments", nil, "--template and --user"},
 		{"half a session", []string{"--user=ann"}, "--template and --user"},
-		{"a session and another", []string{"ann", "--template=browser"}, "or --template of one that there is not"},
+		{"a session and another", []string{"ann", "--template=browser"}, "or --template of a hypothetical one"},
 		{"less than one", []string{"ann", "--count=0"}, "--count 0"},
 		{"no quantity", []string{"--template=browser", "--user=ann", "--resources=cpu=many"}, "--resources cpu=many"},
-		{"nobody answers", []string{"ann", "--timeout=100ms"}, "is one of its replicas the leader"},
+		{"no answer", []string{"ann", "--timeout=100ms"}, "check that one of its replicas leads"},
 	} {
 		c, _ := answering(t, nil)
 		_, err := run(c, "", append([]string{"explain", "-n=desktops"}, tc.args...)...)
@@ -152,7 +151,7 @@ func TestExplainSaysWhatStandsInTheWay(t *testing.T) {
 		want string
 	}{
 		{"no CRD", &meta.NoKindMatchError{GroupKind: kind}, "with the CRDs of `make install`"},
-		{"not allowed", apierrors.NewForbidden(resource, "", nil), "you need to create placementreviews.vdi.kasm.io in namespace desktops"},
+		{"not allowed", apierrors.NewForbidden(resource, "", nil), "you need permission to create placementreviews.vdi.kasm.io in namespace desktops"},
 		{"no such namespace", apierrors.NewNotFound(corev1.Resource("namespaces"), "desktops"), "--namespace"},
 	} {
 		scheme, err := newScheme()

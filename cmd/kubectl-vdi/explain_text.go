@@ -10,8 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// reviewText returns a review's result as text: what becomes of the sessions, then a line
-// for every member.
+// reviewText returns a review's result as text: a summary, and a row for every member.
 func reviewText(review *v1alpha1.PlacementReview) string {
 	var b strings.Builder
 	status := &review.Status
@@ -41,7 +40,7 @@ func reviewText(review *v1alpha1.PlacementReview) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// headline returns what becomes of the sessions, in one line.
+// headline returns the placement of the sessions in one line.
 func headline(review *v1alpha1.PlacementReview) string {
 	what := "A session like this"
 	if review.Spec.SessionName != "" {

@@ -18,16 +18,16 @@ import (
 
 func fenceCommand(c *cluster) *cobra.Command {
 	yes := false
-	cmd := memberCommand(c, "fence NAME", "Declare that nothing runs in a member any more, so that its sessions are rescheduled at once",
+	cmd := memberCommand(c, "fence NAME", "Declare that nothing runs in a member, so that its sessions are rescheduled at once",
 		func(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster) error {
 			return c.fence(cmd, api, member, yes)
 		})
-	cmd.Long = "Declare that nothing runs in a member any more: it is powered off, and you have looked. Its sessions are\n" +
-		"rescheduled at once, also those of the modes Hold and Fence, which otherwise wait. If something does run there\n" +
-		"after all, those sessions run twice, and two desktops may write what they share. What is in homes in that\n" +
-		"cluster stays there. The declaration is of that one cluster and in your name; the hub takes it away when the\n" +
-		"cluster's agent is back, and then has stopped what is left there."
-	cmd.Flags().BoolVar(&yes, "yes", false, "Do not ask.")
+	cmd.Long = "Declare that nothing runs in a member, after you have verified that it is powered off. Its sessions are\n" +
+		"rescheduled at once, including those of the modes Hold and Fence, which otherwise wait. If desktops do run\n" +
+		"there, their sessions run twice, and two desktops may write to shared data. Homes in that cluster stay there.\n" +
+		"The declaration records your user name and the cluster's fingerprint. The hub removes it when the cluster's\n" +
+		"agent reconnects, and stops the remaining desktops there."
+	cmd.Flags().BoolVar(&yes, "yes", false, "If true, do not prompt for confirmation.")
 	return cmd
 }
 
@@ -35,7 +35,7 @@ func fenceCommand(c *cluster) *cobra.Command {
 func (c *cluster) fence(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster, yes bool) error {
 	ctx := cmd.Context()
 	if f := member.Spec.Fenced; f != nil && f.Fingerprint == member.Status.Fingerprint {
-		return c.answer(cmd.OutOrStdout(), fencedResult(member, nil, false),
+		return c.printResult(cmd.OutOrStdout(), fencedResult(member, nil, false),
 			fmt.Sprintf("Member %s: nothing to do, %s has declared it fenced at %s.", member.Name, f.By, f.At.UTC().Format("2006-01-02T15:04:05Z")))
 	}
 	if err := checkFenceable(member); err != nil {
@@ -60,8 +60,8 @@ func (c *cluster) fence(cmd *cobra.Command, api client.WithWatch, member *v1alph
 	if err != nil {
 		return err
 	}
-	return c.answer(cmd.OutOrStdout(), fencedResult(member, released, true), fmt.Sprintf(
-		"Member %s is declared fenced by %s: %s rescheduled as far as there is capacity. Take it back with `kubectl vdi unfence %[1]s`.",
+	return c.printResult(cmd.OutOrStdout(), fencedResult(member, released, true), fmt.Sprintf(
+		"Member %s is declared fenced by %s: %s rescheduled as capacity permits. Revert it with `kubectl vdi unfence %[1]s`.",
 		member.Name, user, released.text()))
 }
 
@@ -69,15 +69,15 @@ func fencedResult(member *v1alpha1.MemberCluster, released modes, changed bool) 
 	return map[string]any{"member": member.Name, "fenced": member.Spec.Fenced, "changed": changed, "released": released}
 }
 
-// checkFenceable returns why a member can't be declared fenced; nil: it can.
+// checkFenceable returns why a member can't be declared fenced, if so.
 func checkFenceable(member *v1alpha1.MemberCluster) error {
 	if member.Status.Fingerprint == "" {
-		return fmt.Errorf("member %s has no fingerprint: its agent has never connected, and nothing of the fleet runs there", member.Name)
+		return fmt.Errorf("member %s has no fingerprint: its agent has never connected, so no session runs there", member.Name)
 	}
 	for _, kind := range []string{v1alpha1.ConditionConnected, v1alpha1.ConditionReady} {
 		if is := meta.FindStatusCondition(member.Status.Conditions, kind); is != nil && is.Status == metav1.ConditionTrue {
-			return fmt.Errorf("member %s is not off: its condition %s is True (%s). To take it out of use run `kubectl vdi drain %[1]s`; "+
-				"to cut it off, `kubectl vdi revoke %[1]s`. If it went off just now, wait until the hub has noticed", member.Name, kind, is.Message)
+			return fmt.Errorf("member %s is not down: its condition %s is True (%s). To take it out of use run `kubectl vdi drain %[1]s`; "+
+				"to revoke its access run `kubectl vdi revoke %[1]s`. If it just went down, wait until the condition shows that", member.Name, kind, is.Message)
 		}
 	}
 	return nil
@@ -126,15 +126,15 @@ func (m modes) text() string {
 // confirm requires the member's name as input.
 func confirm(cmd *cobra.Command, member *v1alpha1.MemberCluster, released modes) error {
 	out := cmd.ErrOrStderr()
-	fmt.Fprintf(out, "You are about to say that nothing runs in cluster %s, member %s, any more: %s rescheduled at once.\n"+
-		"If something does run there, it runs twice from then on. Have you looked that it is off?\n"+
-		"Type the name of the member to go on: ", member.Status.Fingerprint, member.Name, released.text())
+	fmt.Fprintf(out, "You are about to declare that nothing runs in cluster %s, member %s: %s rescheduled at once.\n"+
+		"If desktops do run there, their sessions run twice. Verify that the cluster is powered off.\n"+
+		"Type the name of the member to continue: ", member.Status.Fingerprint, member.Name, released.text())
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if strings.TrimSpace(line) == member.Name {
 		return nil
 	}
 	if err != nil && line == "" {
-		return errors.New("not declared fenced: there was no answer; give --yes where none can be given")
+		return errors.New("not declared fenced: no confirmation was entered; use --yes without a terminal")
 	}
 	return fmt.Errorf("not declared fenced: %q is not %s", strings.TrimSpace(line), member.Name)
 }
@@ -143,26 +143,26 @@ func confirm(cmd *cobra.Command, member *v1alpha1.MemberCluster, released modes)
 func whoAmI(ctx context.Context, api client.Client) (string, error) {
 	me := &authenticationv1.SelfSubjectReview{}
 	if err := api.Create(ctx, me); err != nil {
-		return "", explain(err, "asking the hub's cluster who you are")
+		return "", explain(err, "reading your user name from the hub's cluster")
 	}
 	if me.Status.UserInfo.Username == "" {
-		return "", errors.New("the hub's cluster does not say who you are, and a member is declared fenced in one's own name")
+		return "", errors.New("the hub's cluster reports no user name, which the declaration requires")
 	}
 	return me.Status.UserInfo.Username, nil
 }
 
 func unfenceCommand(c *cluster) *cobra.Command {
-	return memberCommand(c, "unfence NAME", "Take back that a member is fenced",
+	return memberCommand(c, "unfence NAME", "Revert the declaration that a member is fenced",
 		func(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster) error {
 			changed, err := edit(cmd.Context(), api, member, func(s *v1alpha1.MemberClusterSpec) { s.Fenced = nil })
 			if err != nil {
 				return err
 			}
-			text := fmt.Sprintf("Member %s is not declared fenced any more. Sessions that were rescheduled stay where they are now; "+
-				"what is left of them there is stopped when its agent is back.", member.Name)
+			text := fmt.Sprintf("Member %s is not declared fenced any more. Rescheduled sessions stay where they are; "+
+				"their remaining desktops are stopped when the agent reconnects.", member.Name)
 			if !changed {
 				text = fmt.Sprintf("Member %s: nothing to do, it is not declared fenced.", member.Name)
 			}
-			return c.answer(cmd.OutOrStdout(), map[string]any{"member": member.Name, "changed": changed}, text)
+			return c.printResult(cmd.OutOrStdout(), map[string]any{"member": member.Name, "changed": changed}, text)
 		})
 }

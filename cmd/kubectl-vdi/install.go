@@ -19,7 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/deploy"
 )
 
-// agentNamespace is the namespace in which install-agent puts the agent.
+// agentNamespace is the namespace in which install-agent installs the agent.
 const agentNamespace = "vdi-system"
 
 var caHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -33,7 +33,7 @@ func checkHashes(hashes []string) error {
 	return nil
 }
 
-// installOptions are the values that `kubectl vdi join` prints.
+// installOptions are the flags of install-agent, as `kubectl vdi join` prints them.
 type installOptions struct {
 	member, hub, serverName, image string
 	caHashes                       []string
@@ -44,20 +44,20 @@ func installCommand(c *cluster) *cobra.Command {
 	var o installOptions
 	cmd := &cobra.Command{
 		Use:   "install-agent --member NAME --hub HOST:PORT --ca-hash HASH (--token - | --token-file FILE)",
-		Short: "Install the agent into a member, or give it a new token",
-		Long: "Install the agent's chart into the cluster of the current context, without its NetworkPolicy, and the Secret\n" +
-			"from which the agent joins. `kubectl vdi join` prints this command, and the token that it reads. An agent that\n" +
-			"is installed already is updated, and joins again with the token if it is not connected.",
+		Short: "Install the agent into a member, or update its join token",
+		Long: "Install the agent's chart into the current context's cluster, without its NetworkPolicy, and the Secret with\n" +
+			"which the agent joins. `kubectl vdi join` prints this command and the token. An agent that is already\n" +
+			"installed is updated, and joins again with the token if it is not connected.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.install(cmd, o) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.member, "member", "", "Name of the MemberCluster.")
-	flags.StringVar(&o.hub, "hub", "", "Host and port where the hub listens for agents.")
+	flags.StringVar(&o.hub, "hub", "", "Host and port of the hub's endpoint for agents.")
 	flags.StringVar(&o.serverName, "hub-server-name", "", "Name in the hub's certificate; by default the host of --hub.")
-	flags.StringSliceVar(&o.caHashes, "ca-hash", nil, "Hash of the hub's CA; any of several.")
-	flags.StringVar(&o.token, "token", "", "- reads the join token from the standard input. The token itself is accepted too, but arguments are in the list of processes and in the shell's history.")
-	flags.StringVar(&o.tokenFile, "token-file", "", "File with the join token.")
+	flags.StringSliceVar(&o.caHashes, "ca-hash", nil, "Hash of the hub's CA; any of several may match.")
+	flags.StringVar(&o.token, "token", "", "The join token; - reads it from standard input, which keeps it out of the process list and the shell's history.")
+	flags.StringVar(&o.tokenFile, "token-file", "", "Path to a file with the join token.")
 	flags.StringVar(&o.image, "image", "vdi-agent:"+version, "Image of the agent.")
 	for _, name := range []string{"member", "hub", "ca-hash"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -89,15 +89,15 @@ func (c *cluster) install(cmd *cobra.Command, o installOptions) error {
 		}
 		names = append(names, name)
 	}
-	return c.answer(cmd.OutOrStdout(), map[string]any{"member": o.member, "applied": names}, fmt.Sprintf(
-		"Applied %s.\nThe agent of member %s joins by itself; if it does not: kubectl -n %s get events, kubectl -n %[3]s logs deploy/vdi-agent",
+	return c.printResult(cmd.OutOrStdout(), map[string]any{"member": o.member, "applied": names}, fmt.Sprintf(
+		"Applied %s.\nThe agent of member %s joins now. If it does not, see kubectl -n %s get events and kubectl -n %[3]s logs deploy/vdi-agent",
 		strings.Join(names, ", "), o.member, agentNamespace))
 }
 
-// maxToken is the most bytes that are read for a token.
+// maxToken is the most bytes of a token that are read.
 const maxToken = 4096
 
-// readToken reads the token from the source that the flags name: it is the first line.
+// readToken reads the token, the first line of the source that the flags name.
 func (o *installOptions) readToken(in io.Reader) error {
 	switch {
 	case o.tokenFile != "":
@@ -135,9 +135,9 @@ func (o installOptions) check() error {
 	return checkHashes(o.caHashes)
 }
 
-// objects returns the objects of an agent, in the order in which they are applied: its
-// namespace, and its chart. The chart's network policy is omitted: it requires the
-// address of the cluster's API server.
+// objects returns the objects of an agent in the order in which they are applied: its
+// namespace and its chart, without the NetworkPolicy, which requires the address of the
+// cluster's API server.
 func (o installOptions) objects() ([]*unstructured.Unstructured, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (o installOptions) objects() ([]*unstructured.Unstructured, error) {
 	return append([]*unstructured.Unstructured{namespaceNamed(agentNamespace, map[string]any{"pod-security.kubernetes.io/enforce": "restricted"})}, chart...), nil
 }
 
-// bootstrap returns the Secret from which an agent joins: the chart's.
+// bootstrap returns the chart's Secret with which an agent joins.
 func (o installOptions) bootstrap(namespace string) (*unstructured.Unstructured, error) {
 	chart, err := deploy.Render(deploy.AgentChart, namespace, map[string]any{"join": o.join()})
 	if err != nil {
@@ -165,7 +165,7 @@ func (o installOptions) bootstrap(namespace string) (*unstructured.Unstructured,
 	return nil, fmt.Errorf("chart %s has no Secret %s", deploy.AgentChart, v1alpha1.AgentBootstrap)
 }
 
-// join returns the value "join" of the agent's chart.
+// join returns the value join of the agent's chart.
 func (o installOptions) join() map[string]any {
 	values := map[string]any{"member": o.member, "hub": o.hub, "caHashes": o.caHashes, "token": o.token}
 	if o.serverName != "" {
@@ -174,8 +174,7 @@ func (o installOptions) join() map[string]any {
 	return values
 }
 
-// imageOf returns the value "image" of a chart for an image reference. Without a tag it is
-// the tag latest, as for container runtimes.
+// imageOf returns the value image of a chart for an image reference. The default tag is latest.
 func imageOf(reference string) map[string]any {
 	repository, digest, _ := strings.Cut(reference, "@")
 	tag := "latest"

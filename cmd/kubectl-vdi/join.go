@@ -32,7 +32,7 @@ type joinOptions struct {
 	taints          []string
 	hub, serverName string
 	caHashes        []string
-	// agentNamespace is where the agent runs in the member.
+	// agentNamespace is the agent's namespace in the member.
 	agentNamespace string
 }
 
@@ -40,10 +40,10 @@ func joinCommand(c *cluster) *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
 		Use:   "join NAME --region REGION --ingress-domain DOMAIN",
-		Short: "Register a member and print the command that installs its agent",
-		Long: "Register a member in the hub's cluster and print the command that installs its agent, and a token that\n" +
-			"joins one agent, within an hour. Run it again, with the same flags, for another token. With -o manifest\n" +
-			"it prints the Secret from which an agent joins, and its namespace: for an agent that Helm installs.",
+		Short: "Register a member, and print the command that installs its agent",
+		Long: "Register a member in the hub's cluster, and print the command that installs its agent and a token that joins\n" +
+			"one agent within an hour. Run it again with the same flags for another token. With -o manifest it prints the\n" +
+			"Secret with which an agent joins, and its namespace, for an agent that Helm installs.",
 		Example: "  kubectl vdi join eu-west --region eu-west --ingress-domain eu.desktops.example.com --hub hub.example.com:8443\n" +
 			"  kubectl vdi join eu-west --region eu-west --ingress-domain eu.desktops.example.com -o manifest | kubectl --context MEMBER apply --server-side -f -",
 		Args: cobra.ExactArgs(1),
@@ -53,12 +53,12 @@ func joinCommand(c *cluster) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.spec.Region, "region", "", "Region of the member.")
-	flags.StringVar(&o.spec.IngressDomain, "ingress-domain", "", "Domain under which the sessions' hosts are made.")
-	flags.StringVar(&o.spec.Zone, "zone", "", "Zone of the member, where it is in one.")
+	flags.StringVar(&o.spec.IngressDomain, "ingress-domain", "", "Domain of the sessions' hosts.")
+	flags.StringVar(&o.spec.Zone, "zone", "", "Zone of the member, if any.")
 	flags.StringSliceVar(&o.taints, "taint", nil, "Taint key=value:effect with the effect NoSchedule or PreferNoSchedule; may be given several times.")
-	flags.StringVar(&o.hub, "hub", "", "Host and port where agents reach the hub; by default the load balancer's address of the Service vdi-hub.")
+	flags.StringVar(&o.hub, "hub", "", "Host and port of the hub's endpoint for agents; by default the load balancer of the Service vdi-hub.")
 	flags.StringVar(&o.serverName, "hub-server-name", "", "Name in the hub's certificate; by default the host of --hub, or vdi-hub.NAMESPACE.svc if the address is the Service's.")
-	flags.StringSliceVar(&o.caHashes, "ca-hash", nil, "Hash of the hub's CA; by default of those in the Secret vdi-hub-ca.")
+	flags.StringSliceVar(&o.caHashes, "ca-hash", nil, "Hash of the hub's CA; by default those of the Secret vdi-hub-ca.")
 	flags.StringVar(&o.agentNamespace, "agent-namespace", agentNamespace, "Namespace of the agent in the member, with -o manifest.")
 	for _, name := range []string{"region", "ingress-domain"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -109,19 +109,19 @@ func (c *cluster) join(cmd *cobra.Command, name string, o joinOptions) error {
 		return printManifest(cmd.OutOrStdout(), result, o.agentNamespace)
 	}
 	result.Command = installLine(result)
-	verb := "is registered already"
+	verb := "is already registered"
 	if created {
 		verb = "is registered"
 	}
-	return c.answer(cmd.OutOrStdout(), result, fmt.Sprintf(
-		"Member %s %s. Install its agent by this command, within an hour and once:\n\n  %s\n\n"+
-			"Put the member's context for MEMBER. It reads the join token from its standard input, so that the\n"+
-			"token stays out of the list of processes and of the shell's history:\n\n  %s\n\nThen watch: kubectl get membercluster %s -w",
+	return c.printResult(cmd.OutOrStdout(), result, fmt.Sprintf(
+		"Member %s %s. Install its agent with this command, once and within an hour:\n\n  %s\n\n"+
+			"Replace MEMBER by the member's context. The command reads the join token from standard input, which keeps it\n"+
+			"out of the process list and the shell's history:\n\n  %s\n\nThen watch: kubectl get membercluster %s -w",
 		name, verb, result.Command, result.Token, name))
 }
 
-// installLine returns the command that installs the agent. The token is not an argument:
-// those are in the list of processes and in the shell's history.
+// installLine returns the command that installs the agent. The token is not an argument, since
+// those are in the process list and the shell's history.
 func installLine(j joined) string {
 	args := []string{"kubectl vdi install-agent --context MEMBER", "--member " + j.Member, "--hub " + j.Hub}
 	if j.ServerName != "" {
@@ -130,7 +130,7 @@ func installLine(j joined) string {
 	return strings.Join(append(args, "--ca-hash "+strings.Join(j.CAHashes, ","), "--token -"), " ")
 }
 
-// register creates the MemberCluster, or returns the existing one if it is as requested.
+// register creates the MemberCluster, or returns an existing equal one.
 func register(ctx context.Context, api client.Client, name string, spec v1alpha1.MemberClusterSpec) (*v1alpha1.MemberCluster, bool, error) {
 	member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	err := api.Create(ctx, member)
@@ -147,7 +147,7 @@ func register(ctx context.Context, api client.Client, name string, spec v1alpha1
 	case member.DeletionTimestamp != nil:
 		return nil, false, fmt.Errorf("MemberCluster %s is being deleted: wait until it is gone", name)
 	case member.Spec.Access == v1alpha1.AccessRevoked:
-		return nil, false, fmt.Errorf("MemberCluster %s is revoked: `kubectl vdi allow %s` first", name, name)
+		return nil, false, fmt.Errorf("MemberCluster %s is revoked: run `kubectl vdi allow %s` first", name, name)
 	}
 	for _, field := range []struct {
 		flag    string
@@ -157,7 +157,7 @@ func register(ctx context.Context, api client.Client, name string, spec v1alpha1
 		{"ingress-domain", spec.IngressDomain, member.Spec.IngressDomain}, {"taint", spec.Taints, member.Spec.Taints},
 	} {
 		if !equality.Semantic.DeepEqual(field.is, field.was) {
-			return nil, false, fmt.Errorf("MemberCluster %s exists with another --%s (%v instead of %v): give the same, or edit it first",
+			return nil, false, fmt.Errorf("MemberCluster %s exists with another --%s (%v instead of %v): use the same, or edit it first",
 				name, field.flag, field.was, field.is)
 		}
 	}
@@ -200,10 +200,10 @@ func (c *cluster) findHub(ctx context.Context, api client.Client, o *joinOptions
 	if o.hub == "" {
 		service := &corev1.Service{}
 		if err := api.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: hubService}, service); err != nil {
-			return fmt.Errorf("looking for the hub's address, give it with --hub: %w", err)
+			return fmt.Errorf("reading the hub's address, which --hub can set: %w", err)
 		}
 		if o.hub = loadBalancerOf(service); o.hub == "" {
-			return fmt.Errorf("service %s/%s has no load balancer's address: give the hub's host and port with --hub", c.namespace, hubService)
+			return fmt.Errorf("service %s/%s has no load balancer address: set the hub's host and port with --hub", c.namespace, hubService)
 		}
 		if o.serverName == "" {
 			o.serverName = hubService + "." + c.namespace + ".svc"
@@ -217,7 +217,7 @@ func (c *cluster) findHub(ctx context.Context, api client.Client, o *joinOptions
 	}
 	secret := &corev1.Secret{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: v1alpha1.AuthoritySecret}, secret); err != nil {
-		return fmt.Errorf("reading the hub's CA (does the hub run, and issue certificates itself? else give --ca-hash): %w", err)
+		return fmt.Errorf("reading the hub's CA (check that the hub runs and issues certificates itself, or set --ca-hash): %w", err)
 	}
 	bundle := secret.Data[v1alpha1.AuthorityBundle]
 	if len(bundle) == 0 {
@@ -253,7 +253,7 @@ func hashesOf(bundle []byte) ([]string, error) {
 		found = append(found, v1alpha1.CertificateHash(block.Bytes))
 	}
 	if len(found) == 0 {
-		return nil, errors.New("there is no certificate in it")
+		return nil, errors.New("it has no certificate")
 	}
 	return found, nil
 }

@@ -1,8 +1,7 @@
 // Command kubectl-vdi manages the members of a fleet, as `kubectl vdi`: join and install-agent
-// add a cluster, revoke and allow set whether its agent may connect to the hub, rotate-ca
-// replaces the hub's certificate authority, explain reports where a session would be placed and
-// why, cordon, uncordon and drain take a member out of use and back, fence and unfence declare
-// that one is off, and rebalance moves idle sessions to better members.
+// add a cluster, revoke and allow set its access, rotate-ca rotates the hub's CA, explain
+// explains placements, cordon, uncordon and drain set its scheduling, fence and unfence declare
+// that it is off, and rebalance moves idle sessions to better members.
 package main
 
 import (

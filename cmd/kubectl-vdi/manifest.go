@@ -8,13 +8,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// outputManifest is the --output of join that prints the manifest of an agent's bootstrap
-// Secret.
+// outputManifest is the --output of join for the manifest of an agent's bootstrap Secret.
 const outputManifest = "manifest"
 
-// printManifest prints the Secret from which an agent joins, and its namespace, for
-// `kubectl apply --server-side -f -` in the member: client-side apply would store the
-// token in an annotation.
+// printManifest prints the Secret with which an agent joins, and its namespace, for
+// `kubectl apply --server-side -f -`: client-side apply would store the token in an annotation.
 func printManifest(out io.Writer, j joined, namespace string) error {
 	o := installOptions{member: j.Member, hub: j.Hub, serverName: j.ServerName, token: j.Token, caHashes: j.CAHashes}
 	secret, err := o.bootstrap(namespace)

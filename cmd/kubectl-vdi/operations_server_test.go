@@ -20,8 +20,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// operations is a hub's cluster with a real API server and no hub: the test says
-// what the hub would.
+// operations is a hub's cluster with a real API server and no hub: the test writes the hub's
+// status.
 type operations struct {
 	*WithT
 	ctx        context.Context
@@ -54,7 +54,7 @@ func newOperations(t *testing.T) *operations {
 		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		mc.Spec.Region, mc.Spec.IngressDomain = name, name+".example.com"
 		o.Expect(o.api.Create(ctx, mc)).To(Succeed())
-		o.says(name, func(s *v1alpha1.MemberClusterStatus) {
+		o.setStatus(name, func(s *v1alpha1.MemberClusterStatus) {
 			s.Fingerprint = "fp-" + name
 			o.condition(s, v1alpha1.ConditionConnected, "True", v1alpha1.ReasonConnected, "the agent's stream is open")
 		})
@@ -73,8 +73,8 @@ func (o *operations) member(name string) *v1alpha1.MemberCluster {
 	return mc
 }
 
-// says writes a member's status as the hub would.
-func (o *operations) says(name string, change func(*v1alpha1.MemberClusterStatus)) {
+// setStatus writes a member's status as the hub would.
+func (o *operations) setStatus(name string, change func(*v1alpha1.MemberClusterStatus)) {
 	mc := o.member(name)
 	change(&mc.Status)
 	o.Expect(o.api.Status().Update(o.ctx, mc)).To(Succeed())
@@ -84,9 +84,9 @@ func (*operations) condition(s *v1alpha1.MemberClusterStatus, kind string, statu
 	v1alpha1.SetCondition(&s.Conditions, 9, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message})
 }
 
-// drained has the hub say how far a draining is.
+// drained sets the condition Drained.
 func (o *operations) drained(status metav1.ConditionStatus, reason, message string) {
-	o.says("eu", func(s *v1alpha1.MemberClusterStatus) {
+	o.setStatus("eu", func(s *v1alpha1.MemberClusterStatus) {
 		s.Drain = &v1alpha1.DrainStatus{StartTime: metav1.Now()}
 		o.condition(s, v1alpha1.ConditionDrained, status, reason, message)
 	})
@@ -109,7 +109,7 @@ func TestOperationsOnARealAPIServer(t *testing.T) {
 }
 
 func cordoning(o *operations) {
-	o.Expect(o.vdi("", "cordon", "eu")).To(ContainSubstring("no new sessions go there"))
+	o.Expect(o.vdi("", "cordon", "eu")).To(ContainSubstring("no new sessions are placed there"))
 	o.Expect(o.member("eu").Spec.Scheduling).To(Equal(v1alpha1.SchedulingCordoned))
 	o.Expect(o.vdi("", "cordon", "eu")).To(ContainSubstring("nothing to do"))
 	o.Expect(o.vdi("", "uncordon", "eu", "-o=json")).To(ContainSubstring(`"changed": true`))
@@ -122,15 +122,15 @@ func draining(o *operations) {
 	_, err := o.vdi("", "drain", "eu", "--max-unavailable=0")
 	o.Expect(err).To(MatchError(ContainSubstring("less than 1")))
 	begun := time.Now()
-	o.Expect(o.vdi("", "drain", "eu", "--wait=false", "--deadline=2h", "--max-unavailable=10")).To(ContainSubstring("call it off with `kubectl vdi uncordon eu`"))
+	o.Expect(o.vdi("", "drain", "eu", "--wait=false", "--deadline=2h", "--max-unavailable=10")).To(ContainSubstring("cancel it with `kubectl vdi uncordon eu`"))
 	spec := o.member("eu").Spec
 	o.Expect(spec.Scheduling).To(Equal(v1alpha1.SchedulingDraining))
 	o.Expect(*spec.Drain.MaxUnavailable).To(BeEquivalentTo(10))
 	o.Expect(spec.Drain.Deadline.Time).To(BeTemporally("~", begun.Add(2*time.Hour), time.Minute))
 
 	_, err = o.vdi("", "drain", "eu", "--timeout=100ms")
-	o.Expect(err).To(MatchError(And(ContainSubstring("does it run, and lead"), ContainSubstring("the draining goes on"))))
-	o.Expect(o.member("eu").Spec.Drain).To(Equal(spec.Drain), "to wait on changes nothing")
+	o.Expect(err).To(MatchError(And(ContainSubstring("check that it runs"), ContainSubstring("the drain continues"))))
+	o.Expect(o.member("eu").Spec.Drain).To(Equal(spec.Drain), "waiting again changes nothing")
 
 	o.drained("False", v1alpha1.ReasonDraining, "3 sessions are still there")
 	_, err = o.vdi("", "drain", "eu", "--timeout=100ms", "--max-unavailable=2")
@@ -140,34 +140,34 @@ func draining(o *operations) {
 
 	o.drained("False", v1alpha1.ReasonSessionsRemain, "2 have their homes there")
 	_, err = o.vdi("", "drain", "eu")
-	o.Expect(err).To(MatchError(ContainSubstring("nothing more can leave it now: 2 have their homes there")))
+	o.Expect(err).To(MatchError(ContainSubstring("no more sessions can be moved now: 2 have their homes there")))
 
 	o.drained("False", v1alpha1.ReasonDraining, "1 session is still there")
 	type answer struct {
-		words string
-		err   error
+		text string
+		err  error
 	}
 	done := make(chan answer, 1)
 	go func() {
-		words, err := o.vdi("", "drain", "eu", "-o=json")
-		done <- answer{words, err}
+		text, err := o.vdi("", "drain", "eu", "-o=json")
+		done <- answer{text, err}
 	}()
 	o.Consistently(done, "1s").ShouldNot(Receive())
 	o.drained("True", v1alpha1.ReasonDrained, "nothing is placed there any more")
 	got := answer{}
 	o.Eventually(done, "20s").Should(Receive(&got))
 	o.Expect(got.err).NotTo(HaveOccurred())
-	o.Expect(got.words).To(And(HavePrefix("1 session is still there\n"), ContainSubstring(`"drained": true`)))
+	o.Expect(got.text).To(And(HavePrefix("1 session is still there\n"), ContainSubstring(`"drained": true`)))
 
 	o.drained("False", v1alpha1.ReasonDraining, "1 session is still there")
 	go func() {
-		words, err := o.vdi("", "drain", "eu")
-		done <- answer{words, err}
+		text, err := o.vdi("", "drain", "eu")
+		done <- answer{text, err}
 	}()
 	o.Consistently(done, "1s").ShouldNot(Receive())
-	o.Expect(o.vdi("", "uncordon", "eu")).To(ContainSubstring("takes sessions again"))
+	o.Expect(o.vdi("", "uncordon", "eu")).To(ContainSubstring("accepts sessions again"))
 	o.Eventually(done, "20s").Should(Receive(&got))
-	o.Expect(got.err).To(MatchError(ContainSubstring("was called off: its scheduling is Active")))
+	o.Expect(got.err).To(MatchError(ContainSubstring("was canceled: its scheduling is Active")))
 	o.Expect(o.member("eu").Spec.Drain).To(BeZero())
 }
 
@@ -200,12 +200,12 @@ func fencing(o *operations) {
 	o.session("held", "eu", v1alpha1.FailoverHold, nil)
 	o.session("fenced", "eu", v1alpha1.FailoverFence, nil)
 	o.session("there", "us", v1alpha1.FailoverHold, nil)
-	o.says("eu", func(s *v1alpha1.MemberClusterStatus) {
+	o.setStatus("eu", func(s *v1alpha1.MemberClusterStatus) {
 		o.condition(s, v1alpha1.ConditionConnected, "False", v1alpha1.ReasonDisconnected, "gone")
 	})
-	words, err := o.vdi("us\n", "fence", "eu")
+	text, err := o.vdi("us\n", "fence", "eu")
 	o.Expect(err).To(MatchError(ContainSubstring(`"us" is not eu`)))
-	o.Expect(words).To(And(ContainSubstring("cluster fp-eu"), ContainSubstring("2 sessions (1 of Hold, 1 of Fence) are rescheduled"), ContainSubstring("it runs twice")))
+	o.Expect(text).To(And(ContainSubstring("cluster fp-eu"), ContainSubstring("2 sessions (1 of Hold, 1 of Fence) are rescheduled"), ContainSubstring("their sessions run twice")))
 	_, err = o.vdi("", "fence", "eu")
 	o.Expect(err).To(MatchError(ContainSubstring("--yes")))
 	o.Expect(o.member("eu").Spec.Fenced).To(BeNil())
@@ -213,7 +213,7 @@ func fencing(o *operations) {
 	o.Eventually(func() error { _, err := o.vdi("eu\n", "fence", "eu"); return err }, "20s").Should(Succeed())
 	f := o.member("eu").Spec.Fenced
 	o.Expect(f).NotTo(BeNil())
-	o.Expect(f.By).To(Equal("olga@example.com"), "as the API server knows her, which the policy asks for")
+	o.Expect(f.By).To(Equal("olga@example.com"), "the API server's user name, which the policy requires")
 	o.Expect(f.Fingerprint).To(Equal("fp-eu"))
 	o.Expect(f.At.Time).To(BeTemporally("~", time.Now(), time.Minute))
 	o.Expect(o.vdi("", "fence", "eu")).To(ContainSubstring("nothing to do, olga@example.com has declared it fenced"))
@@ -236,7 +236,7 @@ func (o *operations) session(name, member string, mode v1alpha1.FailoverMode, id
 	return s
 }
 
-// recommend is a hub that says of every session that it would be placed in us.
+// recommend is a hub whose reviews place every session in us.
 func (o *operations) recommend(ctx context.Context) error {
 	w, err := o.api.Watch(ctx, &v1alpha1.PlacementReviewList{})
 	if err != nil {
@@ -280,7 +280,7 @@ func rebalancing(o *operations) {
 		stop()
 		o.Expect(<-done).To(Succeed())
 	}()
-	asked := func() []string {
+	requested := func() []string {
 		list := &v1alpha1.VDISessionList{}
 		o.Expect(o.api.List(o.ctx, list)).To(Succeed())
 		var names []string
@@ -292,21 +292,21 @@ func rebalancing(o *operations) {
 		}
 		return names
 	}
-	words, err := o.vdi("", "rebalance", "--dry-run")
+	text, err := o.vdi("", "rebalance", "--dry-run")
 	o.Expect(err).NotTo(HaveOccurred())
-	o.Expect(words).To(And(MatchRegexp(`(?s)SESSION +USER +FROM +TO +IDLE +WHY\ndesktops/long +ann@example.com +eu +us +2h0m.*desktops/short`),
-		ContainSubstring("Spread 9, there 1"), ContainSubstring("without --dry-run these 2 would be")))
-	o.Expect(asked()).To(BeEmpty())
-	o.Expect(o.vdi("", "rebalance", "--from=us")).To(HavePrefix("Nothing to move: of 1 sessions"))
-	o.Expect(o.vdi("", "rebalance", "--to-region=ap")).To(HavePrefix("Nothing to move: of 3 sessions"))
-	o.Expect(o.vdi("", "rebalance", "--max=1")).To(ContainSubstring("asked to move these 1"))
-	o.Expect(asked()).To(ConsistOf("long"), "who was idle for longest")
-	words, err = o.vdi("", "rebalance", "-o=json")
+	o.Expect(text).To(And(MatchRegexp(`(?s)SESSION +USER +FROM +TO +IDLE +WHY\ndesktops/long +ann@example.com +eu +us +2h0m.*desktops/short`),
+		ContainSubstring("Spread 9, there 1"), ContainSubstring("2 would be moved without --dry-run")))
+	o.Expect(requested()).To(BeEmpty())
+	o.Expect(o.vdi("", "rebalance", "--from=us")).To(HavePrefix("Nothing to move: of 1 idle sessions"))
+	o.Expect(o.vdi("", "rebalance", "--to-region=ap")).To(HavePrefix("Nothing to move: of 3 idle sessions"))
+	o.Expect(o.vdi("", "rebalance", "--max=1")).To(ContainSubstring("Requested the move of 1"))
+	o.Expect(requested()).To(ConsistOf("long"), "the session that was idle for longest")
+	text, err = o.vdi("", "rebalance", "-o=json")
 	o.Expect(err).NotTo(HaveOccurred())
 	var result struct{ Moves []move }
-	o.Expect(json.Unmarshal([]byte(words), &result)).To(Succeed())
+	o.Expect(json.Unmarshal([]byte(text), &result)).To(Succeed())
 	o.Expect(result.Moves).To(HaveExactElements(HaveField("Session", "desktops/short")))
-	o.Expect(asked()).To(ConsistOf("long", "short"))
+	o.Expect(requested()).To(ConsistOf("long", "short"))
 	left := &v1alpha1.PlacementReviewList{}
 	o.Expect(o.api.List(o.ctx, left)).To(Succeed())
 	o.Expect(left.Items).To(BeEmpty())

@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// rebalanceOptions limit which sessions may be moved, and how many.
+// rebalanceOptions limit which sessions are moved, and how many.
 type rebalanceOptions struct {
 	from, toRegion string
 	most           int
@@ -27,21 +27,21 @@ type rebalanceOptions struct {
 func rebalanceCommand(c *cluster) *cobra.Command {
 	var o rebalanceOptions
 	cmd := &cobra.Command{
-		Use: "rebalance", Short: "Move sessions that nobody uses to where they would be placed now", Args: cobra.NoArgs,
-		Long: "Move sessions that nobody uses to where they would be placed now, if that is clearly better: a region or a\n" +
-			"cluster that is preferred, a member that takes sessions where theirs does not, or one that is less loaded by a\n" +
-			"tenth. A session that moves is restarted there. Sessions with a home stay, and so do those whose desktops\n" +
-			"do not report whether they are used. After a failover this is the way back: nothing moves back by itself.\n" +
-			"The hub moves each session as capacity permits, and says in an event (NotMoved) why one stays after all.",
+		Use: "rebalance", Short: "Move idle sessions to the members where they would be placed now", Args: cobra.NoArgs,
+		Long: "Move idle sessions to the members where they would be placed now, if these are clearly better: a preferred\n" +
+			"region or cluster, a member that accepts sessions while theirs does not, or one that is less loaded by a\n" +
+			"tenth. A moved session is restarted there. Sessions with a home are not moved, nor are those whose desktops\n" +
+			"do not report their activity. Use it for failback, which is not automatic. The hub moves each session as\n" +
+			"capacity permits, and records an event (NotMoved) with the reason otherwise.",
 		Example: "  kubectl vdi rebalance --dry-run\n  kubectl vdi rebalance --from us-east --to-region eu --max 50",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.rebalance(cmd, o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.from, "from", "", "Member that sessions are to leave; by default any.")
-	flags.StringVar(&o.toRegion, "to-region", "", "Region that they are to go to; by default any.")
-	flags.IntVar(&o.most, "max", 20, "The most sessions to move.")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "Only say what would move.")
-	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "How long the hub gets to answer for one session.")
+	flags.StringVar(&o.from, "from", "", "Member from which sessions are moved; by default any.")
+	flags.StringVar(&o.toRegion, "to-region", "", "Region to which sessions are moved; by default any.")
+	flags.IntVar(&o.most, "max", 20, "Maximum number of sessions to move.")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "If true, only print the moves.")
+	flags.DurationVar(&o.timeout, "timeout", 15*time.Second, "Maximum time to wait for the hub's answer about one session.")
 	return cmd
 }
 
@@ -60,20 +60,20 @@ func (c *cluster) rebalance(cmd *cobra.Command, o rebalanceOptions) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := c.choose(ctx, api, idle, o)
+	moves, err := c.selectMoves(ctx, api, idle, o)
 	if err != nil {
 		return err
 	}
-	for i := range chosen {
+	for i := range moves {
 		if o.dryRun {
 			break
 		}
-		if err := requestMove(ctx, api, chosen[i].session); err != nil {
+		if err := requestMove(ctx, api, moves[i].session); err != nil {
 			return err
 		}
 	}
-	result := map[string]any{"idle": len(idle), "moves": chosen, "dryRun": o.dryRun}
-	return c.answer(cmd.OutOrStdout(), result, movesText(chosen, len(idle), o, time.Now()))
+	result := map[string]any{"idle": len(idle), "moves": moves, "dryRun": o.dryRun}
+	return c.printResult(cmd.OutOrStdout(), result, movesText(moves, len(idle), o, time.Now()))
 }
 
 // idleSessions returns the sessions that a rebalance may move, the longest idle first.
@@ -105,9 +105,9 @@ func mayMove(s *v1alpha1.VDISession) bool {
 		!s.Status.Placement.Idle && s.Status.IdleSince != nil && s.Status.Home == nil && !requested
 }
 
-// choose has the hub review where sessions would be placed now. If one stays, so do all
-// with an equal review.
-func (c *cluster) choose(ctx context.Context, api client.WithWatch, idle []*v1alpha1.VDISession, o rebalanceOptions) ([]move, error) {
+// selectMoves requests reviews, and returns the moves. If a session stays, so do all with equal
+// reviews.
+func (c *cluster) selectMoves(ctx context.Context, api client.WithWatch, idle []*v1alpha1.VDISession, o rebalanceOptions) ([]move, error) {
 	b, stay := newBalance(), map[string]bool{}
 	moves := []move{}
 	for _, s := range idle {
@@ -137,20 +137,20 @@ func equivalenceKey(s *v1alpha1.VDISession) string {
 		s.Status.Resources, s.Spec.Placement, s.Labels)
 }
 
-// requestMove has the hub move a session, if it has not changed since it was chosen.
+// requestMove requests a session's move, if the session has not changed since it was read.
 func requestMove(ctx context.Context, api client.Client, s *v1alpha1.VDISession) error {
 	before := s.DeepCopy()
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, v1alpha1.AnnotationMove, s.Status.Placement.ClusterName)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := api.Patch(ctx, s, patch); err != nil {
-		return explain(err, fmt.Sprintf("asking session %s/%s to move (run it again for those that are left)", s.Namespace, s.Name))
+		return explain(err, fmt.Sprintf("requesting the move of session %s/%s (run it again for the remaining ones)", s.Namespace, s.Name))
 	}
 	return nil
 }
 
 func movesText(moves []move, idle int, o rebalanceOptions, now time.Time) string {
 	if len(moves) == 0 {
-		return fmt.Sprintf("Nothing to move: of %d sessions that nobody uses and that no home holds, none is clearly better off elsewhere.", idle)
+		return fmt.Sprintf("Nothing to move: of %d idle sessions without a home, none has a clearly better member.", idle)
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
@@ -160,9 +160,9 @@ func movesText(moves []move, idle int, o rebalanceOptions, now time.Time) string
 	}
 	table.Flush() //nolint:errcheck // a strings.Builder never fails
 	if o.dryRun {
-		fmt.Fprintf(&b, "Nothing was moved: without --dry-run these %d would be.", len(moves))
+		fmt.Fprintf(&b, "Nothing was moved (dry run): %d would be moved without --dry-run.", len(moves))
 	} else {
-		fmt.Fprintf(&b, "The hub was asked to move these %d.", len(moves))
+		fmt.Fprintf(&b, "Requested the move of %d.", len(moves))
 	}
 	return b.String()
 }

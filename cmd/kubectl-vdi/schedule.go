@@ -28,7 +28,7 @@ func memberCommand(c *cluster, use, short string, run func(*cobra.Command, clien
 	}
 }
 
-// edit writes a command's change of a member's spec; it returns false if nothing changed.
+// edit patches a member's spec, and returns false if nothing changed.
 func edit(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster, change func(*v1alpha1.MemberClusterSpec)) (bool, error) {
 	before := member.DeepCopy()
 	change(&member.Spec)
@@ -44,18 +44,18 @@ func edit(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster
 }
 
 func cordonCommand(c *cluster) *cobra.Command {
-	return memberCommand(c, "cordon NAME", "Have a member take no new sessions; what runs there goes on",
+	return memberCommand(c, "cordon NAME", "Mark a member as unschedulable; its sessions go on",
 		func(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster) error {
 			return c.schedule(cmd, api, member, v1alpha1.SchedulingCordoned,
-				"Member %s is cordoned: no new sessions go there, what runs there goes on. Open it again with `kubectl vdi uncordon %[1]s`.")
+				"Member %s is cordoned: no new sessions are placed there, its sessions go on. Revert it with `kubectl vdi uncordon %[1]s`.")
 		})
 }
 
 func uncordonCommand(c *cluster) *cobra.Command {
-	return memberCommand(c, "uncordon NAME", "Have a member take sessions again, and call off its draining",
+	return memberCommand(c, "uncordon NAME", "Mark a member as schedulable, and cancel its drain",
 		func(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster) error {
 			return c.schedule(cmd, api, member, v1alpha1.SchedulingActive,
-				"Member %s takes sessions again. Those that have left it stay where they are: `kubectl vdi rebalance` moves idle ones.")
+				"Member %s accepts sessions again. Sessions that were moved stay where they are: `kubectl vdi rebalance` moves idle ones.")
 		})
 }
 
@@ -74,5 +74,5 @@ func (c *cluster) schedule(cmd *cobra.Command, api client.Client, member *v1alph
 	if !changed {
 		text = fmt.Sprintf("Member %s: nothing to do, its scheduling is %s.", member.Name, to)
 	}
-	return c.answer(cmd.OutOrStdout(), map[string]any{"member": member.Name, "scheduling": to, "changed": changed}, text)
+	return c.printResult(cmd.OutOrStdout(), map[string]any{"member": member.Name, "scheduling": to, "changed": changed}, text)
 }

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now returns CLOCK_BOOTTIME: unlike the monotonic clock it runs on while the machine is
-// suspended, and unlike the wall clock it is never set.
+// Now returns CLOCK_BOOTTIME, which includes suspension and is never set.
 func Now() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -19,11 +18,11 @@ func Now() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// ID names the boot of the machine that the process runs on.
+// ID returns the ID of the machine's boot.
 func ID() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("reading which boot this is: %w", err)
+		return "", fmt.Errorf("reading the boot ID: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }

@@ -13,9 +13,9 @@ var (
 	boot  = uuid.NewString()
 )
 
-// Now returns the monotonic clock, for developers' machines without Linux: it may stop
-// while the machine is suspended.
+// Now returns the monotonic clock, for development without Linux: it may stop while the
+// machine is suspended.
 func Now() time.Duration { return time.Since(start) }
 
-// ID returns an ID of the process, whose clock is its own.
+// ID returns an ID of the process.
 func ID() (string, error) { return boot, nil }

@@ -1,3 +1,3 @@
-// Package boottime reads the clock of a machine's boot, which runs on while the machine
-// is suspended and is never set, and names the boot.
+// Package boottime returns the time since a machine's boot, including suspension, and the
+// boot's ID.
 package boottime

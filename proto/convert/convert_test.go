@@ -25,7 +25,7 @@ import (
 var (
 	label = rapid.StringMatching(`[a-z][a-z0-9-]{0,8}`)
 	text  = rapid.StringN(0, 12, 24)
-	// What agents say is read as far as it can be printed.
+	// Messages of agents are read as far as they are printable.
 	sentence = rapid.Map(text, Printable)
 	// Several texts of one quantity, and some that JSON rewrites.
 	quantity = rapid.SampledFrom([]string{"1", "1000m", "0.5", "500m", "2Gi", "2048Mi", "1e3", "1k", "1500Mi", "0"})
@@ -174,7 +174,7 @@ func TestNoDataOfASecretIsInTheHash(t *testing.T) {
 	}
 }
 
-func TestSpecHashTellsSpecsApart(t *testing.T) {
+func TestSpecHashDistinguishesSpecs(t *testing.T) {
 	base := v1alpha1.SessionAssignmentSpec{Epoch: 1, User: "ada", Timeout: "1h"}
 	base.Desktop.Resources = corev1.ResourceList{"cpu": resource.MustParse("1")}
 	changes := map[string]func(*v1alpha1.SessionAssignmentSpec){
@@ -273,7 +273,7 @@ func TestWhatCannotBeReadNamesItsField(t *testing.T) {
 	for field, r := range map[string]*fleetv1.AssignmentReport{
 		"session_uid": {Namespace: "ns", Name: "n", Epoch: 1},
 		"epoch":       {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: -1},
-		"proof":       {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1, Proof: "no word"},
+		"proof":       {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1, Proof: "not a token"},
 		"status.conditions[0].last_transition_time": {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1, Status: badStatus},
 		"status.conditions[0].status": {SessionUid: "u", Namespace: "ns", Name: "n", Epoch: 1,
 			Status: &fleetv1.AssignmentStatus{Conditions: []*fleetv1.Condition{{Type: "PodReady", Status: "Yes"}}}},

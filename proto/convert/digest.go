@@ -37,19 +37,15 @@ func ReportHash(r *fleetv1.AssignmentReport) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// ItemHash returns the hash of an assignment in a digest of the reported set.
-func ItemHash(uid string, epoch int64, specHash string, reportHash uint64) uint64 {
-	return itemHash(uid, epoch, specHash, reportHash)
-}
-
 // AssignedHash returns the hash of an assignment in the digest of the assigned set.
 func AssignedHash(uid string, epoch int64, specHash string) uint64 {
-	return itemHash(uid, epoch, specHash, 0)
+	return ItemHash(uid, epoch, specHash, 0)
 }
 
-// itemHash ends each text with a zero byte, so that no two items have the same input. It
-// is never 0, so that an item always changes a digest.
-func itemHash(uid string, epoch int64, specHash string, reportHash uint64) uint64 {
+// ItemHash returns the hash of an assignment in a digest of the reported set. It ends each
+// text with a zero byte, so that no two items have the same input, and is never 0, so that an
+// item always changes a digest.
+func ItemHash(uid string, epoch int64, specHash string, reportHash uint64) uint64 {
 	var buffer [160]byte
 	text := append(append(buffer[:0], uid...), 0)
 	text = binary.BigEndian.AppendUint64(text, uint64(epoch))
@@ -162,7 +158,7 @@ func BucketsToWire(s BucketSet) *fleetv1.InventoryRequest {
 // beyond its end.
 func BucketsFromWire(w *fleetv1.InventoryRequest) (s BucketSet, err error) {
 	if len(w.GetBuckets()) > len(s) {
-		return s, fmt.Errorf("buckets: %d bytes, at most %d make sense", len(w.GetBuckets()), len(s))
+		return s, fmt.Errorf("buckets: %d bytes, more than %d", len(w.GetBuckets()), len(s))
 	}
 	copy(s[:], w.GetBuckets())
 	return s, nil

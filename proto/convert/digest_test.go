@@ -83,9 +83,9 @@ func TestMalformedDigestsAreRefused(t *testing.T) {
 	}
 }
 
-// What is hashed must not depend on anything but what is said, or one version
-// of the hub would ask every agent for all after an upgrade of another.
-func TestHashesTellEverythingApart(t *testing.T) {
+// A hash must depend only on its input, or the upgrade of a hub would cause a full resync of
+// every agent.
+func TestHashesDistinguishTheirInputs(t *testing.T) {
 	seen := map[uint64]string{}
 	note := func(what string, hash uint64) {
 		if before, ok := seen[hash]; ok {
@@ -116,6 +116,6 @@ func TestHashesTellEverythingApart(t *testing.T) {
 		t.Error("the hash depends on itself")
 	}
 	if BucketOf("a") != 0xca || ItemHash("a", 1, "h", 1) != 0x02fe298b1026dbbc {
-		t.Errorf("bucket %#x, item %#x: other versions reckon otherwise", BucketOf("a"), ItemHash("a", 1, "h", 1))
+		t.Errorf("bucket %#x, item %#x: other versions compute other hashes", BucketOf("a"), ItemHash("a", 1, "h", 1))
 	}
 }

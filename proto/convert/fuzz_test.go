@@ -26,8 +26,7 @@ func seeds[T proto.Message](f *testing.F, messages ...T) {
 	f.Add([]byte{})
 }
 
-// sizes walks a message and calls with the name and length of each text, and
-// of each list.
+// sizes calls with the path and length of each text and list of a message.
 func sizes(m protoreflect.Message, path string, text, list func(path string, size int)) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		name := path + "." + string(field.Name())
@@ -61,8 +60,8 @@ func sizes(m protoreflect.Message, path string, text, list func(path string, siz
 	})
 }
 
-// FuzzReportFromWire: what is read reads the same after it was written, and
-// nothing beyond the limits gets through.
+// FuzzReportFromWire checks that a report is the same after it was written and read again, and
+// within the limits.
 func FuzzReportFromWire(f *testing.F) {
 	seeds(f, smallReport(), &fleetv1.AssignmentReport{
 		SessionUid: "0b6a3d5e-9d3c-4e8f-9a55-0c4b5e6f7a81", Namespace: "desktops", Name: "s-1", Epoch: 7, SpecHash: "h-1", SessionName: "s",
@@ -86,7 +85,7 @@ func FuzzReportFromWire(f *testing.F) {
 		}
 		for _, c := range append(a.Status.Conditions, metav1.Condition{Message: a.Status.Message, Reason: a.Status.NodeName}) {
 			if c.Message != Printable(c.Message) || c.Reason != Printable(c.Reason) || c.Type != Printable(c.Type) {
-				t.Fatalf("a terminal would obey %+q", c.Type+c.Reason+c.Message)
+				t.Fatalf("it has control characters: %+q", c.Type+c.Reason+c.Message)
 			}
 		}
 		again := ReportToWire(a)
@@ -112,8 +111,7 @@ func FuzzReportFromWire(f *testing.F) {
 	})
 }
 
-// FuzzAssignmentFromWire is the same of assignments, and that a hash is the
-// same after the wire.
+// FuzzAssignmentFromWire checks the same of assignments, and that the hash does not change.
 func FuzzAssignmentFromWire(f *testing.F) {
 	seeds(f, &fleetv1.Assignment{SessionUid: "u", Namespace: "n", Name: "n", Epoch: 1, Desktop: &fleetv1.Desktop{Image: "i"}},
 		&fleetv1.Assignment{
@@ -157,7 +155,7 @@ func FuzzAssignmentFromWire(f *testing.F) {
 	})
 }
 
-// FuzzResourcesFromWire: no quantity below zero, and the one text of each.
+// FuzzResourcesFromWire checks that quantities are not negative and canonical.
 func FuzzResourcesFromWire(f *testing.F) {
 	for _, text := range []string{"1", "500m", "2Gi", "1e3", "-1", "0.0001", "9e999", "1Ei", ""} {
 		f.Add("cpu", text)
@@ -182,7 +180,7 @@ func FuzzResourcesFromWire(f *testing.F) {
 	})
 }
 
-// FuzzDigestFromWire: what is read is written the same.
+// FuzzDigestFromWire checks that a digest is written as it was read.
 func FuzzDigestFromWire(f *testing.F) {
 	var d Digest
 	d.Add(3, 17)
@@ -203,7 +201,7 @@ func FuzzDigestFromWire(f *testing.F) {
 	})
 }
 
-// FuzzBucketsFromWire is the same of what a hub asks for.
+// FuzzBucketsFromWire checks the same of a hub's requests.
 func FuzzBucketsFromWire(f *testing.F) {
 	seeds(f, &fleetv1.InventoryRequest{Buckets: make([]byte, 32)}, &fleetv1.InventoryRequest{Buckets: []byte{1}})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -222,7 +220,7 @@ func FuzzBucketsFromWire(f *testing.F) {
 	})
 }
 
-// FuzzTolerationsFromWire: nothing is lost.
+// FuzzTolerationsFromWire checks that tolerations are complete.
 func FuzzTolerationsFromWire(f *testing.F) {
 	seeds(f, &fleetv1.TemplateRequirements{Tolerations: []*fleetv1.Toleration{{Key: "k", Effect: "NoSchedule", TolerationSeconds: proto.Int64(-1)}}})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -238,15 +236,15 @@ func FuzzTolerationsFromWire(f *testing.F) {
 	})
 }
 
-// FuzzNames: what passes for a name or word is short and of its characters,
-// and what is cut is the beginning.
+// FuzzNames checks that accepted names and tokens are short and of the allowed characters, and
+// that truncated texts are prefixes.
 func FuzzNames(f *testing.F) {
 	for _, text := range []string{"desktops", "a-b.c", "-a", "A", "é", "a/b", "", "\x80"} {
 		f.Add(text, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, limit int) {
 		if CheckName("name", text) == nil && (len(text) == 0 || len(text) > MaxName || CheckToken("name", text, MaxName) != nil) {
-			t.Fatalf("%q is a name and no word", text)
+			t.Fatalf("%q is a name and not a token", text)
 		}
 		if limit < 0 || !utf8.ValidString(text) {
 			return

@@ -6,8 +6,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// The hub takes what a report says for the outcome of the spec whose hash it
-// bears.
+// The hub attributes the status of a report to the spec with its hash.
 func TestStatusOfAnEarlierSpecHasNoGenerationOnTheWire(t *testing.T) {
 	for _, c := range []struct{ generation, observed, want int64 }{
 		{3, 3, 3},

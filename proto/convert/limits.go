@@ -48,7 +48,7 @@ func CheckName(field, text string) error {
 		c := text[i]
 		letter := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
 		if !letter && (i == 0 || c != '-' && c != '.') {
-			return fmt.Errorf("%s: %q is no name", field, text)
+			return fmt.Errorf("%s: %q is not a valid name", field, text)
 		}
 	}
 	return nil
@@ -62,7 +62,7 @@ func CheckToken(field, text string, limit int) error {
 	}
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {
-			return fmt.Errorf("%s: %q is no identifier", field, text)
+			return fmt.Errorf("%s: %q is not a valid identifier", field, text)
 		}
 	}
 	return nil
@@ -80,8 +80,8 @@ func Truncated(text string, limit int) string {
 }
 
 // Printable returns a text with a space for each character that is not printable: control
-// characters, which a terminal would execute, line breaks, and what has no width or
-// changes the direction of writing. It is valid UTF-8.
+// characters, line breaks, and characters without width or that change the direction of
+// writing. It is valid UTF-8.
 func Printable(text string) string {
 	if printable(text) {
 		return text
@@ -106,7 +106,7 @@ func printable(text string) bool {
 // Sentence returns the printable beginning, of at most limit bytes, of a message from
 // another process.
 func Sentence(text string, limit int) string {
-	// The rest can't become part of it.
+	// Limits the work for a long text.
 	return Truncated(Printable(Truncated(text, 4*limit)), limit)
 }
 

@@ -10,16 +10,16 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// obeyed is what a terminal would obey: set its clipboard, go up a line, begin
-// a line again, in seven bits and in eight.
-const obeyed = "\x1b]52;c;Y3VybA==\x07\x1b[2A\r\x9b31m\u009b1A\n\tforged   row\u202e"
+// controlSequences set a terminal's clipboard, move up a line, and return to its beginning, in
+// seven bits and in eight.
+const controlSequences = "\x1b]52;c;Y3VybA==\x07\x1b[2A\r\x9b31m\u009b1A\n\tforged   row\u202e"
 
-func TestNoStringOfAReportIsObeyedByATerminal(t *testing.T) {
+func TestNoStringOfAReportHasControlCharacters(t *testing.T) {
 	w := smallReport()
 	w.Status = &fleetv1.AssignmentStatus{
-		State: obeyed, Reason: obeyed, Message: obeyed, NodeName: obeyed, MissingSecrets: []string{obeyed},
-		ConfigName: obeyed, ConfigHash: obeyed, Failure: &fleetv1.Failure{Reason: obeyed, Message: obeyed},
-		Conditions: []*fleetv1.Condition{{Type: obeyed, Status: "True", Reason: obeyed, Message: obeyed}},
+		State: controlSequences, Reason: controlSequences, Message: controlSequences, NodeName: controlSequences, MissingSecrets: []string{controlSequences},
+		ConfigName: controlSequences, ConfigHash: controlSequences, Failure: &fleetv1.Failure{Reason: controlSequences, Message: controlSequences},
+		Conditions: []*fleetv1.Condition{{Type: controlSequences, Status: "True", Reason: controlSequences, Message: controlSequences}},
 	}
 	a, err := ReportFromWire(w)
 	if err != nil {
@@ -29,7 +29,7 @@ func TestNoStringOfAReportIsObeyedByATerminal(t *testing.T) {
 	for name, text := range map[string]string{
 		"state": string(s.State), "reason": s.Reason, "message": s.Message, "node": s.NodeName, "secret": s.MissingSecrets[0],
 		"config": s.Config.Name, "hash": s.Config.Hash, "failure": s.Failure.Reason, "why": s.Failure.Message,
-		"type": s.Conditions[0].Type, "condition": s.Conditions[0].Reason, "says": s.Conditions[0].Message,
+		"type": s.Conditions[0].Type, "condition": s.Conditions[0].Reason, "condition message": s.Conditions[0].Message,
 	} {
 		if text != Printable(text) || !strings.Contains(text, "forged   row") {
 			t.Errorf("%s: %q", name, text)
@@ -56,7 +56,7 @@ func TestSentencesOfAReportAreBoundedTogether(t *testing.T) {
 	}
 }
 
-func TestPrintableLeavesWhatPeopleWrite(t *testing.T) {
+func TestPrintableKeepsPrintableText(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "",
 		"node-1: 0/3 nodes, ~5 s": "node-1: 0/3 nodes, ~5 s",

@@ -27,7 +27,7 @@ func TestATraceparentCrossesTheLinkAndIsNoPartOfTheHash(t *testing.T) {
 	a.Annotations = map[string]string{v1alpha1.AnnotationTraceparent: traceparent}
 	wire := AssignmentToWire(a)
 	if wire.GetSpecHash() != plain.GetSpecHash() {
-		t.Error("to be traced is another assignment")
+		t.Error("the traceparent changes the hash")
 	}
 	if more := proto.Size(wire) - proto.Size(plain); plain.GetTraceparent() != "" || more <= 0 || more > len(traceparent)+3 {
 		t.Errorf("%d bytes more, and %q where it is not traced", more, plain.GetTraceparent())
@@ -38,7 +38,7 @@ func TestATraceparentCrossesTheLinkAndIsNoPartOfTheHash(t *testing.T) {
 	}
 }
 
-func TestATraceparentThatIsNoneKeepsNoDesktopFromRunning(t *testing.T) {
+func TestAMalformedTraceparentIsIgnored(t *testing.T) {
 	wire := AssignmentToWire(anAssignment())
 	wire.Traceparent = strings.Repeat("x", 1<<20)
 	back, err := AssignmentFromWire(wire)

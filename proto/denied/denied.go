@@ -12,8 +12,8 @@ import (
 
 // Is reports whether an API server denies a request, so that an immediate retry is
 // useless: it is invalid, forbidden, over a quota, of a kind that the server does not
-// have, denied by admission, or an admission webhook does not respond. Conflicts, names
-// that are taken, timeouts and the server's own failures are not denials.
+// have, denied by admission, or an admission webhook does not respond. Conflicts, existing
+// names, timeouts and the server's own failures are not denials.
 func Is(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return true
@@ -24,7 +24,7 @@ func Is(err error) bool {
 	}
 	switch {
 	case apierrors.IsInternalError(err):
-		return webhookAway(err)
+		return webhookFailed(err)
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsUnauthorized(err), apierrors.IsTooManyRequests(err),
 		apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsServiceUnavailable(err):
 		return false
@@ -40,7 +40,7 @@ func IsQuota(err error) bool {
 
 // Explain returns the error of a denied request, and the remedy.
 func Explain(err error) string {
-	return fmt.Sprintf("%v (%s; it is tried again)", err, remedy(err))
+	return fmt.Sprintf("%v (%s; it is retried)", err, remedy(err))
 }
 
 func remedy(err error) string {
@@ -48,8 +48,8 @@ func remedy(err error) string {
 	case IsQuota(err):
 		return "raise the quota of the namespace or end other sessions"
 	case unauthorized(err):
-		return "grant this right: apply the Roles and bindings of the installation again"
-	case webhookAway(err):
+		return "grant this permission: apply the Roles and bindings of the installation again"
+	case webhookFailed(err):
 		return "repair or remove the admission webhook that does not answer"
 	case apierrors.IsRequestEntityTooLargeError(err):
 		return "make the session or its template smaller"
@@ -68,7 +68,7 @@ func unauthorized(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
 }
 
-func webhookAway(err error) bool {
+func webhookFailed(err error) bool {
 	return strings.Contains(err.Error(), "failed calling webhook")
 }
 

@@ -12,13 +12,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// toldLock tells when it was renewed.
-type toldLock struct {
+// notifyingLock notifies of each renewal.
+type notifyingLock struct {
 	resourcelock.Interface
 	renewed chan struct{}
 }
 
-func (l *toldLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+func (l *notifyingLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.Interface.Update(ctx, record)
 	select {
 	case l.renewed <- struct{}{}:
@@ -27,18 +27,18 @@ func (l *toldLock) Update(ctx context.Context, record resourcelock.LeaderElectio
 	return err
 }
 
-// The elector itself, since it is what it does with a lock that it has lost without
-// knowing that puts the next leader out.
-func TestAnElectorThatGivesUpLateLeavesTheNextLeadersLockAlone(t *testing.T) {
+// With the real elector, which would otherwise release the lock that another replica has
+// acquired meanwhile.
+func TestAnElectorThatStopsLateDoesNotReleaseTheNextLeadersLock(t *testing.T) {
 	leases := fake.NewClientset().CoordinationV1()
 	inner := &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: "vdi-system", Name: "vdi-hub"}, Client: leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: "us"},
 	}
-	told := &toldLock{Interface: inner, renewed: make(chan struct{}, 1)}
+	lock := &notifyingLock{Interface: inner, renewed: make(chan struct{}, 1)}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: New().Lock(told), ReleaseOnCancel: true,
-		// After its first renewal it does not look at the lock while this test runs.
+		Lock: New().Lock(lock), ReleaseOnCancel: true,
+		// After its first renewal it does not read the lock during this test.
 		LeaseDuration: time.Hour, RenewDeadline: 50 * time.Minute, RetryPeriod: 20 * time.Minute,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
 	})
@@ -49,7 +49,7 @@ func TestAnElectorThatGivesUpLateLeavesTheNextLeadersLockAlone(t *testing.T) {
 	defer cancel()
 	ended := make(chan struct{})
 	go func() { defer close(ended); elector.Run(ctx) }()
-	<-told.renewed
+	<-lock.renewed
 
 	lease, err := leases.Leases("vdi-system").Get(t.Context(), "vdi-hub", metav1.GetOptions{})
 	if err != nil {
@@ -67,6 +67,6 @@ func TestAnElectorThatGivesUpLateLeavesTheNextLeadersLockAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if holder := lease.Spec.HolderIdentity; holder == nil || *holder != next {
-		t.Errorf("the lock of the next leader is %s's now", ptr.Deref(holder, "nobody"))
+		t.Errorf("the next leader's lock is held by %q", ptr.Deref(holder, ""))
 	}
 }

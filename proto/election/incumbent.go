@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Timings of an elector with an incumbent lock. It never stops by itself:
+// Timings of an elector with an incumbent lock, which never stops by itself:
 // IncumbentOptions.Lost ends the lead.
 const (
 	IncumbentRenewDeadline = 10 * 365 * 24 * time.Hour
@@ -19,24 +19,22 @@ const (
 
 // IncumbentOptions are the options of an incumbent lock.
 type IncumbentOptions struct {
-	// Duration is for how long a lock that is not renewed stays its holder's, in whole
-	// seconds. It is stored in the record, by which the others count.
+	// Duration is the lease duration in whole seconds, which is stored in the record.
 	Duration time.Duration
-	// Lost is called once, when another replica has taken this replica's lock. The
-	// program must end.
+	// Lost is called once, when another replica has acquired the lock. The program must
+	// exit.
 	Lost func(holder string)
 }
 
 // Incumbent returns a lock whose holder keeps the lead while the API server is unreachable.
 //
-// Meanwhile no replica can take the lock, so its holder continues, without being certain
-// (Leadership.Leading): it writes nothing until it has renewed the lock, and ends if
-// another has taken it. It renews before others can take over when the API server is
-// reachable again: another replica counts the duration again after an outage, so that it
-// replaces a leader that is dead and not one that could not renew.
+// Meanwhile no replica can acquire the lock, so its holder continues, without being certain
+// (Leadership.Leading): it writes nothing until it has renewed the lock, and exits if another
+// has acquired it. After an outage the other replicas wait for the whole duration, so that
+// they replace only a dead leader.
 //
-// A leader that alone is cut off from the API server is replaced nevertheless, and can't
-// read that. Its clients must report it.
+// A leader that alone can't reach the API server is replaced, and can't read that. Its clients
+// must detect it.
 func (l *Leadership) Incumbent(inner resourcelock.Interface, o IncumbentOptions) resourcelock.Interface {
 	return &incumbentLock{Interface: l.Lock(inner), leadership: l, options: o}
 }
@@ -50,15 +48,15 @@ type incumbentLock struct {
 	holds bool
 	// logged is set if the failure to renew the lock was logged.
 	logged bool
-	// read is when the lock was last read, 0: never; failing is set if reads have failed
+	// read is when the lock was last read, if ever; failing is set if reads have failed
 	// since, and outages counts the long failures.
 	read    time.Duration
 	failing bool
 	outages int
 }
 
-// Get reads the lock. The raw record that it returns changes with each outage, so that
-// the elector counts the duration again.
+// Get reads the lock. The raw record that it returns changes with each outage, so that the
+// elector waits for the whole duration again.
 func (l *incumbentLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil {
@@ -66,8 +64,8 @@ func (l *incumbentLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 		return record, raw, err
 	}
 	now := l.leadership.now().boot
-	// One failed request is not an outage, or else a server that refuses some would keep
-	// the lock with a dead leader. Half the duration leaves the leader the other half.
+	// A single failed request is not an outage, or intermittent failures would keep the lock
+	// with a dead leader. After half the duration the leader has the other half to renew.
 	if l.failing && now-l.read > l.options.Duration/2 {
 		l.outages++
 	}
@@ -79,18 +77,18 @@ func (l *incumbentLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 	return record, fmt.Appendf(slices.Clip(raw), " outages:%d", l.outages), nil
 }
 
-// Create takes a lock that does not exist yet.
+// Create creates the lock.
 func (l *incumbentLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.record(ctx, record, l.Interface.Create(ctx, l.lasting(record)))
+	return l.record(ctx, record, l.Interface.Create(ctx, l.withDuration(record)))
 }
 
-// Update takes, keeps or releases the lock.
+// Update acquires, renews or releases the lock.
 func (l *incumbentLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.record(ctx, record, l.Interface.Update(ctx, l.lasting(record)))
+	return l.record(ctx, record, l.Interface.Update(ctx, l.withDuration(record)))
 }
 
-// lasting returns the record with the duration by which the others count.
-func (l *incumbentLock) lasting(record resourcelock.LeaderElectionRecord) resourcelock.LeaderElectionRecord {
+// withDuration returns the record with the lease duration.
+func (l *incumbentLock) withDuration(record resourcelock.LeaderElectionRecord) resourcelock.LeaderElectionRecord {
 	if record.HolderIdentity == l.Identity() {
 		record.LeaseDurationSeconds = int(l.options.Duration / time.Second)
 	}
@@ -103,7 +101,7 @@ func (l *incumbentLock) record(ctx context.Context, record resourcelock.LeaderEl
 	case err == nil:
 		l.holds = record.HolderIdentity == l.Identity()
 		if l.logged {
-			logger.Info("The lock is renewed again: no other replica has taken it meanwhile")
+			logger.Info("The lock is renewed again, and no other replica has acquired it meanwhile")
 		}
 		l.logged = false
 	case l.holds && !l.logged && !l.leadership.Leading():

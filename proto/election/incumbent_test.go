@@ -51,10 +51,10 @@ func TestAnIncumbentIsNotCertainDuringAnOutageAndIsAgainAfterIt(t *testing.T) {
 	for range 300 { // ten minutes
 		*i.inner.clock += 2 * time.Second
 		if err := i.Update(t.Context(), heldBy("us")); err == nil {
-			t.Fatal("the outage is kept from the elector")
+			t.Fatal("the elector gets no error")
 		}
 		if _, _, err := i.Get(t.Context()); err == nil {
-			t.Fatal("the outage is kept from the elector")
+			t.Fatal("the elector gets no error")
 		}
 	}
 	expect(t, i.leadership, false)
@@ -94,14 +94,14 @@ func TestAnIncumbentLearnsThatAnotherHasTakenTheLock(t *testing.T) {
 	i.inner.holder = "" // released by hand: it may be taken again
 	i.raw(t)
 	if len(i.lost) > 0 {
-		t.Error("it ended for a lock that nobody has")
+		t.Error("it ended for a free lock")
 	}
 	i.leads(t)
 	i.inner.holder = "another"
 	i.raw(t)
 	i.raw(t)
 	if len(i.lost) != 1 || i.lost[0] != "another" {
-		t.Errorf("it was told of %q", i.lost)
+		t.Errorf("lost to %q", i.lost)
 	}
 	expect(t, i.leadership, false)
 }
@@ -126,7 +126,7 @@ func TestAnOutageMakesTheOthersCountAnew(t *testing.T) {
 		if test.fails > 0 {
 			i.inner.fails = errors.New("connection refused")
 			if _, _, err := i.Get(t.Context()); err == nil {
-				t.Fatal("the outage is kept from the elector")
+				t.Fatal("the elector gets no error")
 			}
 			*i.inner.clock += test.fails
 			i.inner.fails = nil

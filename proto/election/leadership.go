@@ -17,10 +17,9 @@ const marginShare = 5
 // Leadership reports whether this replica certainly leads.
 //
 // It depends on when the last successful renewal of the lock was sent, by this machine's clock.
-// Another replica takes the lock over when it has not observed a change for the lock's
-// duration, by its own clock, and counts from when it read the last renewal: later than the API
-// server stored it, which is later than this replica sent it. So for a whole duration from the
-// sending no other replica leads. The margin (3 s of 15 s) is for requests that are checked now
+// Another replica acquires the lock when it has not observed a change for the lock's
+// duration, by its own clock, since it read the last renewal, which was after this replica sent
+// it. So no other replica leads for a whole duration since then. The margin (3 s of 15 s) is for requests that are checked now
 // and arrive later, and for clocks that run at different rates; with it a leader ceases to be
 // certain just when the elector, which has its own deadline, stops.
 //
@@ -40,7 +39,7 @@ type Leadership struct {
 	always bool
 }
 
-// wallSkew is by how much the wall clock may be set without ending a term.
+// wallSkew is the most by which the wall clock may be set without ending a term.
 const wallSkew = time.Second
 
 // moment is a time on both clocks of a machine.
@@ -58,7 +57,7 @@ type term struct {
 	length time.Duration
 }
 
-// on reports whether it is not over.
+// on reports whether the term is not over.
 func (t *term) on(now moment) bool {
 	return max(now.boot-t.sent.boot, now.wall.Sub(t.sent.wall)-wallSkew) < t.length
 }
@@ -94,28 +93,28 @@ func (l *Leadership) Lock(inner resourcelock.Interface) resourcelock.Interface {
 type watchedLock struct {
 	resourcelock.Interface
 	leadership *Leadership
-	// taken is set if the lock had another holder when it was last read.
-	taken bool
+	// heldByOther is set if the lock had another holder when it was last read.
+	heldByOther bool
 }
 
 // Get reads the lock, and ends the Leadership if it has another holder.
 func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil {
-		l.taken = record.HolderIdentity != l.Identity()
-		if l.taken {
+		l.heldByOther = record.HolderIdentity != l.Identity()
+		if l.heldByOther {
 			l.leadership.lost()
 		}
 	}
 	return record, raw, err
 }
 
-// Create takes a lock that does not exist yet.
+// Create creates the lock.
 func (l *watchedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
-// Update takes, keeps or releases the lock.
+// Update acquires, renews or releases the lock.
 func (l *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(record, func() error { return l.Interface.Update(ctx, record) })
 }
@@ -124,10 +123,9 @@ func (l *watchedLock) write(record resourcelock.LeaderElectionRecord, write func
 	if record.HolderIdentity != l.Identity() {
 		// Another replica may lead as soon as it is released.
 		l.leadership.lost()
-		if l.taken {
-			// An elector that resumes after its deadline releases the lock by its state
-			// from before the pause, though it has just read the record of another
-			// holder: with that record's version it would end the other's lead.
+		if l.heldByOther {
+			// An elector that resumes after its deadline releases the lock although it has
+			// just read the record of another holder: that would end the other's lead.
 			return ErrNotLeading
 		}
 		return write()
@@ -138,7 +136,7 @@ func (l *watchedLock) write(record resourcelock.LeaderElectionRecord, write func
 		// the term.
 		return err
 	}
-	// The other replicas count by the record, which has whole seconds only.
+	// The other replicas use the duration in the record, in whole seconds.
 	l.leadership.held(sent, time.Duration(record.LeaseDurationSeconds)*time.Second)
 	return nil
 }

@@ -20,7 +20,7 @@ type fakeLock struct {
 	takes  time.Duration
 	fails  error
 	holder string
-	// during is called while a write is under way, of what written says.
+	// during is called during a write of written.
 	during  func()
 	written resourcelock.LeaderElectionRecord
 }
@@ -110,7 +110,7 @@ func TestLeadershipOfAMachineThatWasSuspendedDoesNotLead(t *testing.T) {
 	*inner.clock += 9 * time.Hour
 	expect(t, leadership, false)
 
-	// Asleep while the renewal was under way: its answer is from another time.
+	// Suspended during the renewal, whose answer is outdated.
 	inner.takes = 9 * time.Hour
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
@@ -126,28 +126,28 @@ func TestLeadershipGainsNothingByARenewalThatFailed(t *testing.T) {
 	*inner.clock += 11 * time.Second
 	inner.fails = errors.New("timeout")
 	if err := lock.Update(t.Context(), heldBy("us")); err == nil {
-		t.Error("the failure is kept from the elector")
+		t.Error("the elector gets no error")
 	}
 	expect(t, leadership, true)
 	*inner.clock += time.Second
 	expect(t, leadership, false)
 }
 
-func TestLeadershipEndsBeforeTheLockIsLetGo(t *testing.T) {
+func TestLeadershipEndsBeforeTheLockIsReleased(t *testing.T) {
 	leadership, inner, lock := watched()
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, leadership, true)
-	told := false
+	written := false
 	inner.during = func() {
-		told = true
+		written = true
 		expect(t, leadership, false)
 	}
 	if err := lock.Update(t.Context(), heldBy("")); err != nil {
 		t.Fatal(err)
 	}
-	if !told {
+	if !written {
 		t.Error("the lock was not written")
 	}
 	expect(t, leadership, false)
@@ -169,13 +169,13 @@ func TestLeadershipEndsWhenAnotherHoldsTheLock(t *testing.T) {
 	expect(t, leadership, false)
 }
 
-func TestTheLockOfAnotherIsNotLetGo(t *testing.T) {
+func TestTheLockOfAnotherIsNotReleased(t *testing.T) {
 	leadership, inner, lock := watched()
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
-	// We slept: another took the lock over. The elector reads it, so that it has
-	// its version, and lets go of what it believes to be its own.
+	// After a pause another replica has the lock. The elector reads it, so that it has its
+	// version, and tries to release it.
 	inner.holder = "another"
 	if _, _, err := lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
@@ -184,11 +184,11 @@ func TestTheLockOfAnotherIsNotLetGo(t *testing.T) {
 		t.Errorf("answered %v", err)
 	}
 	if inner.holder != "another" {
-		t.Errorf("the lock is held by %q: who leads was put out", inner.holder)
+		t.Errorf("the lock is held by %q, and its holder's lead has ended", inner.holder)
 	}
 	expect(t, leadership, false)
 
-	// The lock may be taken again when it is free.
+	// The lock may be acquired again when it is free.
 	inner.holder = ""
 	if _, _, err := lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestTheLockOfAnotherIsNotLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := lock.Update(t.Context(), heldBy("")); err != nil || inner.holder != "" {
-		t.Errorf("one's own lock is not let go: %v, held by %q", err, inner.holder)
+		t.Errorf("the own lock is not released: %v, held by %q", err, inner.holder)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestAHubWithoutElectionAlwaysLeads(t *testing.T) {
 	expect(t, Always(), true)
 }
 
-// body tells whether it was closed.
+// body records whether it was closed.
 type body struct {
 	io.Reader
 	closed bool
@@ -289,7 +289,7 @@ func TestLeadershipOfAMachineThatWasPausedDoesNotLead(t *testing.T) {
 	expect(t, leadership, true)
 	now.wall = now.wall.Add(1)
 	expect(t, leadership, false)
-	now.wall = now.wall.Add(-time.Hour) // who sets it back gains nothing
+	now.wall = now.wall.Add(-time.Hour) // setting it back gains nothing
 	now.boot += 12 * time.Second
 	expect(t, leadership, false)
 }

@@ -22,14 +22,14 @@ type LockOptions struct {
 	// Holder is the replica's name; the lock's identity adds a random part, since a Pod's
 	// containers may restart under one name.
 	Holder string
-	// RenewDeadline is how long the elector tries to renew; the timeout of a request is
-	// half of it, but at least a second, so that one that hangs does not lose the lead.
+	// RenewDeadline is the elector's; a request's timeout is half of it, at least a second, so
+	// that a request that hangs does not end the lead.
 	RenewDeadline time.Duration
 	Scheme        *runtime.Scheme
 }
 
-// Holder returns the name of this replica: its Pod's or else its host's. It adds the name
-// to the user agent, by which API servers' audit logs distinguish the replicas.
+// Holder returns the name of this replica, its Pod's or host's, and adds it to the user agent,
+// by which audit logs distinguish the replicas.
 func Holder(cfg *rest.Config, pod string) (string, error) {
 	holder := pod
 	if holder == "" {
@@ -42,19 +42,18 @@ func Holder(cfg *rest.Config, pod string) (string, error) {
 	return holder, nil
 }
 
-// NewLock returns the lock, a Lease. Its requests must not depend on the lead: cfg is one
-// that Leadership.Wrap was not called on.
+// NewLock returns the lock, a Lease. Leadership.Wrap must not have been called on cfg.
 func NewLock(cfg *rest.Config, o LockOptions) (resourcelock.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent += "/leader-election"
 	cfg.Timeout = max(o.RenewDeadline/2, time.Second)
 	core, err := corev1client.NewForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("making the lock's client: %w", err)
+		return nil, fmt.Errorf("creating the lock's client: %w", err)
 	}
 	coordination, err := coordinationv1client.NewForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("making the lock's client: %w", err)
+		return nil, fmt.Errorf("creating the lock's client: %w", err)
 	}
 	identity := o.Holder + "_" + uuid.NewString()
 	events := record.NewBroadcaster()
@@ -65,7 +64,7 @@ func NewLock(cfg *rest.Config, o LockOptions) (resourcelock.Interface, error) {
 			EventRecorder: events.NewRecorder(o.Scheme, corev1.EventSource{Component: identity}),
 		})
 	if err != nil {
-		return nil, fmt.Errorf("making the lock: %w", err)
+		return nil, fmt.Errorf("creating the lock: %w", err)
 	}
 	return lock, nil
 }

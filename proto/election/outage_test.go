@@ -82,7 +82,7 @@ func offer(to chan struct{}) {
 	}
 }
 
-// next waits for one that is yet to come.
+// next waits for the next item.
 func next(t *testing.T, from chan struct{}, what string) {
 	t.Helper()
 	select {
@@ -96,7 +96,7 @@ func next(t *testing.T, from chan struct{}, what string) {
 	}
 }
 
-// waits is until the replica has read the lock once more, and does not lead.
+// waits waits until the replica has read the lock again, and checks that it does not lead.
 func (r *replica) waits(t *testing.T) {
 	t.Helper()
 	select {
@@ -110,7 +110,7 @@ func (r *replica) waits(t *testing.T) {
 	}
 }
 
-// lockDuration is as short as a Lease knows of, but for the pauses of a busy machine.
+// lockDuration is as short as possible on a busy machine.
 const lockDuration = 2 * time.Second
 
 func startReplica(t *testing.T, name string, of *server) *replica {
@@ -138,8 +138,7 @@ func startReplica(t *testing.T, name string, of *server) *replica {
 	return r
 }
 
-// The electors themselves, since it is what they do with a record that they could not
-// read for long that would hand the lead over after an outage.
+// With real electors, which would otherwise acquire the lock after an outage.
 func TestAnOutageLeavesTheLeadWhereItIsAndADeadLeaderLosesIt(t *testing.T) {
 	lease := &server{}
 	a := startReplica(t, "a", lease)
@@ -165,15 +164,15 @@ func TestAnOutageLeavesTheLeadWhereItIsAndADeadLeaderLosesIt(t *testing.T) {
 	select {
 	case <-b.leads:
 	case <-time.After(time.Minute):
-		t.Fatal("nobody takes over from a leader that is gone")
+		t.Fatal("no replica replaces a dead leader")
 	}
 	a.cut.Store(false)
 	select {
 	case holder := <-a.lost:
 		if holder != "b" {
-			t.Errorf("a was told that %q leads", holder)
+			t.Errorf("a lost the lock to %q", holder)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("a was not told that b leads")
+		t.Fatal("a does not detect that b leads")
 	}
 }

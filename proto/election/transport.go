@@ -10,7 +10,7 @@ import (
 )
 
 // ErrNotLeading is the error of a write when it is not certain that this replica leads.
-var ErrNotLeading = errors.New("this replica may not lead any more, and writes nothing")
+var ErrNotLeading = errors.New("this replica is not certain to lead, and writes nothing")
 
 // Wrap allows clients of the configuration to write only while this replica leads.
 func (l *Leadership) Wrap(cfg *rest.Config) {

@@ -9,9 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Reviews of callers a second, and at once. Valid tokens are cached for a minute, so that
-// a Prometheus needs one or two reviews a minute; callers with invalid tokens cause no
-// more than this on the API server.
+// Rate limit of the reviews of callers. Valid tokens are cached for a minute, so that a
+// Prometheus needs one or two reviews a minute; the limit is for invalid tokens.
 const (
 	reviewQPS   = 5
 	reviewBurst = 20

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// apiServer answers reviews: it knows the tokens "prometheus" and "somebody", and
-// lets the first get /metrics.
+// apiServer answers reviews: it authenticates the tokens "prometheus" and "other-user", and
+// authorizes the first to get /metrics.
 type apiServer struct {
 	*httptest.Server
 	tokenReviews atomic.Int64
@@ -38,7 +38,7 @@ func newAPIServer(t *testing.T) *apiServer {
 			s.tokenReviews.Add(1)
 			review := &authenticationv1.TokenReview{}
 			_ = json.NewDecoder(r.Body).Decode(review)
-			if slices.Contains([]string{"prometheus", "somebody"}, review.Spec.Token) {
+			if slices.Contains([]string{"prometheus", "other-user"}, review.Spec.Token) {
 				review.Status = authenticationv1.TokenReviewStatus{
 					Authenticated: true, User: authenticationv1.UserInfo{Username: review.Spec.Token},
 				}
@@ -47,8 +47,8 @@ func newAPIServer(t *testing.T) *apiServer {
 		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
 			review := &authorizationv1.SubjectAccessReview{}
 			_ = json.NewDecoder(r.Body).Decode(review)
-			asked := review.Spec.NonResourceAttributes
-			review.Status.Allowed = review.Spec.User == "prometheus" && asked != nil && *asked == authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}
+			attributes := review.Spec.NonResourceAttributes
+			review.Status.Allowed = review.Spec.User == "prometheus" && attributes != nil && *attributes == authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}
 			answer = review
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -126,7 +126,7 @@ func get(t *testing.T, url, token string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// invented is what the filter answers to a token that is nobody's.
+// invented is the filter's answer to an invalid token.
 const invented = http.StatusInternalServerError
 
 func TestOnlyWhoMayGetMetricsReadsThem(t *testing.T) {
@@ -135,9 +135,9 @@ func TestOnlyWhoMayGetMetricsReadsThem(t *testing.T) {
 		what, scheme, token string
 		want                int
 	}{
-		{"nobody in particular", "https", "", http.StatusUnauthorized},
+		{"an anonymous caller", "https", "", http.StatusUnauthorized},
 		{"an invented token", "https", "invented", invented},
-		{"a user without the role", "https", "somebody", http.StatusForbidden},
+		{"a user without the role", "https", "other-user", http.StatusForbidden},
 		{"Prometheus", "https", "prometheus", http.StatusOK},
 		{"Prometheus by HTTP", "http", "prometheus", http.StatusBadRequest},
 	} {
@@ -151,7 +151,6 @@ func TestOnlyWhoMayGetMetricsReadsThem(t *testing.T) {
 	}
 }
 
-// TestWithoutAuthenticationEverybodyReadsMetrics is what the flag gives up.
 func TestWithoutAuthenticationEverybodyReadsMetrics(t *testing.T) {
 	api := newAPIServer(t)
 	address := serve(t, api, false)

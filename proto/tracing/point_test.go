@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-func TestARunIsOneTraceWhereverItIsAsked(t *testing.T) {
+func TestARunHasOneTraceInEveryProcess(t *testing.T) {
 	seen := map[trace.TraceID]string{}
 	for _, run := range []struct {
 		session    string
@@ -14,7 +14,7 @@ func TestARunIsOneTraceWhereverItIsAsked(t *testing.T) {
 	}{{"a", 1, 1}, {"a", 1, 2}, {"a", 2, 1}, {"b", 1, 1}, {"a1", 1, 1}} {
 		id := LifecycleID(run.session, run.epoch, run.run)
 		if id != LifecycleID(run.session, run.epoch, run.run) {
-			t.Errorf("%v: another trace when it is asked again", run)
+			t.Errorf("%v: another trace when it is computed again", run)
 		}
 		if other, taken := seen[id]; taken {
 			t.Errorf("%v has the trace of %s", run, other)

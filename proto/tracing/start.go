@@ -49,7 +49,7 @@ func (o Options) Validate() error {
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if protocol := os.Getenv(name); protocol != "" && protocol != "grpc" {
-			return fmt.Errorf("%s is %q: traces are sent with grpc alone", name, protocol)
+			return fmt.Errorf("%s is %q: only grpc is supported", name, protocol)
 		}
 	}
 	if scheme, _, found := strings.Cut(o.Endpoint, "://"); found && scheme != "http" && scheme != "https" {
@@ -78,7 +78,7 @@ func (o Options) ratio() (float64, error) {
 				ratio = 1
 			}
 		default:
-			return 0, fmt.Errorf("OTEL_TRACES_SAMPLER %q is not known: take always_on, always_off or traceidratio", name)
+			return 0, fmt.Errorf("OTEL_TRACES_SAMPLER %q is not supported: use always_on, always_off or traceidratio", name)
 		}
 	}
 	if !(ratio >= 0 && ratio <= 1) {
@@ -96,15 +96,15 @@ func Start(ctx context.Context, log logr.Logger, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(o.about()...), resource.WithFromEnv())
+	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(o.resourceAttributes()...), resource.WithFromEnv())
 	if err != nil {
-		return nil, fmt.Errorf("describing this process for traces: %w", err)
+		return nil, fmt.Errorf("creating the resource of traces: %w", err)
 	}
 	exporter, err := otlptracegrpc.New(ctx, o.exporter()...)
 	if err != nil {
-		return nil, fmt.Errorf("preparing to send traces: %w", err)
+		return nil, fmt.Errorf("creating the exporter of traces: %w", err)
 	}
-	return New(ratio, sdktrace.WithBatcher(&reportingExporter{SpanExporter: exporter, log: log}), sdktrace.WithResource(about)), nil
+	return New(ratio, sdktrace.WithBatcher(&reportingExporter{SpanExporter: exporter, log: log}), sdktrace.WithResource(res)), nil
 }
 
 func (o Options) exporter() []otlptracegrpc.Option {
@@ -121,10 +121,10 @@ func (o Options) exporter() []otlptracegrpc.Option {
 	return options
 }
 
-// about returns the attributes of the resource, by OpenTelemetry's conventions. Only
+// resourceAttributes returns the attributes of the resource, by OpenTelemetry's conventions. Only
 // leaders write spans, so the instance is the leader.
-func (o Options) about() []Attribute {
-	var about []Attribute
+func (o Options) resourceAttributes() []Attribute {
+	var attributes []Attribute
 	for _, a := range []struct{ key, value string }{
 		{"service.namespace", "vdi-fleet"},
 		{"service.name", o.Service},
@@ -135,10 +135,10 @@ func (o Options) about() []Attribute {
 		{"k8s.cluster.name", o.Cluster},
 	} {
 		if a.value != "" {
-			about = append(about, attribute.String(a.key, a.value))
+			attributes = append(attributes, attribute.String(a.key, a.value))
 		}
 	}
-	return about
+	return attributes
 }
 
 // New returns a Tracer of a ratio of the lifecycles, with the span processors of the

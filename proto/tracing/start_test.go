@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// clean takes away what the machine that tests run on has set.
+// clean unsets the environment variables of OpenTelemetry.
 func clean(t *testing.T) {
 	for _, name := range []string{
 		"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -26,7 +26,7 @@ func clean(t *testing.T) {
 	}
 }
 
-func TestOffIsNothing(t *testing.T) {
+func TestOffCostsNothing(t *testing.T) {
 	clean(t)
 	before := runtime.NumGoroutine()
 	tracer, err := Start(context.Background(), logr.Discard(), Options{Service: "vdi-hub"})
@@ -38,7 +38,7 @@ func TestOffIsNothing(t *testing.T) {
 	}
 	now := time.Now()
 	allocated := testing.AllocsPerRun(100, func() {
-		if walk := tracer.Lifecycle("a", 1, 1); tracer.On() || walk.Traced() || walk.String() != "" {
+		if root := tracer.Lifecycle("a", 1, 1); tracer.On() || root.Traced() || root.String() != "" {
 			t.Error("it traces")
 		}
 		tracer.Add(Point{}, Span{Name: "place", From: now, To: now})
@@ -96,7 +96,7 @@ func TestItIsSwitchedOnByFlagOrVariable(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMeantIsRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	half := 1.5
 	for name, c := range map[string]struct {
 		env     map[string]string
@@ -115,14 +115,14 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 			}
 			if tracer, err := Start(context.Background(), logr.Discard(), c.options); err == nil {
 				tracer.Stop()
-				t.Error("it was taken")
+				t.Error("it was accepted")
 			}
 		})
 	}
 }
 
-// A collector that takes connections and never answers.
-func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
+// The collector accepts connections and never answers.
+func TestACollectorThatHangsBlocksNoCaller(t *testing.T) {
 	clean(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -143,10 +143,10 @@ func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// More than the queue holds: whoever waited for room would wait here for good.
-	walk, now := tracer.Lifecycle("a", 1, 1), time.Now()
+	// More than the queue holds: a blocking caller would block for ever.
+	root, now := tracer.Lifecycle("a", 1, 1), time.Now()
 	for range 20_000 {
-		tracer.Add(walk, Span{Name: "place", From: now, To: now})
+		tracer.Add(root, Span{Name: "place", From: now, To: now})
 	}
 	tracer.Stop()
 }

@@ -100,7 +100,7 @@ func (t *Tracer) AddAs(self, parent Point, s Span) {
 	if t == nil || !self.Traced() {
 		return
 	}
-	ctx := context.WithValue(context.Background(), chosen{}, self)
+	ctx := context.WithValue(context.Background(), pointKey{}, self)
 	if parent.Traced() {
 		ctx = trace.ContextWithSpanContext(ctx, parent.context)
 	}
@@ -123,23 +123,23 @@ func (t *Tracer) write(ctx context.Context, s *Span) {
 	span.End(trace.WithTimestamp(s.To))
 }
 
-// chosen is the context key of the Point that a span gets.
-type chosen struct{}
+// pointKey is the context key of a span's Point.
+type pointKey struct{}
 
-// generator returns the IDs of the chosen Point, and random ones for other spans.
+// generator returns the IDs of the context's Point, and random ones for other spans.
 type generator struct{}
 
-// NewIDs returns the IDs of a root; every root has a chosen Point.
+// NewIDs returns the IDs of a root; every root has a Point.
 func (g generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	var id trace.TraceID
-	if p, ok := ctx.Value(chosen{}).(Point); ok {
+	if p, ok := ctx.Value(pointKey{}).(Point); ok {
 		id = p.context.TraceID()
 	}
 	return id, g.NewSpanID(ctx, id)
 }
 
 func (generator) NewSpanID(ctx context.Context, _ trace.TraceID) (id trace.SpanID) {
-	if p, ok := ctx.Value(chosen{}).(Point); ok {
+	if p, ok := ctx.Value(pointKey{}).(Point); ok {
 		return p.context.SpanID()
 	}
 	for !id.IsValid() {

@@ -34,14 +34,14 @@ func TestTwoProcessesWriteOneTree(t *testing.T) {
 	hub, agent := &memory{}, &memory{}
 	now := time.Now()
 	before, after := New(1, sdktrace.WithSyncer(hub)), New(1, sdktrace.WithSyncer(hub)) // two leaders
-	walk := before.Lifecycle("a", 1, 1)
-	before.Add(walk, Span{Name: "place", From: now, To: now})
+	root := before.Lifecycle("a", 1, 1)
+	before.Add(root, Span{Name: "place", From: now, To: now})
 
-	member := New(0, sdktrace.WithSyncer(agent)) // what it is told it writes, whatever its own ratio
-	told := Parse(walk.String())
-	received := told.Named("receive")
+	member := New(0, sdktrace.WithSyncer(agent)) // writes what was sampled, whatever its own ratio
+	parent := Parse(root.String())
+	received := parent.Named("receive")
 	member.Add(received, Span{Name: "store", From: now, To: now})
-	member.AddAs(received, told, Span{Name: "receive", From: now, To: now})
+	member.AddAs(received, parent, Span{Name: "receive", From: now, To: now})
 
 	after.AddAs(after.Lifecycle("a", 1, 1), Point{}, Span{Name: "session", From: now.Add(-time.Minute), To: now, Previous: after.Lifecycle("a", 1, 0)})
 	for _, tracer := range []*Tracer{before, after, member} {
@@ -105,6 +105,6 @@ func TestSpansThatAreLostAreToldOnce(t *testing.T) {
 		_ = e.ExportSpans(context.Background(), nil)
 	}
 	if len(lines) != 2 || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[1], "again") {
-		t.Errorf("told %q", lines)
+		t.Errorf("logged %q", lines)
 	}
 }

@@ -56,8 +56,8 @@ func readUncached() []permissions.Exception {
 // agentExceptions are what agents need in other suites only.
 var agentExceptions = append(readUncached(), []permissions.Exception{
 	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"get"},
-		Because: "before an order is refused where the agent may not work, it makes sure that nothing of it is stored",
-		Test:    "test/integration/permissions_test.go", Contains: "is refused in a namespace that is labeled and where the agent may not work"},
+		Because: "before an order is refused where the agent has no permissions, it checks that nothing of it is stored",
+		Test:    "test/integration/permissions_test.go", Contains: "is refused in a namespace that is labeled and where the agent has no permissions"},
 	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"patch"},
 		Because: "a namespace that is deleted may lose the agent's RoleBinding before its assignments, whose finalizers are removed nevertheless",
 		Test:    "test/integration/namespace_test.go", Contains: "of a member ends, and its sessions are placed elsewhere or show why not"},
@@ -193,7 +193,7 @@ var _ = Describe("What is not the fleet's", func() {
 		Expect(message(s)(ctx)).To(And(ContainSubstring(namespace), ContainSubstring("--session-namespaces")))
 	})
 
-	It("is refused in a namespace that is labeled and where the agent may not work, until it may", func(ctx SpecContext) {
+	It("is refused in a namespace that is labeled and where the agent has no permissions, until they are granted", func(ctx SpecContext) {
 		const late = "not-admitted" // the hub's, and a member's now
 		m := memberNamed("eu-west")
 		Expect(m.ControlPlane.EnsureNamespace(ctx, late, map[string]string{v1alpha1.LabelAdmitSessions: "true"})).To(Succeed())

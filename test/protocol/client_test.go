@@ -76,7 +76,7 @@ func (p *agentProcess) asMember() agentlink.Member {
 
 func (p *agentProcess) Sending() func(time.Duration) { return func(time.Duration) {} }
 
-func (p *agentProcess) List(context.Context) ([]agentlink.Held, error) {
+func (p *agentProcess) List(context.Context) ([]agentlink.InventoryItem, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.member.listed(), nil

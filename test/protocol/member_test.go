@@ -93,9 +93,9 @@ func (m *member) refs() (refs []agentlink.Ref) {
 }
 
 // listed returns the versions that the API server would have by now.
-func (m *member) listed() (listed []agentlink.Held) {
+func (m *member) listed() (listed []agentlink.InventoryItem) {
 	for _, uid := range sorted(m.held) {
-		listed = append(listed, agentlink.Held{Ref: ref(uid), Version: fmt.Sprintf("%+v", *m.held[uid])})
+		listed = append(listed, agentlink.InventoryItem{Ref: ref(uid), Version: fmt.Sprintf("%+v", *m.held[uid])})
 	}
 	return listed
 }

@@ -13,12 +13,11 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// The functions of this file change an object from the API server so that it
-// agrees with what was rendered. They keep what was not rendered: fields that the
-// API server fills in, and labels, annotations, owners and TLS that others add.
+// The functions of this file change an existing object to the rendered one. They keep fields
+// that are not rendered: API server defaults, and labels, annotations, owners and TLS of
+// others.
 
-// alignHome keeps the size, which Grow changes, and removes the time of the last
-// use, since the claim is in use.
+// alignHome keeps the size, which Grow changes, and removes the time of the last use.
 func alignHome(have, want *corev1.PersistentVolumeClaim) {
 	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
 	delete(have.Annotations, api.AnnotationLastUse)
@@ -64,16 +63,14 @@ func alignIngress(have, want *networkingv1.Ingress) {
 	}
 }
 
-// alignRoute replaces the whole spec: all that the API server would fill in is
-// rendered, and others have nothing to add.
+// alignRoute replaces the spec, which is rendered with all defaults.
 func alignRoute(have, want *gatewayv1.HTTPRoute) {
 	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
 	have.Spec = want.Spec
 }
 
-// alignPod restores metadata and finalizers, and the image of a Pod of the same
-// desktop: hardly anything else of a Pod can be changed. A Pod of another desktop
-// keeps its hash and its image.
+// alignPod restores metadata and finalizers, and the image, the main mutable field of a Pod.
+// A Pod with another DesktopHash keeps its hash and image.
 func alignPod(have, want *corev1.Pod) {
 	for _, finalizer := range want.Finalizers {
 		controllerutil.AddFinalizer(have, finalizer)

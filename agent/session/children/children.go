@@ -14,8 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// Keep makes the child agree with what was rendered, or removes it where that is
-// nil.
+// Keep creates or repairs the child, or removes it if want is nil.
 func (k Kind[T]) Keep(ctx context.Context, s *Set, want T) (T, *observe.Problem, error) {
 	var none T
 	have, err := k.Find(ctx, s, s.assignment.Name)
@@ -32,8 +31,8 @@ func (k Kind[T]) Keep(ctx context.Context, s *Set, want T) (T, *observe.Problem,
 	return none, nil, k.Remove(ctx, s, have)
 }
 
-// Find returns the object of that name from the cache, or the child that was just
-// created, or nil. The assignment may not own it.
+// Find returns the object of that name from the cache, or the child that was just created, or
+// nil. The assignment may not own it.
 func (k Kind[T]) Find(ctx context.Context, s *Set, name string) (T, error) {
 	have, err := get(ctx, s.reader(k.Name), k, client.ObjectKey{Namespace: s.assignment.Namespace, Name: name})
 	if err != nil {
@@ -59,15 +58,13 @@ func (k Kind[T]) Live(ctx context.Context, s *Set, name string) (T, error) {
 	return have, nil
 }
 
-// Ensure makes the child agree with what was rendered. It returns the child as
-// the member has it, or the problem that prevents it, or an error that a retry
-// may cure.
+// Ensure creates or repairs the child. It returns the existing child, the problem that
+// prevents it, or an error that a retry may cure.
 func (k Kind[T]) Ensure(ctx context.Context, s *Set, have, want T) (T, *observe.Problem, error) {
 	problem, wait := s.memory.refusedUntil(k.Name, s.assignment.Generation, s.now)
 	switch {
 	case problem != nil && problem.Reason != api.ReasonConflict:
-		// Only what the API server denied waits: whether a name is still taken
-		// costs no write to find out.
+		// Only denied requests wait: a conflict is checked without a write.
 		s.pass.RequeueWithin(wait)
 		return have, problem, nil
 	case isNil(have):
@@ -80,7 +77,7 @@ func (k Kind[T]) Ensure(ctx context.Context, s *Set, have, want T) (T, *observe.
 func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Problem, error) {
 	var none T
 	if s.memory.refused[k.Name].problem.Reason == api.ReasonConflict {
-		// A name that was taken is checked by a read.
+		// A conflict is checked by a read.
 		if have, err := k.Live(ctx, s, want.GetName()); err != nil {
 			return none, nil, err
 		} else if !isNil(have) {
@@ -110,13 +107,13 @@ func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Proble
 	}
 }
 
-// repair undoes drift.
+// repair repairs drift.
 func (k Kind[T]) repair(ctx context.Context, s *Set, have, want T) (T, *observe.Problem, error) {
 	var none T
 	if owner := k.otherOwner(s.assignment, have); owner != "" {
 		return have, s.refuse(k.Name, observe.Problem{
 			Reason:  api.ReasonConflict,
-			Message: fmt.Sprintf("There is a %s %s already, %s.", k.Name, have.GetName(), owner),
+			Message: fmt.Sprintf("There is already a %s %s, %s.", k.Name, have.GetName(), owner),
 		}), nil
 	}
 	aligned := have.DeepCopyObject().(T)

@@ -11,12 +11,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// problemOf explains why the API server denied to create or change a child.
+// problemOf returns the problem of a child whose write the API server denied.
 func problemOf(kind string, err error) observe.Problem {
 	switch {
 	case denied.IsQuota(err):
 		return observe.Problem{Reason: api.ReasonQuotaExceeded, Message: fmt.Sprintf(
-			"A quota of the namespace leaves no capacity for the %s, which is tried again: raise the quota or end other sessions: %v", kind, err)}
+			"A quota of the namespace leaves no capacity for the %s, which is retried: raise the quota or end other sessions: %v", kind, err)}
 	case kind == nameRoute && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
 		return *noRoutes(notServed)
 	default:

@@ -14,13 +14,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// growRetry is when a home that may not grow is tried again: its storage class
-// would have to change, and the desktop runs meanwhile.
+// growRetry is the delay before a denied growth is retried: the storage class would have to
+// change, and the desktop runs meanwhile.
 const growRetry = time.Hour
 
-// Grow makes a claim as large as was rendered, and never smaller. It returns the
-// claim, and why it is too small where the API server denies its growth: such a
-// home is used as it is.
+// Grow raises the size of a claim to the rendered one. It returns the claim, and why it is
+// too small if the API server denies the growth: such a home is used as it is.
 func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, string, error) {
 	size := want.Spec.Resources.Requests.Storage()
 	if have == nil || have.DeletionTimestamp != nil || have.Status.Phase != corev1.ClaimBound ||
@@ -38,13 +37,13 @@ func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim
 	err := s.patch(ctx, nameHome, "grow", have, grown)
 	switch {
 	case err == nil:
-		log.FromContext(ctx).Info("Made a home larger", "claim", grown.Name, "from", before.String(), "to", size.String())
+		log.FromContext(ctx).Info("Grew a home", "claim", grown.Name, "from", before.String(), "to", size.String())
 		return grown, "", nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		s.pass.RequeueWithin(ConflictRetry)
 		return have, "", nil
 	case denied.Is(err):
-		message := fmt.Sprintf("The claim %s has %s and can't be made %s large: %v", have.Name, before, size, err)
+		message := fmt.Sprintf("The claim %s has %s and can't grow to %s: %v", have.Name, before, size, err)
 		rejections.WithLabelValues(nameHome, api.ReasonBoundTooSmall).Inc()
 		s.memory.refused[nameSize] = refusal{
 			problem:    observe.Problem{Reason: api.ReasonBoundTooSmall, Message: message},
@@ -52,6 +51,6 @@ func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim
 		}
 		return have, message, nil
 	default:
-		return have, "", fmt.Errorf("making the home larger: %w", err)
+		return have, "", fmt.Errorf("growing the home: %w", err)
 	}
 }

@@ -12,14 +12,13 @@ type Kind[T client.Object] struct {
 	// Name of the kind in messages, logs, metrics and traces.
 	Name string
 
-	// otherOwner returns who owns the object if the assignment does not, as the
-	// end of a sentence, and "" if the assignment owns it.
+	// otherOwner returns the owner of an object that the assignment does not own, as the end
+	// of a sentence, and "" if it owns it.
 	otherOwner func(*api.SessionAssignment, T) string
-	// align makes an object agree with what was rendered, and keeps what others
-	// have added.
+	// align changes an object to the rendered one, and keeps additions of others.
 	align func(have, want T)
-	// recreate is set for children that hold no data: one that can't be repaired,
-	// such as an immutable ConfigMap, is removed and created again.
+	// recreate is set for children without data: one that can't be repaired, such as an
+	// immutable ConfigMap, is recreated.
 	recreate bool
 }
 
@@ -28,14 +27,14 @@ const (
 	nameHome  = "PersistentVolumeClaim"
 	namePod   = "Pod"
 	nameRoute = "HTTPRoute"
-	// nameSize is the size of a home, whose denials are remembered apart: a home
-	// that can't grow is still used.
+	// nameSize is the size of a home, whose denials are separate: a home that can't grow is
+	// still used.
 	nameSize = "PersistentVolumeClaimSize"
 )
 
 // The kinds of children.
 var (
-	// Homes are claims, which have no owner: labels and an annotation decide.
+	// Homes are claims, whose ownership labels and an annotation decide.
 	Homes = Kind[*corev1.PersistentVolumeClaim]{Name: nameHome, otherOwner: otherOwnerOfHome, align: alignHome}
 	// Pods run the desktop.
 	Pods = Kind[*corev1.Pod]{Name: namePod, otherOwner: otherOwner[*corev1.Pod], align: alignPod}
@@ -53,12 +52,12 @@ var (
 	HTTPRoutes = recreated(nameRoute, alignRoute)
 )
 
-// recreated returns a kind that holds no data.
+// recreated returns a kind without data.
 func recreated[T client.Object](name string, align func(have, want T)) Kind[T] {
 	return Kind[T]{Name: name, otherOwner: otherOwner[T], align: align, recreate: true}
 }
 
-// Owns reports whether an object of this kind is the assignment's own.
+// Owns reports whether the assignment owns an object of this kind.
 func (k Kind[T]) Owns(a *api.SessionAssignment, o T) bool {
 	return k.otherOwner(a, o) == ""
 }

@@ -9,28 +9,26 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 )
 
-// CacheDelay is how long a write of ours counts although the cache does not show
-// it.
+// CacheDelay is how long a write counts although the cache does not show it.
 const CacheDelay = 5 * time.Second
 
-// Retries of what was denied, and of repairs.
+// Backoff of denied requests and of repairs.
 const (
 	firstRetry = 2 * time.Second
 	lastRetry  = 2 * time.Minute
 )
 
-// Memory is what is remembered of the children of one assignment from one
-// reconcile to the next. Its maps have the kind's name as key, except removed.
-// One reconcile at a time uses it.
+// Memory has the state of one assignment's children between reconciles. The key of its maps,
+// except removed, is the kind's name. It is not safe for concurrent use.
 type Memory struct {
 	// created are children that the cache may not show yet.
 	created map[string]creation
 	// removed is when an object was deleted, by its UID.
 	removed map[types.UID]time.Time
-	// refused are children that the API server denied, or whose name is taken.
+	// refused are children that the API server denied, or with a name conflict.
 	refused map[string]refusal
-	// repairs of each child: one that another controller or a webhook changes
-	// again and again costs ever fewer writes.
+	// repairs of each child, with backoff for one that another controller or a webhook
+	// changes repeatedly.
 	repairs map[string]repairs
 }
 
@@ -51,20 +49,20 @@ type repairs struct {
 	times int
 }
 
-// NewMemory returns the memory of an assignment that was not seen before.
+// NewMemory returns the memory of a new assignment.
 func NewMemory() *Memory {
 	m := &Memory{created: map[string]creation{}, removed: map[types.UID]time.Time{}}
 	m.Retry()
 	return m
 }
 
-// Retry ends all backoff, for the next attempt of a session.
+// Retry resets all backoff, for the next attempt of a session.
 func (m *Memory) Retry() {
 	m.refused, m.repairs = map[string]refusal{}, map[string]repairs{}
 }
 
-// createdRecently returns the child that was created and that the cache does not
-// show, and for how long it still counts as created.
+// createdRecently returns the created child that the cache does not show, and how long it
+// still counts.
 func (m *Memory) createdRecently(kind string, now time.Time) (client.Object, time.Duration) {
 	created, ok := m.created[kind]
 	if !ok {
@@ -78,9 +76,8 @@ func (m *Memory) createdRecently(kind string, now time.Time) (client.Object, tim
 	return created.object, left
 }
 
-// refusedUntil returns the problem of a child, and how long until the next try. A
-// new generation of the assignment is tried at once; what the API server calls
-// invalid is tried only then.
+// refusedUntil returns the problem of a child, and the delay before the next try. A new
+// generation of the assignment is tried at once; an invalid child only then.
 func (m *Memory) refusedUntil(kind string, generation int64, now time.Time) (*observe.Problem, time.Duration) {
 	r, ok := m.refused[kind]
 	if !ok || r.generation != generation || !r.problem.Invalid && !now.Before(r.retryAt) {
@@ -89,8 +86,8 @@ func (m *Memory) refusedUntil(kind string, generation int64, now time.Time) (*ob
 	return &r.problem, max(r.retryAt.Sub(now), 0)
 }
 
-// mayRepair returns how long a repair of a child must wait. Zero counts as a
-// repair that is being made.
+// mayRepair returns how long the repair of a child must wait. If that is zero, it counts a
+// repair.
 func (m *Memory) mayRepair(kind string, now time.Time) time.Duration {
 	before := m.repairs[kind]
 	if now.Sub(before.last) > 2*lastRetry {
@@ -105,8 +102,8 @@ func (m *Memory) mayRepair(kind string, now time.Time) time.Duration {
 	return 0
 }
 
-// refuse remembers a problem, and returns it with the time until the next try. A
-// problem that recurs before that time doesn't postpone it.
+// refuse records a problem, and returns it with the delay before the next try, which a
+// recurrence does not postpone.
 func (m *Memory) refuse(kind string, generation int64, problem observe.Problem, now time.Time) (*observe.Problem, time.Duration) {
 	times := 0
 	if r, ok := m.refused[kind]; ok && r.generation == generation {
@@ -120,7 +117,7 @@ func (m *Memory) refuse(kind string, generation int64, problem observe.Problem, 
 	return &problem, wait
 }
 
-// RetryAfter returns the backoff after a failure that had this many before it.
+// RetryAfter returns the backoff after a failure that follows this many.
 func RetryAfter(before int) time.Duration {
 	wait := firstRetry
 	for ; before > 0 && wait < lastRetry; before-- {

@@ -14,7 +14,7 @@ var (
 
 	rejections = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_agent_session_rejections_total",
-		Help: "Children that could not be made or repaired, by kind and reason.",
+		Help: "Children that could not be created or repaired, by kind and reason.",
 	}, []string{"kind", "reason"})
 )
 

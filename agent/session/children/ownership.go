@@ -12,10 +12,9 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// otherOwner returns who owns an object if the assignment does not, as the end of
-// "There is a Pod web already, ...". An object without a controller that carries
-// all labels of the assignment's children is the assignment's own: its owner
-// reference was removed, and is put back.
+// otherOwner returns the owner of an object that the assignment does not own, as the end of
+// "There is already a Pod web, ...". The assignment owns an object without a controller that
+// has all labels of its children: the owner reference is restored.
 func otherOwner[T client.Object](a *api.SessionAssignment, o T) string {
 	owner := metav1.GetControllerOf(o)
 	switch {
@@ -32,8 +31,8 @@ func otherOwner[T client.Object](a *api.SessionAssignment, o T) string {
 	}
 }
 
-// otherOwnerOfHome is otherOwner for claims, which have no owner reference: a
-// session's own claim carries the session's UID, a user's claim the user's name.
+// otherOwnerOfHome is otherOwner for claims, which have no owner reference: a session's claim
+// has the session's UID, and a user's claim the user's name.
 func otherOwnerOfHome(a *api.SessionAssignment, claim *corev1.PersistentVolumeClaim) string {
 	want := render.Home(a)
 	switch {

@@ -13,10 +13,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
-// Remove deletes an object with its own grace period: once, and never another
-// object of the same name. The API server deletes a Pod that has no node at once,
-// even while the scheduler binds it and its kubelet starts it: such a Pod is
-// deleted only if it is unchanged.
+// Remove deletes an object with its grace period: once, and never another object of the same
+// name. The API server deletes a Pod without a node immediately, even while it is bound and
+// started: such a Pod is deleted only if it is unchanged.
 func (k Kind[T]) Remove(ctx context.Context, s *Set, o T) error {
 	if pod, ok := client.Object(o).(*corev1.Pod); ok && pod.Spec.NodeName == "" {
 		return k.RemoveUnchanged(ctx, s, o)
@@ -24,21 +23,20 @@ func (k Kind[T]) Remove(ctx context.Context, s *Set, o T) error {
 	return s.remove(ctx, k.Name, o, client.Preconditions{UID: ptr.To(o.GetUID())})
 }
 
-// RemoveUnchanged deletes an object if it still is as the cache shows it, and
-// otherwise requeues.
+// RemoveUnchanged deletes an object if it is as the cache shows it, and otherwise requeues.
 func (k Kind[T]) RemoveUnchanged(ctx context.Context, s *Set, o T) error {
 	return s.remove(ctx, k.Name, o, client.Preconditions{UID: ptr.To(o.GetUID()), ResourceVersion: ptr.To(o.GetResourceVersion())})
 }
 
-func (s *Set) remove(ctx context.Context, kind string, o client.Object, as client.Preconditions) error {
+func (s *Set) remove(ctx context.Context, kind string, o client.Object, preconditions client.Preconditions) error {
 	removed, known := s.memory.removed[o.GetUID()]
 	if o.GetDeletionTimestamp() != nil || known && s.now.Sub(removed) < CacheDelay {
 		s.pass.RequeueWithin(CacheDelay)
 		return nil
 	}
-	err := s.Write(kind, "delete", func() error { return s.Client.Delete(ctx, o, as) })
+	err := s.Write(kind, "delete", func() error { return s.Client.Delete(ctx, o, preconditions) })
 	switch {
-	case apierrors.IsConflict(err) && as.ResourceVersion != nil:
+	case apierrors.IsConflict(err) && preconditions.ResourceVersion != nil:
 		s.pass.RequeueWithin(ConflictRetry)
 		return nil
 	case denied.Is(err) && !apierrors.IsNotFound(err):

@@ -18,28 +18,27 @@ import (
 // RoutesRetry is how often to check whether the Gateway API was installed.
 const RoutesRetry = 10 * time.Second
 
-// notServed and mayNotRead are why there are no HTTPRoutes.
+// notServed and notPermitted are why there are no HTTPRoutes.
 const (
-	notServed  = "the cluster has no HTTPRoutes: install the Gateway API"
-	mayNotRead = "the agent may not read HTTPRoutes: give it the role that it is shipped with"
+	notServed    = "the cluster has no HTTPRoutes: install the Gateway API"
+	notPermitted = "the agent has no permission to read HTTPRoutes: apply the roles of its chart"
 )
 
-// RouteWatch begins to watch HTTPRoutes once the member has them: their API may
-// be installed later than the agent, or never. A cache that is asked for a kind
-// that is not served, or that it may not read, would block.
+// RouteWatch starts to watch HTTPRoutes once the member serves them: their API may be
+// installed later than the agent, or never, and a cache would block.
 type RouteWatch struct {
-	// Start begins the watch, and returns what reads from it.
+	// Start starts the watch, and returns its reader.
 	Start func() (client.Reader, error)
 
 	mu sync.Mutex
-	// reader is set once the watch has begun.
+	// reader is set once the watch has started.
 	reader    client.Reader
 	checkedAt time.Time
 	problem   *observe.Problem
 }
 
-// Open returns nil once HTTPRoutes can be read, and the problem until then. It
-// checks the API server from time to time where they are wanted, and else once.
+// Open returns nil once HTTPRoutes can be read, and the problem until then. It checks the API
+// server every RoutesRetry if they are wanted, and otherwise once.
 func (w *RouteWatch) Open(ctx context.Context, live client.Reader, namespace string, now time.Time, wanted bool) (*observe.Problem, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +53,7 @@ func (w *RouteWatch) Open(ctx context.Context, live client.Reader, namespace str
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		w.problem = noRoutes(notServed)
 	case apierrors.IsForbidden(err):
-		w.problem = noRoutes(mayNotRead)
+		w.problem = noRoutes(notPermitted)
 	case err != nil:
 		return nil, fmt.Errorf("listing HTTPRoutes: %w", err)
 	default:
@@ -74,7 +73,7 @@ func (w *RouteWatch) begin() error {
 	return nil
 }
 
-// read returns what reads HTTPRoutes once they are open.
+// read returns the reader of HTTPRoutes once they are open.
 func (w *RouteWatch) read() client.Reader {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,5 +81,5 @@ func (w *RouteWatch) read() client.Reader {
 }
 
 func noRoutes(why string) *observe.Problem {
-	return &observe.Problem{Reason: api.ReasonApplyFailed, Message: "The desktop is to be reached through a Gateway, and " + why + "."}
+	return &observe.Problem{Reason: api.ReasonApplyFailed, Message: "The desktop requires a Gateway, and " + why + "."}
 }

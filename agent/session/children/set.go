@@ -16,15 +16,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// ConflictRetry is how soon to reconcile again after another writer was faster.
+// ConflictRetry is the delay before the next reconcile after a conflict.
 const ConflictRetry = 200 * time.Millisecond
 
 // spanApply is the trace span of one write of a child.
 const spanApply = "apply"
 
-// Manager gives each reconcile the Set of its assignment.
+// Manager creates the Set of each reconcile.
 type Manager struct {
-	// Client reads from the cache, Live where the cache may be behind.
+	// Client reads from the cache, Live from the API server.
 	Client client.Client
 	Live   client.Reader
 	Clock  clock.PassiveClock
@@ -35,7 +35,7 @@ type Manager struct {
 
 // Pass is the reconcile that a Set belongs to.
 type Pass interface {
-	// RequeueWithin asks for another reconcile after at most d.
+	// RequeueWithin requeues after at most d.
 	RequeueWithin(d time.Duration)
 	// RemovalDenied records why the API server denies a removal.
 	RemovalDenied(why string)
@@ -51,8 +51,8 @@ type Set struct {
 	pass       Pass
 }
 
-// Of returns the children of an assignment in the pass that runs at now. Writes
-// become spans below span, unless it is zero.
+// Of returns the children of an assignment in a pass at the time now. Writes become child
+// spans of span, unless it is zero.
 func (m *Manager) Of(a *api.SessionAssignment, memory *Memory, now time.Time, span tracing.Point, pass Pass) *Set {
 	return &Set{Manager: m, assignment: a, memory: memory, now: now, span: span, pass: pass}
 }
@@ -74,16 +74,14 @@ func (s *Set) Write(kind, verb string, request func() error) error {
 	return err
 }
 
-// patch writes what has changed between two versions of a child, unless the API
-// server has another version than the first.
+// patch writes the changes of a child, with an optimistic lock.
 func (s *Set) patch(ctx context.Context, kind, verb string, before, after client.Object) error {
 	return s.Write(kind, verb, func() error {
 		return s.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 }
 
-// DenyRemoval records that the API server denies a removal, which is retried
-// with backoff.
+// DenyRemoval records that the API server denies a removal, which is retried with backoff.
 func (s *Set) DenyRemoval(ctx context.Context, kind string, err error) {
 	log.FromContext(ctx).Info("The API server denies a removal", "kind", kind, "reason", err.Error())
 	why := denied.Explain(err)
@@ -91,7 +89,7 @@ func (s *Set) DenyRemoval(ctx context.Context, kind string, err error) {
 	s.refuse(kind, observe.Problem{Reason: api.ReasonApplyFailed, Message: why})
 }
 
-// refuse remembers a problem of a child, and requeues for the next try.
+// refuse records a problem of a child, and requeues for the next try.
 func (s *Set) refuse(kind string, problem observe.Problem) *observe.Problem {
 	rejections.WithLabelValues(kind, problem.Reason).Inc()
 	out, wait := s.memory.refuse(kind, s.assignment.Generation, problem, s.now)
@@ -99,7 +97,7 @@ func (s *Set) refuse(kind string, problem observe.Problem) *observe.Problem {
 	return out
 }
 
-// reader returns what children of a kind are read from.
+// reader returns the reader of a kind.
 func (s *Set) reader(kind string) client.Reader {
 	if kind == nameRoute {
 		return s.Routes.read()
@@ -107,7 +105,7 @@ func (s *Set) reader(kind string) client.Reader {
 	return s.Client
 }
 
-// get reads an object; nil if there is none.
+// get returns an object, or nil if there is none.
 func get[T client.Object](ctx context.Context, from client.Reader, k Kind[T], key client.ObjectKey) (T, error) {
 	var none T
 	have := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)

@@ -34,7 +34,7 @@ type Assignment struct {
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	Epoch     int64  `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Hash of everything else in this message but the secrets' data and the
+	// Hash of all other fields of this message, except the secrets' data and the
 	// proof, by the hub.
 	SpecHash         string `protobuf:"bytes,7,opt,name=spec_hash,json=specHash,proto3" json:"spec_hash,omitempty"`
 	User             string `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`

@@ -213,7 +213,7 @@ type CapacityReport struct {
 	// Namespaces that the member's administrator has admitted.
 	AdmittedNamespaces []string            `protobuf:"bytes,3,rep,name=admitted_namespaces,json=admittedNamespaces,proto3" json:"admitted_namespaces,omitempty"`
 	Templates          []*TemplateCapacity `protobuf:"bytes,4,rep,name=templates,proto3" json:"templates,omitempty"`
-	// Assignments that the member holds.
+	// Number of assignments in the member.
 	Assignments int32 `protobuf:"varint,5,opt,name=assignments,proto3" json:"assignments,omitempty"`
 	// 0: the report is complete. Otherwise the number of the report before it on the same
 	// stream; templates that this one does not name are unchanged. Only sent to hubs whose

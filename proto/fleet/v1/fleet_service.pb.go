@@ -121,10 +121,10 @@ type SyncState struct {
 	// Digest of what the agent has reported in its inventory and in the batches
 	// up to report_sequence, each as of its last report.
 	Reported uint64 `protobuf:"fixed64,2,opt,name=reported,proto3" json:"reported,omitempty"`
-	// Digest of the assignments that the member's API server holds: session,
+	// Digest of the assignments in the member's API server: session,
 	// epoch and spec hash.
 	Assigned uint64 `protobuf:"fixed64,3,opt,name=assigned,proto3" json:"assigned,omitempty"`
-	// How many assignments the member's API server holds.
+	// Number of assignments in the member's API server.
 	Assignments   uint32 `protobuf:"varint,4,opt,name=assignments,proto3" json:"assignments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -197,7 +197,7 @@ type RenewLeaseResponse struct {
 	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The agent is to rotate its certificate now: the hub's CA is being rotated.
 	RotateCertificate bool `protobuf:"varint,3,opt,name=rotate_certificate,json=rotateCertificate,proto3" json:"rotate_certificate,omitempty"`
-	// Proof of hub_term, as in Welcome. The term grows while a leader gives orders; the
+	// Proof of hub_term, as in Welcome. The term grows while a leader sends orders; the
 	// agent stores each higher one with its proof, and sends the highest in Hello.
 	HubTermProof  string `protobuf:"bytes,4,opt,name=hub_term_proof,json=hubTermProof,proto3" json:"hub_term_proof,omitempty"`
 	unknownFields protoimpl.UnknownFields

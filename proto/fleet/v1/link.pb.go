@@ -627,7 +627,7 @@ type Welcome struct {
 	// The protocol version to use.
 	Protocol int32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Term of the hub's leader: higher than that of every earlier one, and growing
-	// while it gives orders. The agent refuses a lower one than it has seen.
+	// while it sends orders. The agent refuses a lower one than it has seen.
 	HubTerm int64 `protobuf:"varint,2,opt,name=hub_term,json=hubTerm,proto3" json:"hub_term,omitempty"`
 	// How often to renew the lease.
 	RenewInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=renew_interval,json=renewInterval,proto3" json:"renew_interval,omitempty"`
@@ -725,14 +725,14 @@ func (x *Welcome) GetHubTermProof() string {
 	return ""
 }
 
-// InventoryDigest summarizes all that the member's API server holds.
+// InventoryDigest is a digest of all assignments in the member's API server.
 type InventoryDigest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Digests of the assignments by bucket; an assignment's bucket is the first
 	// byte of its item's digest's input: see proto/convert. Always 256 of them,
-	// or none where the member holds nothing.
+	// or none without assignments.
 	Buckets []uint64 `protobuf:"fixed64,1,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`
-	// How many assignments the member holds.
+	// Number of assignments in the member.
 	Assignments   uint32 `protobuf:"varint,2,opt,name=assignments,proto3" json:"assignments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -829,7 +829,7 @@ func (x *InventoryRequest) GetBuckets() []byte {
 	return nil
 }
 
-// Inventory is a page of what the member's API server holds, of the requested buckets.
+// Inventory is a page of the assignments in the member's API server, of the requested buckets.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Items []*AssignmentReport    `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -947,7 +947,7 @@ func (x *ReportBatch) GetItems() []*AssignmentReport {
 	return nil
 }
 
-// AssignmentReport is what a member holds of one assignment.
+// AssignmentReport is the state of one assignment in a member.
 type AssignmentReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// UID of the session.

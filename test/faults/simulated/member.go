@@ -87,12 +87,12 @@ func (m *Member) Assignments() map[types.UID]*v1alpha1.SessionAssignment {
 }
 
 // List implements agentlink.Assignments.
-func (m *Member) List(context.Context) ([]agentlink.Held, error) {
+func (m *Member) List(context.Context) ([]agentlink.InventoryItem, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	held := make([]agentlink.Held, 0, len(m.held))
+	held := make([]agentlink.InventoryItem, 0, len(m.held))
 	for _, uid := range slices.Sorted(maps.Keys(m.held)) {
-		held = append(held, agentlink.Held{Ref: refOf(m.held[uid]), Version: m.held[uid].ResourceVersion})
+		held = append(held, agentlink.InventoryItem{Ref: refOf(m.held[uid]), Version: m.held[uid].ResourceVersion})
 	}
 	return held, nil
 }

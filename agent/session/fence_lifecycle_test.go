@@ -21,7 +21,7 @@ import (
 
 const leaseLength = 3 * time.Minute
 
-// theHub is whose lease the next agent that starts has; nil: none.
+// theHub is the hub whose lease the next agent has, if any.
 var theHub *leasingHub
 
 // leasingHub renews leases when the test sets it, on a clock that the test moves.
@@ -42,7 +42,7 @@ func (h *leasingHub) lease(mgr ctrl.Manager, r *session.Reconciler) {
 	r.Lease, r.GuardKey = h.keeper, func() string { return "key" }
 }
 
-// renew has the agent renew its lease.
+// renew renews the agent's lease.
 func (h *leasingHub) renew(ctx context.Context) {
 	GinkgoHelper()
 	Expect(h.keeper.Loaded(ctx)).To(BeTrue())
@@ -51,7 +51,7 @@ func (h *leasingHub) renew(ctx context.Context) {
 
 func (h *leasingHub) wait(d time.Duration) { h.by.Add(int64(d)) }
 
-// withHub has an agent that makes guards, with a hub that leases. Such a test is
+// withHub starts an agent that creates guards, with a hub that grants leases. Such a test is
 // Serial.
 func withHub(guards bool) *leasingHub {
 	theHub = &leasingHub{}
@@ -69,7 +69,7 @@ func withHub(guards bool) *leasingHub {
 	return hub
 }
 
-// restart the agent in the way that it was.
+// restart restarts the agent with the same options.
 func (h *leasingHub) restart(guards bool) {
 	stopAgent()
 	startAgent(func(o *session.Options) {

@@ -18,16 +18,16 @@ import (
 // mountIndex finds the Pods that mount a claim.
 const mountIndex = "spec.volumes.claimName"
 
-// mayMount reports whether a Pod may be created that mounts the user's home: two sessions
-// never write to it at once. The hub ensures this first; this is for a session that was
-// rescheduled and still stops.
+// mayMount reports whether a Pod that mounts the user's home may be created: two sessions must
+// not write to it at once. The hub ensures that too, except for a rescheduled session that is
+// still stopping.
 func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	home := p.assignment.Spec.Desktop.Home
 	if home.Mode != api.HomePerUser {
 		return true, nil
 	}
-	// The cache shows Pods that have no label yet, of an earlier version of the agent;
-	// the API server itself those that the cache does not show yet.
+	// The cache finds Pods of an earlier version of the agent, without the label; the API
+	// server those that the cache does not show yet.
 	for _, read := range []struct {
 		from client.Reader
 		by   client.ListOption
@@ -43,13 +43,13 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 		for i := range mounted.Items {
 			if other := mounted.Items[i].Name; other != p.assignment.Name {
 				p.found.OtherUser = other
-				p.RequeueWithin(removalPoll) // the end of what the cache does not show is no event
+				p.RequeueWithin(removalPoll) // its end may cause no event
 				return false, nil
 			}
 		}
 	}
 	claim := types.NamespacedName{Namespace: p.assignment.Namespace, Name: home.ClaimName}
-	other, wait := s.mounts.take(claim, p.assignment.Name, p.now)
+	other, wait := s.mounts.acquire(claim, p.assignment.Name, p.now)
 	if other != "" {
 		p.found.OtherUser = other
 		p.RequeueWithin(wait)
@@ -58,8 +58,7 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	return true, nil
 }
 
-// mounts remembers for a short time which assignment mounted a claim last: until the cache
-// shows its Pod, no other is created.
+// mounts remembers which assignment mounted a claim last, until the cache shows its Pod.
 type mounts struct {
 	mu      sync.Mutex
 	byClaim map[types.NamespacedName]mount
@@ -70,18 +69,18 @@ type mount struct {
 	at         time.Time
 }
 
-// take takes a claim for an assignment, or returns which other has it and for how long that
-// counts.
-func (m *mounts) take(claim types.NamespacedName, assignment string, now time.Time) (other string, wait time.Duration) {
+// acquire acquires a claim for an assignment, or returns the other assignment that has it, and
+// for how long.
+func (m *mounts) acquire(claim types.NamespacedName, assignment string, now time.Time) (other string, wait time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, taken := range m.byClaim {
-		if now.Sub(taken.at) >= children.CacheDelay {
+	for key, last := range m.byClaim {
+		if now.Sub(last.at) >= children.CacheDelay {
 			delete(m.byClaim, key)
 		}
 	}
-	if taken, ok := m.byClaim[claim]; ok && taken.assignment != assignment {
-		return taken.assignment, children.CacheDelay - now.Sub(taken.at)
+	if last, ok := m.byClaim[claim]; ok && last.assignment != assignment {
+		return last.assignment, children.CacheDelay - now.Sub(last.at)
 	}
 	if m.byClaim == nil {
 		m.byClaim = map[types.NamespacedName]mount{}

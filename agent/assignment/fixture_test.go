@@ -58,12 +58,12 @@ func (t *results) take() []string {
 	return out
 }
 
-// counter is what a member lacks.
-type counter string
+// lackingCapacity is the reason for which the capacity refuses assignments; empty for none.
+type lackingCapacity string
 
-func (c counter) Refuses(*v1alpha1.SessionAssignment) string { return string(c) }
+func (c lackingCapacity) Refuses(*v1alpha1.SessionAssignment) string { return string(c) }
 
-func (counter) Stored(*v1alpha1.SessionAssignment) uint64 { return 7 }
+func (lackingCapacity) Stored(*v1alpha1.SessionAssignment) uint64 { return 7 }
 
 func assignment(uid string, epoch int64, user string) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "desk-" + uid}}
@@ -89,37 +89,37 @@ func withdrawOrder(uid string, upTo int64) *fleetv1.Order {
 		SessionUid: uid, Namespace: "desks", Name: "desk-" + uid, UpToEpoch: upTo}}}
 }
 
-// bench is a Store over an API server in memory, whose controller the test is.
-type bench struct {
+// fixture is a Store with an API server in memory, whose controller the test runs.
+type fixture struct {
 	*Store
 	t       *testing.T
 	results *results
 	live    client.Client
 	ctx     context.Context
-	// created counts objects, of which no two have the same UID.
+	// created counts created objects, for their UIDs.
 	created int
 	// prune removes fields that the API server does not have, if set.
 	prune func(*v1alpha1.SessionAssignment)
-	// fail, if set, is what the API server answers to writes, and refuse to
-	// those of a kind.
+	// fail, if set, is the API server's answer to writes, and refuse that to writes of a
+	// kind.
 	fail   error
 	refuse func(kind string) error
 }
 
-// verdict of the API server to a write; nil: it does it.
-func (b *bench) verdict(o client.Object) error {
+// verdict returns the API server's error of a write, if any.
+func (b *fixture) verdict(o client.Object) error {
 	if b.fail == nil && b.refuse != nil {
 		return b.refuse(reflect.TypeOf(o).Elem().Name())
 	}
 	return b.fail
 }
 
-func newBench(t *testing.T, objects ...client.Object) *bench {
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, results: &results{}, ctx: t.Context()}
+	b := &fixture{t: t, results: &results{}, ctx: t.Context()}
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desks",
 		Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
 	b.live = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
@@ -149,15 +149,15 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 				return c.Update(ctx, o, opts...)
 			},
 		}).Build()
-	b.Store = New(Options{Client: b.live, Live: b.live, Reporter: b.results, Capacity: counter(""),
+	b.Store = New(Options{Client: b.live, Live: b.live, Reporter: b.results, Capacity: lackingCapacity(""),
 		Restrictions: &restriction.Settings{AgentNamespace: "agents", OpenNetwork: true, PrivateEgress: true}})
 	b.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 30*time.Second))
 	return b
 }
 
-// work does what the controller does with the next session of the queue.
-func (b *bench) work(ctx context.Context) {
+// work reconciles the next session of the queue.
+func (b *fixture) work(ctx context.Context) {
 	uid, _ := b.queue.Get()
 	defer b.queue.Done(uid)
 	result, err := b.Reconcile(ctx, uid)
@@ -173,21 +173,21 @@ func (b *bench) work(ctx context.Context) {
 }
 
 // run processes all that is queued now, and returns the results.
-func (b *bench) run() []string {
+func (b *fixture) run() []string {
 	for b.queue.Len() > 0 {
 		b.work(b.ctx)
 	}
 	return b.results.take()
 }
 
-func (b *bench) expect(want ...string) {
+func (b *fixture) expect(want ...string) {
 	b.t.Helper()
 	if diff := cmp.Diff(want, b.run()); diff != "" {
 		b.t.Errorf("results (-want +got):\n%s", diff)
 	}
 }
 
-func (b *bench) get(uid string) *v1alpha1.SessionAssignment {
+func (b *fixture) get(uid string) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	if err := b.live.Get(b.t.Context(), types.NamespacedName{Namespace: "desks", Name: "desk-" + uid}, a); err != nil {
 		return nil
@@ -197,7 +197,7 @@ func (b *bench) get(uid string) *v1alpha1.SessionAssignment {
 
 // release is what agent/session does once the last Pod is gone, and the
 // event that follows.
-func (b *bench) release(uid string) {
+func (b *fixture) release(uid string) {
 	a := b.get(uid)
 	a.Finalizers = nil
 	if err := b.live.Update(b.t.Context(), a); err != nil {
