@@ -91,7 +91,7 @@ func checkSteering(hub func() *harness.ControlPlane) {
 			return err
 		}
 		Expect(patch(`{"spec":{"timeout":"3h"}}`)).To(Succeed())
-		Expect(patch(`{"spec":{"placement":{"priority":11}}}`)).To(MatchError(ContainSubstring("needs permission to prioritize")))
+		Expect(patch(`{"spec":{"placement":{"priority":11}}}`)).To(MatchError(ContainSubstring("requires permission to prioritize")))
 		Expect(patch(`{"spec":{"placement":{"priority":9}}}`)).To(Succeed())
 		Expect(patch(`{"spec":{"placement":{"policy":"silver"}}}`)).To(MatchError(ContainSubstring("PlacementPolicy silver")))
 		Expect(patch(`{"spec":{"placement":{"policy":null}}}`)).To(MatchError(ContainSubstring(

@@ -213,8 +213,8 @@ func checkGoverning(hub func() *harness.ControlPlane) {
 			"user system:serviceaccount:portal:desk: spec.session.groups may list only your own groups"),
 		Entry("a policy that one may not use", alice, func() session { return steered("alice", "gold", 0) },
 			"user alice: PlacementPolicy gold in spec.session.placement.policy"),
-		Entry("a priority", alice, func() session { return steered("alice", "", 1) }, "a priority above 0 needs permission"),
+		Entry("a priority", alice, func() session { return steered("alice", "", 1) }, "a priority above 0 requires permission"),
 		Entry("a toleration", alice, func() session { return tolerant(sessionFor("alice"), "dedicated") },
-			"spec.session.placement.clusterTolerations needs permission"),
+			"spec.session.placement.clusterTolerations requires permission"),
 	)
 }

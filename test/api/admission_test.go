@@ -202,7 +202,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 			long = append(long, name+strings.Repeat("z", 253-len(name)))
 		}
 		_, err := as(hub, caller).Create(ctx, sessionFor(caller.user, long...), dryRun)
-		Expect(err).To(MatchError(ContainSubstring("to name " + strings.Join(long, ", ") + ", you need")))
+		Expect(err).To(MatchError(ContainSubstring("to list " + strings.Join(long, ", ") + ", you need")))
 	})
 
 	It("shorten the message where the requester's name is too long", func(ctx context.Context) {

@@ -133,7 +133,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 	})
 
 	DescribeTable("deny a change of another's session", func(ctx context.Context, change string) {
-		Expect(modify(ctx, hub, bobOfSamples, alices(ctx), change)).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
+		Expect(modify(ctx, hub, bobOfSamples, alices(ctx), change)).To(MatchError(ContainSubstring("session asked belongs to alice@example.com")))
 	},
 		Entry("that suspends it", `{"spec":{"operatingMode":"Suspended"}}`),
 		Entry("that ends it sooner", `{"spec":{"timeout":"1s"}}`),
@@ -142,17 +142,17 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		Entry("that sets an owner, with which it is collected", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"1"}]}}`),
 	)
 
-	It("deny to delete another's session, alone and among all", func(ctx context.Context) {
+	It("deny to delete another's session, by itself and among all", func(ctx context.Context) {
 		name := alices(ctx)
-		Expect(as(hub, bobOfSamples).Delete(ctx, name, metav1.DeleteOptions{})).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
+		Expect(as(hub, bobOfSamples).Delete(ctx, name, metav1.DeleteOptions{})).To(MatchError(ContainSubstring("session asked belongs to alice@example.com")))
 		zero := int64(0)
-		Expect(as(hub, bobOfSamples).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero})).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
+		Expect(as(hub, bobOfSamples).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero})).To(MatchError(ContainSubstring("session asked belongs to alice@example.com")))
 		// vdi-user has no deletecollection; a user who has it is checked session by session.
 		Expect(as(hub, bobOfSamples).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
 		Expect(hub.Apply(ctx, []byte(collector))).To(Succeed())
 		Eventually(ctx, func(ctx context.Context) error {
 			return as(hub, bobOfSamples).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-		}).Should(MatchError(ContainSubstring("session asked is of alice@example.com")))
+		}).Should(MatchError(ContainSubstring("session asked belongs to alice@example.com")))
 	})
 
 	It("deny it by server-side apply", func(ctx context.Context) {
@@ -160,7 +160,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		mine := sessionFor("alice@example.com")
 		mine.SetLabels(map[string]string{"tier": "production"})
 		_, err := as(hub, bobOfSamples).Apply(ctx, name, mine, metav1.ApplyOptions{FieldManager: "bob", Force: true})
-		Expect(err).To(MatchError(ContainSubstring("session asked is of alice@example.com")))
+		Expect(err).To(MatchError(ContainSubstring("session asked belongs to alice@example.com")))
 	})
 
 	It("deny it to a user who may read everything", func(ctx context.Context) {
@@ -180,7 +180,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 
 	It("deny it to a user who may impersonate another one", func(ctx context.Context) {
 		made := create(ctx, hub, bobOfSamples, sessionFor("bob@example.com"))
-		Expect(modify(ctx, hub, helpdesk, made.GetName(), `{"spec":{"timeout":"2h"}}`)).To(MatchError(ContainSubstring("session asked is of bob@example.com")))
+		Expect(modify(ctx, hub, helpdesk, made.GetName(), `{"spec":{"timeout":"2h"}}`)).To(MatchError(ContainSubstring("session asked belongs to bob@example.com")))
 	})
 
 	It("allow the hub to work, in whatever namespace it is installed", func(ctx context.Context) {
