@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -294,45 +292,4 @@ func TestAnInvalidChildIsTriedOnce(t *testing.T) {
 	}
 	expectFailure(s, api.ReasonApplyFailed)
 	expectRetry(s)
-}
-
-// What the API server does not allow the agent to remove shows on the session, with the remedy,
-// and is tried again.
-func TestADeniedRemovalIsReportedAndRetried(t *testing.T) {
-	for denied, end := range map[string]func(*stage){
-		"delete Pod":              func(s *stage) { s.edit(suspend) },
-		"patch SessionAssignment": func(s *stage) { s.delete(s.assignment()) },
-	} {
-		t.Run(denied, func(t *testing.T) {
-			s := newStage(t, desktop(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-			s.pass()
-			s.bind()
-			s.setPod(makeReady)
-			s.pass()
-			s.refuse = func(write string) error {
-				if write == denied {
-					return apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, "x", errors.New("a policy keeps it"))
-				}
-				return nil
-			}
-			end(s)
-			wait := s.pass()
-			for range 5 {
-				wait = s.after(time.Minute)
-			}
-			message := s.assignment().Status.Message
-			if !strings.Contains(message, "a policy keeps it") || !strings.Contains(message, "exempt vdi-fleet from it") {
-				t.Errorf("the message is %q", message)
-			}
-			if wait == 0 {
-				t.Error("it is not tried again")
-			}
-			s.refuse = nil
-			s.after(time.Hour)
-			s.after(time.Minute)
-			if !s.gone(&corev1.Pod{}) {
-				t.Error("the Pod is left though its removal is not denied any more")
-			}
-		})
-	}
 }
