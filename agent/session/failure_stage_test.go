@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -55,7 +53,7 @@ func unfit(p *corev1.Pod) {
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes"}}
 }
 
-// trouble is a problem that the test causes.
+// trouble is what the test does to a session that is otherwise well.
 type trouble struct {
 	pod     func(*corev1.Pod)
 	unbound bool
@@ -94,7 +92,7 @@ func (s *stage) setClaim(change func(*corev1.PersistentVolumeClaim)) {
 	}
 }
 
-// persist lets the problem last for a time, whatever the reconciler does.
+// persist keeps the trouble up for a time, whatever the reconciler does.
 func (tr trouble) persist(s *stage, d time.Duration) {
 	for end := s.clock.Now().Add(d); s.clock.Now().Before(end); {
 		s.after(20 * time.Second)
@@ -110,7 +108,7 @@ func TestFailsPermanentlyWhereARetryCannotHelp(t *testing.T) {
 	cases := map[string]struct {
 		trouble
 		reason string
-		// soon is set if the attempt fails immediately.
+		// soon: at once, not only after some patience.
 		soon bool
 	}{
 		"an image's name that is none":      {trouble{pod: waits("InvalidImageName", 0)}, api.ReasonImagePull, true},
@@ -139,8 +137,8 @@ func TestFailsPermanentlyWhereARetryCannotHelp(t *testing.T) {
 	}
 }
 
-// expectFailure checks that the failure was written before the Pod was removed, and that
-// nothing is retried after it.
+// expectFailure: the failure was written before the Pod was removed, and
+// nothing is tried after it.
 func expectFailure(s *stage, reason string) {
 	s.t.Helper()
 	a := s.assignment()
@@ -167,7 +165,7 @@ func expectFailure(s *stage, reason string) {
 	}
 }
 
-// expectRetry checks that a higher attempt starts at once, with no state of the last.
+// expectRetry: a higher attempt is tried at once, with nothing kept of the last.
 func expectRetry(s *stage) {
 	s.t.Helper()
 	s.refuse = nil
@@ -294,45 +292,4 @@ func TestAnInvalidChildIsTriedOnce(t *testing.T) {
 	}
 	expectFailure(s, api.ReasonApplyFailed)
 	expectRetry(s)
-}
-
-// A removal that the API server denies is reported on the session, with the remedy, and
-// retried.
-func TestADeniedRemovalIsReportedAndRetried(t *testing.T) {
-	for denied, end := range map[string]func(*stage){
-		"delete Pod":              func(s *stage) { s.edit(suspend) },
-		"patch SessionAssignment": func(s *stage) { s.delete(s.assignment()) },
-	} {
-		t.Run(denied, func(t *testing.T) {
-			s := newStage(t, desktop(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-			s.pass()
-			s.bind()
-			s.setPod(makeReady)
-			s.pass()
-			s.refuse = func(write string) error {
-				if write == denied {
-					return apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, "x", errors.New("a policy keeps it"))
-				}
-				return nil
-			}
-			end(s)
-			wait := s.pass()
-			for range 5 {
-				wait = s.after(time.Minute)
-			}
-			message := s.assignment().Status.Message
-			if !strings.Contains(message, "a policy keeps it") || !strings.Contains(message, "exempt vdi-fleet from it") {
-				t.Errorf("the message is %q", message)
-			}
-			if wait == 0 {
-				t.Error("it is not retried")
-			}
-			s.refuse = nil
-			s.after(time.Hour)
-			s.after(time.Minute)
-			if !s.gone(&corev1.Pod{}) {
-				t.Error("the Pod is left though its removal is not denied any more")
-			}
-		})
-	}
 }

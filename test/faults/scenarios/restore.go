@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -95,7 +96,17 @@ func hubRestored(ctx context.Context, r *runner.Run, leaders int, again bool) er
 	if err := restoreHub(ctx, r, cp, again); err != nil {
 		return err
 	}
-	return checkRestored(ctx, r, f)
+	return errors.Join(checkRestored(ctx, r, f), checkDetected(ctx, cp))
+}
+
+// checkDetected checks that the hub has recorded its restore, by a term above all that agents had
+// seen.
+func checkDetected(ctx context.Context, cp *harness.ControlPlane) error {
+	term, err := cp.Kubectl(ctx, "get", "lease", "vdi-hub-term", "-n", harness.SystemNamespace, "-o", `jsonpath={.metadata.annotations.vdi\.kasm\.io/restored-term}`)
+	if err == nil && term == "" {
+		err = errors.New("the hub has not detected that it was restored")
+	}
+	return err
 }
 
 // createBackedUp creates the sessions that are in the backup.
