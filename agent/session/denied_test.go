@@ -26,7 +26,7 @@ func denials() map[string]denial {
 		return denial{apierrors.NewForbidden(schema.GroupResource{Resource: "objects"}, "x", errors.New(cause)), cause, remedy}
 	}
 	return map[string]denial{
-		"the authorizer": forbidden(`User "agent" cannot write resource "objects" in API group ""`, "grant this right"),
+		"the authorizer": forbidden(`User "agent" cannot write resource "objects" in API group ""`, "grant this permission"),
 		"a quota":        forbidden("exceeded quota: team", "raise the quota"),
 		"a webhook":      forbidden(`admission webhook "x" denied the request: not today`, "exempt vdi-fleet from it"),
 		"validation":     {apierrors.NewInvalid(schema.GroupKind{Kind: "Object"}, "x", nil), `Object "x" is invalid`, "change the session"},

@@ -20,7 +20,7 @@ var _ = Describe("Fragmented capacity", func() {
 		Eventually(ctx, member(first)).Should(Equal(us))
 		second := create(ctx, session("second", desktop, near(eu)))
 		expectPending(ctx, second, "cpu (largest free on a node")
-		Expect(why(second)(ctx)).To(And(HavePrefix(v1alpha1.ReasonUnschedulable), ContainSubstring("asked 2")))
+		Expect(why(second)(ctx)).To(And(HavePrefix(v1alpha1.ReasonUnschedulable), ContainSubstring("requested 2")))
 
 		By("removing another Pod, which makes one node of two cores")
 		p.removePod(ctx, eu, singles[0])

@@ -76,7 +76,7 @@ func expectRemedies() {
 	GinkgoHelper()
 	lacks := Or(
 		MatchRegexp(`lacks? cpu \(largest free on a node .*, requested 1\)`),
-		MatchRegexp(`just given (its|their) last capacity to other sessions \(wait until they have started, or add nodes\)`),
+		MatchRegexp(`just reserved (its|their) last capacity for other sessions \(wait until they have started, or add nodes\)`),
 	)
 	for _, s := range seen.those(waits) {
 		Expect(scheduled(s).Message).To(And(HavePrefix("3 clusters: "), lacks), s.Name)
