@@ -132,7 +132,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{hubChart, `{sessionNamespaces: desktops}`, "'/sessionNamespaces'"},
 		{hubChart, `{allNamespaces: "yes"}`, "'/allNamespaces'"},
 		{hubChart, `{userRoles: "on"}`, "'/userRoles'"},
-		{hubChart, `{}`, "name the namespaces with sessionNamespaces, as in --set 'sessionNamespaces={desktops}', or accept sessions of all namespaces with --set allNamespaces=true"},
+		{hubChart, `{}`, "no session namespaces are set: list them, as in --set 'sessionNamespaces={desktops}', or set allNamespaces=true"},
 		{hubChart, `{sessionNamespaces: [desktops], allNamespaces: true}`, "mutually exclusive"},
 		{hubChart, `{join: {}}`, "'join' not allowed"},
 		{agentChart, `{join: {member: eu}}`, "'hub' required"},

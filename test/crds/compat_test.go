@@ -102,10 +102,10 @@ func TestAnAcknowledgedBreakingChange(t *testing.T) {
 	if out, failed := compare(t, changed, meant); failed {
 		t.Errorf("what is acknowledged fails:\n%s", out)
 	}
-	if out, failed := compare(t, desk, meant); !failed || !strings.Contains(out, "no break any more") {
+	if out, failed := compare(t, desk, meant); !failed || !strings.Contains(out, "no longer a break") {
 		t.Errorf("an acknowledgement of nothing passes:\n%s", out)
 	}
-	if out, failed := compare(t, changed, strings.Replace(meant, "there are none so small", "''", 1)); !failed || !strings.Contains(out, "no reason") {
+	if out, failed := compare(t, changed, strings.Replace(meant, "there are none so small", "''", 1)); !failed || !strings.Contains(out, "the reason is missing") {
 		t.Errorf("an acknowledgement without a reason passes:\n%s", out)
 	}
 }

@@ -88,7 +88,7 @@ func TestANextAgent(t *testing.T) {
 			continue
 		}
 		g.Expect(status.Code(err)).To(Equal(codes.FailedPrecondition))
-		g.Expect(err).To(MatchError(HaveSuffix("speaks versions 2 to 2, the hub 1 to 1: upgrade the hub")))
+		g.Expect(err).To(MatchError(HaveSuffix("supports versions 2 to 2, the hub 1 to 1: upgrade the hub")))
 	}
 }
 
