@@ -27,7 +27,7 @@ func denials() map[string]error {
 		return apierrors.NewForbidden(corev1.Resource("objects"), "x", errors.New(cause))
 	}
 	return map[string]error{
-		"grant this permission":         forbidden(`User "hub" cannot write resource "objects" in API group ""`),
+		"grant this permission":    forbidden(`User "hub" cannot write resource "objects" in API group ""`),
 		"raise the quota":          forbidden("exceeded quota: objects"),
 		"exempt vdi-fleet from it": forbidden(`admission webhook "x" denied the request: not today`),
 		"change the session":       apierrors.NewInvalid(schema.GroupKind{Kind: "Object"}, "x", nil),

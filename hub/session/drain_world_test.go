@@ -1,8 +1,6 @@
 package session_test
 
 import (
-	eventsv1 "k8s.io/api/events/v1"
-
 	"context"
 	"fmt"
 	"time"
@@ -206,14 +204,6 @@ var _ = Describe("A session that an operator rebalances", func() {
 		eu.unused(s)
 		Eventually(func() any { return now(ctx, s).Status.IdleSince }).ShouldNot(BeNil())
 		move()
-		time.Sleep(5 * time.Second)
-		x := now(ctx, s)
-		list := &eventsv1.EventList{}
-		_ = admin.List(ctx, list, client.InNamespace(s.Namespace))
-		for i := range list.Items {
-			GinkgoWriter.Printf("EVENT %s %s\n", list.Items[i].Reason, list.Items[i].Note)
-		}
-		GinkgoWriter.Printf("DEBUG %v %+v\n", x.Annotations, x.Status)
 		Eventually(func() int64 { return now(ctx, s).Status.Epoch }).Should(Equal(int64(2)))
 		_, at := running(ctx, s)
 		Expect(at.name).To(Equal("us"))
