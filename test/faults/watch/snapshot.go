@@ -119,7 +119,8 @@ func (s *Snapshot) settled(session *v1alpha1.VDISession) error {
 		return fmt.Errorf("being stopped in %s, where it is placed", p.ClusterName)
 	case (a.Spec.RunState == v1alpha1.ModeSuspended) != suspended && !p.Idle:
 		return fmt.Errorf("wanted %s, and %s has it %s", session.Spec.OperatingMode, p.ClusterName, a.Spec.RunState)
-	case a.Spec.Attempt != session.Spec.Attempt && !suspended:
+	// A session that is stopped takes its next attempt when it resumes.
+	case a.Spec.Attempt != session.Spec.Attempt && !suspended && !p.Idle:
 		return fmt.Errorf("wanted in attempt %d, and %s has attempt %d", session.Spec.Attempt, p.ClusterName, a.Spec.Attempt)
 	case PodReady(session.Status.Conditions) != PodReady(a.Status.Conditions):
 		return fmt.Errorf("the hub and %s differ on whether its desktop is ready", p.ClusterName)
