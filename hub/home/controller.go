@@ -64,7 +64,7 @@ type Reconciler struct {
 	start time.Time
 }
 
-// now is the wall clock's time, or less if it was set forward since this process started:
+// now returns the wall clock's time, or less if it was set forward since this process started:
 // the record of a home outlives a clock that is an hour ahead.
 func (r *Reconciler) now() time.Time {
 	c := r.Clock
@@ -140,8 +140,8 @@ func (r *Reconciler) mayBeMounted(ctx context.Context, h *v1alpha1.VDIHome) bool
 	return client.IgnoreNotFound(err) != nil || err == nil && !status.Ended(reported)
 }
 
-// holderOf returns the session that claimed a home, or nil if it is gone, which the API
-// server decides, not a cache.
+// holderOf returns the session that claimed a home, or nil if the API server, not only the
+// cache, has none.
 func (r *Reconciler) holderOf(ctx context.Context, h *v1alpha1.VDIHome) (*v1alpha1.VDISession, error) {
 	key := types.NamespacedName{Namespace: h.Namespace, Name: h.Status.MountedBy}
 	for _, c := range []client.Reader{r.Client, r.Live} {

@@ -132,7 +132,7 @@ func claimTimeLeft(h *v1alpha1.VDIHome, now time.Time) time.Duration {
 }
 
 // LastRun returns the last run in a session's status, or the last possible run of its epoch
-// if that is over.
+// if that epoch has ended.
 func LastRun(s *v1alpha1.VDISession) status.Run {
 	if p := s.Status.Placement; p != nil && p.Epoch == s.Status.Epoch {
 		return status.RunOf(p)

@@ -23,7 +23,7 @@ const (
 	maxPassword = 256
 )
 
-// AccessName is the name on the hub of a session's access secret, or "" if its template
+// AccessName returns the name on the hub of a session's access secret, or "" if its template
 // has none.
 func AccessName(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 	if t.Access.Mode == v1alpha1.AccessNone {
@@ -32,7 +32,7 @@ func AccessName(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 	return v1alpha1.AssignmentName(s.Name, s.UID)
 }
 
-// newAccess is the access secret of a session's run, with a new random password.
+// newAccess returns the access secret of a session's run, with a new random password.
 func newAccess(s *v1alpha1.VDISession, of status.Run) *corev1.Secret {
 	secret := &corev1.Secret{Type: corev1.SecretTypeBasicAuth}
 	secret.Namespace, secret.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
@@ -67,7 +67,7 @@ func ownedBy(secret *corev1.Secret, s *v1alpha1.VDISession) bool {
 	return slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == s.UID })
 }
 
-// accessData returns what is sent of an access secret: its two keys only. A password that
+// accessData returns the data of an access secret that is sent: its two keys only. A password that
 // the user chose is kept. It returns false if no password is usable.
 func accessData(secret *corev1.Secret) (map[string][]byte, bool) {
 	username, password := secret.Data[corev1.BasicAuthUsernameKey], secret.Data[corev1.BasicAuthPasswordKey]

@@ -14,7 +14,7 @@ import (
 )
 
 // maxAccessSize is how many bytes the cache keeps of an access secret's data before it
-// leaves out all keys but those that travel.
+// leaves out all keys but those that are sent.
 const maxAccessSize = 4 << 10
 
 // Cached selects the Secrets in the hub's cache: access secrets in the namespaces of

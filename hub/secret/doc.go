@@ -1,4 +1,4 @@
-// Package secret keeps the access secrets of sessions, and resolves the Secrets that are
+// Package secret manages the access secrets of sessions, and resolves the Secrets that are
 // sent to members with assignments: the access secret, and the Secrets of the hub's
 // namespace that are labeled for distribution and named by the template. Once makes the
 // Secrets of keys that the hub makes once.

@@ -21,7 +21,7 @@ import (
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",roleName=vdi-hub-sessions,resources=secrets,verbs=get;list;watch;create;update;delete
 
-// Manager keeps the access secrets of sessions, and resolves the Secrets that are sent
+// Manager manages the access secrets of sessions, and resolves the Secrets that are sent
 // with their assignments.
 type Manager struct {
 	// Client of the hub, which reads from its cache.
@@ -40,7 +40,7 @@ type Manager struct {
 var ErrNotKept = errors.New("the access secret is not made yet")
 
 // Keep creates the access secret of a placed session, renews its password for a new run,
-// or deletes it if the template wants none.
+// or deletes it if the template has none.
 func (m *Manager) Keep(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) error {
 	secret, err := m.current(ctx, s)
 	wanted := AccessName(s, t) != ""
@@ -145,7 +145,7 @@ func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) erro
 	return nil
 }
 
-// keepAccess makes a Secret what the session's access secret must be.
+// keepAccess updates a Secret to the desired state of the session's access secret.
 func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret *corev1.Secret) error {
 	desired, err := desiredAccess(s, secret)
 	if err != nil || equality.Semantic.DeepEqual(secret, desired) {
@@ -161,7 +161,7 @@ func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret
 	return nil
 }
 
-// desiredAccess returns what a Secret must be as the session's access secret. It is never
+// desiredAccess returns a Secret in its desired state as the session's access secret. It is never
 // changed back to an earlier run: then the session's view is stale.
 func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secret, error) {
 	if !ownedBy(secret, s) {

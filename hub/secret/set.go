@@ -83,7 +83,7 @@ func (s Set) References() []v1alpha1.SecretReference {
 	return out
 }
 
-// nameInMember is the member's name of a Secret that a template names. One that the hub
+// nameInMember returns the member's name of a Secret that a template names. One that the hub
 // does not distribute must exist there under its own name.
 func (s Set) nameInMember(name string) string {
 	if p, ok := s.Distributed[name]; ok {
@@ -118,7 +118,7 @@ func (s Set) AssignedAccess(t *v1alpha1.TemplateSpec) v1alpha1.AssignedAccess {
 	return v1alpha1.AssignedAccess{SecretName: s.Access.Name, PasswordEnv: t.Access.PasswordEnv}
 }
 
-// versionOf is the version of a Secret's content, keyed by the Secret's UID so that
+// versionOf returns the version of a Secret's content, keyed by the Secret's UID so that
 // contents cannot be guessed from it.
 func versionOf(uid types.UID, kind corev1.SecretType, data map[string][]byte) string {
 	mac := hmac.New(sha256.New, []byte(uid))
@@ -134,7 +134,7 @@ func versionOf(uid types.UID, kind corev1.SecretType, data map[string][]byte) st
 	return hex.EncodeToString(mac.Sum(nil))[:versionLength]
 }
 
-// payloadOf is a Secret of the hub under its name in the member.
+// payloadOf returns a Secret of the hub under its name in the member.
 func payloadOf(secret *corev1.Secret, name string, data map[string][]byte) v1alpha1.SecretPayload {
 	return v1alpha1.SecretPayload{Name: name, Version: versionOf(secret.UID, secret.Type, data), Type: secret.Type, Data: data}
 }
