@@ -65,8 +65,8 @@ func TestStoredIsCountedBeforeTheCacheHasIt(t *testing.T) {
 	if sequence, slots := w.shown(t); sequence != 1 || slots != 4 {
 		t.Fatalf("report %d with %d slots", sequence, slots)
 	}
-	if promised := w.Stored(stored("u", 2, v1alpha1.ModeRunning)); promised != 2 {
-		t.Errorf("promised %d", promised)
+	if next := w.Stored(stored("u", 2, v1alpha1.ModeRunning)); next != 2 {
+		t.Errorf("the next report is %d, want 2", next)
 	}
 	if sequence, slots := w.shown(t); sequence != 2 || slots != 3 {
 		t.Errorf("report %d with %d slots", sequence, slots)
@@ -120,7 +120,7 @@ func TestWhatTheCacheNeverShowsIsForgotten(t *testing.T) {
 func TestSequence(t *testing.T) {
 	w := watching(cacheHolding{})
 	w.synced = false
-	if promised := w.NextSequence(); promised != 1 || w.publish() || w.Report() != nil {
+	if next := w.NextSequence(); next != 1 || w.publish() || w.Report() != nil {
 		t.Error("nothing is reported before all was seen, and the first report is number 1")
 	}
 	w.synced = true
@@ -129,11 +129,11 @@ func TestSequence(t *testing.T) {
 	}
 	for range 3 {
 		if w.NextSequence() != 2 {
-			t.Error("promises between two reports are of the same")
+			t.Error("two calls between two reports returned different numbers")
 		}
 	}
 	if !w.publish() || w.Report().GetSequence() != 2 || w.publish() {
-		t.Error("what was promised is made, once")
+		t.Error("a required report is built once")
 	}
 }
 

@@ -73,8 +73,8 @@ func TestWhatRunsAgainCountsFromTheReportThatStoredNames(t *testing.T) {
 			resumed := before.DeepCopy()
 			resumed.Generation++
 			resumed.Spec.RunState, resumed.Spec.Attempt = v1alpha1.ModeRunning, 1
-			if promised := w.Stored(resumed); promised != sequence+1 {
-				t.Errorf("counted from report %d, want %d", promised, sequence+1)
+			if next := w.Stored(resumed); next != sequence+1 {
+				t.Errorf("counted from report %d, want %d", next, sequence+1)
 			}
 			if got, slots := w.shown(t); got != sequence+1 || slots != 3 {
 				t.Errorf("report %d with %d slots", got, slots)

@@ -58,9 +58,9 @@ type Watcher struct {
 	reported uint64
 	// sequence is its number, and notified the one for which OnChange was last called.
 	sequence, notified uint64
-	// promised is the highest number that was returned: that report must follow, even if
+	// required is the highest number that was returned: that report must follow, even if
 	// nothing has changed.
-	promised uint64
+	required uint64
 	// notEnforced are the namespaces that were last logged.
 	notEnforced []string
 	// assumed are stored assignments that the cache does not show yet.
@@ -94,7 +94,7 @@ func (w *Watcher) NeedLeaderElection() bool { return true }
 func (w *Watcher) Report() *fleetv1.CapacityReport {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.promised > w.sequence {
+	if w.required > w.sequence {
 		w.build()
 	}
 	return w.report
@@ -113,7 +113,7 @@ func (w *Watcher) Stored(a *v1alpha1.SessionAssignment) uint64 {
 	defer w.mu.Unlock()
 	w.assumed[a.UID] = &assumed{key: client.ObjectKeyFromObject(a), generation: a.Generation}
 	w.model.SetAssignment(AssignmentOf(a))
-	return w.promise()
+	return w.requireReport()
 }
 
 // Node returns the state of a node.
@@ -128,13 +128,13 @@ func (w *Watcher) Node(name string) observe.Node {
 func (w *Watcher) NextSequence() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.promise()
+	return w.requireReport()
 }
 
-func (w *Watcher) promise() uint64 {
-	w.promised = w.sequence + 1
+func (w *Watcher) requireReport() uint64 {
+	w.required = w.sequence + 1
 	w.signal()
-	return w.promised
+	return w.required
 }
 
 func (w *Watcher) update(change func(*Model)) {
@@ -162,12 +162,12 @@ func (w *Watcher) publish() bool {
 	return !notified
 }
 
-// build builds the next report, unless it would be the same and none was promised.
+// build builds the next report, unless it would be the same and none is required.
 func (w *Watcher) build() {
 	if !w.synced {
 		return
 	}
-	required := w.report == nil || w.promised > w.sequence
+	required := w.report == nil || w.required > w.sequence
 	if !required && w.reported == w.model.version {
 		return
 	}

@@ -48,7 +48,7 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	changed(report(3, slots("a", 1), slots("b", 2)))
 	change = report(3)
 	change.BasedOn = 2
-	sends(change) // a report that was promised comes, though nothing is new in it
+	sends(change) // a required report is sent although nothing has changed
 	changed(newest)
 	sends(nil)
 	changed(report(4, slots("b", 2)))

@@ -13,7 +13,7 @@ import (
 
 // Endpoint returns the condition EndpointReady: whether Service, Ingress or HTTPRoute, and
 // NetworkPolicy are in place. Whether the desktop answers is in PodReady.
-func Endpoint(a *api.SessionAssignment, f Found) metav1.Condition {
+func Endpoint(a *api.SessionAssignment, f Children) metav1.Condition {
 	if p := cmp.Or(f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem); p != nil {
 		return p.condition(api.ConditionEndpointReady)
 	}

@@ -23,7 +23,7 @@ type RetryLimits struct {
 // FailureOf returns why an assignment's attempt has failed, or nil, and the delay before the
 // next check, or zero. The status is from Status, and endings is how many Pods have ended in
 // a row. A ready desktop never fails.
-func FailureOf(a *api.SessionAssignment, f Found, status api.SessionAssignmentStatus, endings int, limits RetryLimits, now time.Time) (*api.Failure, time.Duration) {
+func FailureOf(a *api.SessionAssignment, f Children, status api.SessionAssignmentStatus, endings int, limits RetryLimits, now time.Time) (*api.Failure, time.Duration) {
 	ready := meta.FindStatusCondition(status.Conditions, api.ConditionPodReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return nil, 0
@@ -85,7 +85,7 @@ func failure(a *api.SessionAssignment, reason, what, remedy string) *api.Failure
 }
 
 // firstInvalid returns the problem of the first child that the API server never accepts.
-func firstInvalid(f Found) *Problem {
+func firstInvalid(f Children) *Problem {
 	for _, p := range []*Problem{
 		f.HomeProblem, f.ConfigProblem, f.PodProblem, f.ServiceProblem, f.IngressProblem, f.RouteProblem, f.PolicyProblem, f.BudgetProblem,
 	} {
@@ -97,7 +97,7 @@ func firstInvalid(f Found) *Problem {
 }
 
 // homeOrPodFinding returns the finding of the home or the Pod, if any.
-func homeOrPodFinding(f Found) (finding, bool) {
+func homeOrPodFinding(f Children) (finding, bool) {
 	switch {
 	case f.HomeProblem == nil && f.Home != nil && isLost(f.Home):
 		return claimLost(f.Home), true

@@ -60,51 +60,51 @@ func TestFailsPermanently(t *testing.T) {
 	invalid := &Problem{Reason: api.ReasonApplyFailed, Message: "Pod is invalid", Invalid: true}
 
 	cases := map[string]struct {
-		f       Found
+		f       Children
 		endings int
 		ran     bool
 		reason  string // empty: not failed
 		wait    time.Duration
 	}{
-		"an image's name":            {f: Found{Pod: pod(made(0), wait("InvalidImageName", ""))}, reason: api.ReasonImagePull},
-		"an image that may not":      {f: Found{Pod: pod(made(0), wait("ErrImageNeverPull", ""))}, reason: api.ReasonImagePull},
-		"an image, at first":         {f: Found{Pod: pod(made(0), wait("ErrImagePull", ""))}, wait: long},
-		"an image, nearly":           {f: Found{Pod: pod(made(short), wait("ErrImagePull", ""))}, wait: time.Second},
-		"an image, long":             {f: Found{Pod: pod(made(long), wait("ErrImagePull", ""))}, reason: api.ReasonImagePull},
-		"a container, at first":      {f: Found{Pod: pod(made(0), wait("CreateContainerConfigError", ""))}, wait: long},
-		"a container, long":          {f: Found{Pod: pod(made(long), wait("CreateContainerConfigError", ""))}, reason: api.ReasonContainerError},
-		"a crash loop, at first":     {f: Found{Pod: pod(made(0), backOff(&exit3, 9))}, wait: long},
-		"a crash loop, seldom":       {f: Found{Pod: pod(made(time.Hour), backOff(&exit3, 4))}},
-		"a crash loop, long":         {f: Found{Pod: pod(made(long), backOff(&exit3, 5))}, reason: api.ReasonCrashLoop},
-		"memory, at first":           {f: Found{Pod: pod(made(0), backOff(&oomed, 9))}, wait: long},
-		"memory, long":               {f: Found{Pod: pod(made(long), backOff(&oomed, 5))}, reason: api.ReasonOutOfMemory},
-		"memory, and starts again":   {f: Found{Pod: pod(made(time.Hour), restarted(9, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}))}},
-		"silence, in its time":       {f: Found{Pod: pod(made(time.Hour), silent(9*time.Minute))}, wait: time.Minute},
-		"silence, long":              {f: Found{Pod: pod(made(time.Hour), silent(10*time.Minute))}, reason: api.ReasonPodNotReady},
-		"silence after it had run":   {f: Found{Pod: pod(made(time.Hour), silent(time.Hour))}, ran: true},
-		"evicted, at times":          {f: Found{Pod: pod(made(0), evicted)}, endings: 4},
-		"evicted, every time":        {f: Found{Pod: pod(made(0), evicted)}, endings: 5, reason: api.ReasonEvicted},
-		"ended, every time":          {f: Found{Pod: pod(made(0), phase(corev1.PodFailed, "", ""))}, endings: 5, reason: api.ReasonPodFailed},
-		"a home that is lost":        {f: Found{Home: pvc(lostClaim)}, reason: api.ReasonClaimLost},
-		"a home lost under it":       {f: Found{Home: pvc(lostClaim), Pod: pod(made(0))}, reason: api.ReasonClaimLost},
-		"a home lost while it runs":  {f: Found{Home: pvc(lostClaim), Pod: pod(readyPod)}},
-		"an invalid Pod":             {f: Found{PodProblem: invalid}, reason: api.ReasonApplyFailed},
-		"an invalid claim":           {f: Found{HomeProblem: invalid}, reason: api.ReasonApplyFailed},
-		"an invalid route":           {f: Found{Pod: pod(made(0)), RouteProblem: invalid}, reason: api.ReasonApplyFailed},
-		"an invalid one that runs":   {f: Found{Pod: pod(readyPod), RouteProblem: invalid}},
-		"a webhook's no":             {f: Found{PodProblem: &Problem{Reason: api.ReasonApplyFailed, Message: "denied"}}},
-		"a name conflict":            {f: Found{PodProblem: &Problem{Reason: api.ReasonConflict}}},
-		"a quota":                    {f: Found{PodProblem: &Problem{Reason: api.ReasonQuotaExceeded}}},
-		"no node fits":               {f: Found{Pod: pod(unbind, made(time.Hour), scheduling)}},
-		"a volume is not bound":      {f: Found{Home: pvc(pendingClaim), Pod: pod(unbind, made(time.Hour))}},
-		"a home in use":              {f: Found{Home: pvc(), OtherUser: "other"}},
-		"a secret is on its way":     {f: Found{Secrets: []string{"a"}}},
-		"a node is lost":             {f: Found{NodeLost: true, Pod: pod(made(time.Hour), backOff(&exit3, 9))}},
-		"a Pod that is being ended":  {f: Found{Pod: pod(made(time.Hour), deletedPod, wait("ErrImagePull", ""))}},
-		"a desktop that runs":        {f: Found{Pod: pod(made(time.Hour), readyPod)}},
-		"a desktop that starts":      {f: Found{Pod: pod(made(time.Hour))}},
-		"nothing is there yet":       {f: Found{}},
-		"a problem beside a restart": {f: Found{Pod: pod(made(long), backOff(&exit3, 5)), BudgetProblem: &Problem{Reason: api.ReasonConflict}}},
+		"an image's name":            {f: Children{Pod: pod(made(0), wait("InvalidImageName", ""))}, reason: api.ReasonImagePull},
+		"an image that may not":      {f: Children{Pod: pod(made(0), wait("ErrImageNeverPull", ""))}, reason: api.ReasonImagePull},
+		"an image, at first":         {f: Children{Pod: pod(made(0), wait("ErrImagePull", ""))}, wait: long},
+		"an image, nearly":           {f: Children{Pod: pod(made(short), wait("ErrImagePull", ""))}, wait: time.Second},
+		"an image, long":             {f: Children{Pod: pod(made(long), wait("ErrImagePull", ""))}, reason: api.ReasonImagePull},
+		"a container, at first":      {f: Children{Pod: pod(made(0), wait("CreateContainerConfigError", ""))}, wait: long},
+		"a container, long":          {f: Children{Pod: pod(made(long), wait("CreateContainerConfigError", ""))}, reason: api.ReasonContainerError},
+		"a crash loop, at first":     {f: Children{Pod: pod(made(0), backOff(&exit3, 9))}, wait: long},
+		"a crash loop, seldom":       {f: Children{Pod: pod(made(time.Hour), backOff(&exit3, 4))}},
+		"a crash loop, long":         {f: Children{Pod: pod(made(long), backOff(&exit3, 5))}, reason: api.ReasonCrashLoop},
+		"memory, at first":           {f: Children{Pod: pod(made(0), backOff(&oomed, 9))}, wait: long},
+		"memory, long":               {f: Children{Pod: pod(made(long), backOff(&oomed, 5))}, reason: api.ReasonOutOfMemory},
+		"memory, and starts again":   {f: Children{Pod: pod(made(time.Hour), restarted(9, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}))}},
+		"silence, in its time":       {f: Children{Pod: pod(made(time.Hour), silent(9*time.Minute))}, wait: time.Minute},
+		"silence, long":              {f: Children{Pod: pod(made(time.Hour), silent(10*time.Minute))}, reason: api.ReasonPodNotReady},
+		"silence after it had run":   {f: Children{Pod: pod(made(time.Hour), silent(time.Hour))}, ran: true},
+		"evicted, at times":          {f: Children{Pod: pod(made(0), evicted)}, endings: 4},
+		"evicted, every time":        {f: Children{Pod: pod(made(0), evicted)}, endings: 5, reason: api.ReasonEvicted},
+		"ended, every time":          {f: Children{Pod: pod(made(0), phase(corev1.PodFailed, "", ""))}, endings: 5, reason: api.ReasonPodFailed},
+		"a home that is lost":        {f: Children{Home: pvc(lostClaim)}, reason: api.ReasonClaimLost},
+		"a home lost under it":       {f: Children{Home: pvc(lostClaim), Pod: pod(made(0))}, reason: api.ReasonClaimLost},
+		"a home lost while it runs":  {f: Children{Home: pvc(lostClaim), Pod: pod(readyPod)}},
+		"an invalid Pod":             {f: Children{PodProblem: invalid}, reason: api.ReasonApplyFailed},
+		"an invalid claim":           {f: Children{HomeProblem: invalid}, reason: api.ReasonApplyFailed},
+		"an invalid route":           {f: Children{Pod: pod(made(0)), RouteProblem: invalid}, reason: api.ReasonApplyFailed},
+		"an invalid one that runs":   {f: Children{Pod: pod(readyPod), RouteProblem: invalid}},
+		"a webhook's no":             {f: Children{PodProblem: &Problem{Reason: api.ReasonApplyFailed, Message: "denied"}}},
+		"a name conflict":            {f: Children{PodProblem: &Problem{Reason: api.ReasonConflict}}},
+		"a quota":                    {f: Children{PodProblem: &Problem{Reason: api.ReasonQuotaExceeded}}},
+		"no node fits":               {f: Children{Pod: pod(unbind, made(time.Hour), scheduling)}},
+		"a volume is not bound":      {f: Children{Home: pvc(pendingClaim), Pod: pod(unbind, made(time.Hour))}},
+		"a home in use":              {f: Children{Home: pvc(), OtherUser: "other"}},
+		"a secret is on its way":     {f: Children{Secrets: []string{"a"}}},
+		"a node is lost":             {f: Children{NodeLost: true, Pod: pod(made(time.Hour), backOff(&exit3, 9))}},
+		"a Pod that is being ended":  {f: Children{Pod: pod(made(time.Hour), deletedPod, wait("ErrImagePull", ""))}},
+		"a desktop that runs":        {f: Children{Pod: pod(made(time.Hour), readyPod)}},
+		"a desktop that starts":      {f: Children{Pod: pod(made(time.Hour))}},
+		"nothing is there yet":       {f: Children{}},
+		"a problem beside a restart": {f: Children{Pod: pod(made(long), backOff(&exit3, 5)), BudgetProblem: &Problem{Reason: api.ReasonConflict}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestTimeBeforeTheFailureDoesNotCount(t *testing.T) {
 		"it waited for its volume": {pod(made(time.Hour), sandboxed, pulls), time.Hour},
 		"it was ready":             {pod(made(time.Hour), pulls), time.Minute},
 	} {
-		f := Found{Pod: c.pod}
+		f := Children{Pod: c.pod}
 		s := Status(assignment(), f, noon.Add(-c.readyUntil))
 		if failure, wait := FailureOf(assignment(), f, s, 0, tried, noon); failure != nil || wait.Round(time.Second) != 4*time.Minute {
 			t.Errorf("%s: %+v, checks again after %s", name, failure, wait)
@@ -147,7 +147,7 @@ func TestTimeBeforeTheFailureDoesNotCount(t *testing.T) {
 
 func TestASlowDesktopHasItsTime(t *testing.T) {
 	a := assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.StartTimeout = "1h" })
-	f := Found{Pod: pod(made(time.Hour), silent(time.Hour))}
+	f := Children{Pod: pod(made(time.Hour), silent(time.Hour))}
 	if failure, wait := FailureOf(a, f, Status(a, f, noon.Add(-time.Hour)), 0, tried, noon); failure != nil || wait != tried.FailAfter {
 		t.Errorf("%+v, checks again after %s", failure, wait)
 	}
@@ -155,7 +155,7 @@ func TestASlowDesktopHasItsTime(t *testing.T) {
 
 func TestAFailureNamesTheRemedyHoweverLongTheMessageIs(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
-	for name, f := range map[string]Found{
+	for name, f := range map[string]Children{
 		"image":     {Pod: pod(made(time.Hour), wait("ErrImagePull", long))},
 		"container": {Pod: pod(made(time.Hour), wait("RunContainerError", long))},
 		"long name": {Pod: pod(made(time.Hour), wait("ErrImagePull", long), func(p *corev1.Pod) { p.Spec.Containers[0].Image = strings.Repeat("x", 512) })},
@@ -180,7 +180,7 @@ func TestAFailureNamesTheRemedyHoweverLongTheMessageIs(t *testing.T) {
 }
 
 func TestAFailureIsReportedUntilTheAttemptIsRaised(t *testing.T) {
-	a, f := assignment(), Found{Home: pvc(), Pod: pod(made(time.Hour), wait("InvalidImageName", ""))}
+	a, f := assignment(), Children{Home: pvc(), Pod: pod(made(time.Hour), wait("InvalidImageName", ""))}
 	a.Status = Status(a, f, noon)
 	failure, _ := FailureOf(a, f, a.Status, 0, tried, noon)
 	Fail(&a.Status, a, failure, noon)
@@ -191,19 +191,19 @@ func TestAFailureIsReportedUntilTheAttemptIsRaised(t *testing.T) {
 		t.Errorf("the status is %s: %s", a.Status.Reason, a.Status.Message)
 	}
 
-	gone := Status(a, Found{Home: pvc()}, noon.Add(time.Minute))
+	gone := Status(a, Children{Home: pvc()}, noon.Add(time.Minute))
 	for _, kind := range []string{api.ConditionPodReady, api.ConditionProgressing} {
 		if c := meta.FindStatusCondition(gone.Conditions, kind); c == nil || c.Status != metav1.ConditionFalse || c.Reason != api.ReasonImagePull || c.Message != failure.Message {
 			t.Errorf("once the Pod is gone, %s is %+v", kind, c)
 		}
 	}
 	a.Status = gone
-	if later := Status(a, Found{Home: pvc()}, noon.Add(time.Hour)); !equality.Semantic.DeepEqual(gone, later) {
+	if later := Status(a, Children{Home: pvc()}, noon.Add(time.Hour)); !equality.Semantic.DeepEqual(gone, later) {
 		t.Errorf("an hour later:\n%s", cmp.Diff(gone, later))
 	}
 
 	a.Spec.Attempt++
-	again := Status(a, Found{Home: pvc()}, noon)
+	again := Status(a, Children{Home: pvc()}, noon)
 	if again.Failure != nil || meta.FindStatusCondition(again.Conditions, api.ConditionProgressing) != nil || again.Reason == api.ReasonImagePull {
 		t.Errorf("retried: %+v", again)
 	}

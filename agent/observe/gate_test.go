@@ -40,7 +40,7 @@ func TestADesktopBehindAGateReportsWhatItWaitsFor(t *testing.T) {
 					Name: "desktop", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
 				}}
 			})
-			f := Found{Pod: p}
+			f := Children{Pod: p}
 			c := Pod(a, f)
 			if c.Status != metav1.ConditionFalse || c.Reason != tc.reason || !strings.Contains(c.Message, tc.message) {
 				t.Errorf("PodReady is %s (%s: %s), want %s with %q", c.Status, c.Reason, c.Message, tc.reason, tc.message)
@@ -73,7 +73,7 @@ func TestAGuardThatDoesNotStartIsNotTheDesktop(t *testing.T) {
 						Name: "desktop", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}},
 					}}
 				})
-				f := Found{Pod: p}
+				f := Children{Pod: p}
 				c := Pod(a, f)
 				if c.Reason != api.ReasonGuardUnavailable || !strings.Contains(c.Message, tc.message) || !strings.Contains(c.Message, "--guard-image") || !strings.Contains(c.Message, tc.remedy) || !IsTrouble(c) {
 					t.Errorf("PodReady is %s (%s), want %s with %q", c.Reason, c.Message, api.ReasonGuardUnavailable, tc.message)

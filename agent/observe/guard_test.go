@@ -30,11 +30,11 @@ func TestADesktopBesideAGuardStarts(t *testing.T) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "desktop", Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ran}},
 			}}
-			if c := Pod(assignment(), Found{Pod: p}); c.Reason != tc.want {
+			if c := Pod(assignment(), Children{Pod: p}); c.Reason != tc.want {
 				t.Errorf("PodReady is %+v, want %s", c, tc.want)
 			}
 			p.Spec.InitContainers = nil
-			if c := Pod(assignment(), Found{Pod: p}); c.Reason != api.ReasonPodNotReady {
+			if c := Pod(assignment(), Children{Pod: p}); c.Reason != api.ReasonPodNotReady {
 				t.Errorf("without a guard it is %+v", c)
 			}
 		})

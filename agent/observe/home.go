@@ -10,7 +10,7 @@ import (
 )
 
 // Home returns the condition HomeReady.
-func Home(a *api.SessionAssignment, f Found) metav1.Condition {
+func Home(a *api.SessionAssignment, f Children) metav1.Condition {
 	home := a.Spec.Desktop.Home
 	switch {
 	case home.Mode == api.HomeNone || home.Mode == "":

@@ -14,7 +14,7 @@ import (
 
 // Pod returns the condition PodReady: the first case that holds. A failure's reason is set
 // only once there is no Pod: the hub then releases the desktop's capacity and home.
-func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
+func Pod(a *api.SessionAssignment, f Children) metav1.Condition {
 	switch pod := f.Pod; {
 	case pod == nil:
 		return absent(a, f)
@@ -40,7 +40,7 @@ func Pod(a *api.SessionAssignment, f Found) metav1.Condition {
 }
 
 // absent returns why there is no Pod.
-func absent(a *api.SessionAssignment, f Found) metav1.Condition {
+func absent(a *api.SessionAssignment, f Children) metav1.Condition {
 	problem := cmp.Or(f.PodProblem, f.ConfigProblem, f.BudgetProblem, f.PolicyProblem)
 	switch {
 	case a.FailedPermanently():
@@ -142,7 +142,7 @@ func terminating(pod *corev1.Pod) string {
 
 // lost returns the remedy for a Pod whose node does not answer: only an operator can check
 // whether the desktop still runs there.
-func lost(f Found) string {
+func lost(f Children) string {
 	pod := f.Pod
 	switch {
 	case f.StopUnknown:

@@ -16,7 +16,7 @@ import (
 var Kinds = []string{api.ConditionHomeReady, api.ConditionPodReady, api.ConditionEndpointReady}
 
 // Status returns the new status of an assignment from its children and its current status.
-func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignmentStatus {
+func Status(a *api.SessionAssignment, f Children, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentActive)
 	if !a.FailedPermanently() {
 		s.Failure = nil
@@ -42,7 +42,7 @@ func Status(a *api.SessionAssignment, f Found, now time.Time) api.SessionAssignm
 
 // Stopping returns the status of a withdrawn assignment while its Pod or the described other
 // children exist. The home's condition does not change.
-func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) api.SessionAssignmentStatus {
+func Stopping(a *api.SessionAssignment, f Children, left []string, now time.Time) api.SessionAssignmentStatus {
 	s := begin(a, api.AssignmentStopping)
 	s.Reason, s.Message = api.ReasonPodTerminating, "The Pod is gone, the other objects are being removed."
 	switch {
@@ -66,7 +66,7 @@ func Stopping(a *api.SessionAssignment, f Found, left []string, now time.Time) a
 const configHashLength = 16
 
 // config returns the ConfigMap that the member has, if it is the assignment's.
-func config(f Found) *api.AssignedConfig {
+func config(f Children) *api.AssignedConfig {
 	if f.Config == nil || f.ConfigProblem != nil && f.ConfigProblem.Reason == api.ReasonConflict {
 		return nil
 	}

@@ -21,8 +21,8 @@ import (
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 500, time.UTC)
 
-func complete(p *corev1.Pod) Found {
-	return Found{Home: pvc(), Pod: p, Service: &corev1.Service{}, Ingress: &networkingv1.Ingress{}}
+func complete(p *corev1.Pod) Children {
+	return Children{Home: pvc(), Pod: p, Service: &corev1.Service{}, Ingress: &networkingv1.Ingress{}}
 }
 
 func TestReadyStatus(t *testing.T) {
@@ -64,12 +64,12 @@ func TestStartTimeIsTheFirst(t *testing.T) {
 
 func TestMessageBeginsWithTheFailure(t *testing.T) {
 	cases := map[string]struct {
-		f    Found
+		f    Children
 		want string
 	}{
-		"all waits": {Found{}, api.ReasonBinding},
-		"trouble":   {Found{Pod: pod(wait("ErrImagePull", "x"))}, api.ReasonImagePull},
-		"endpoint":  {Found{Home: pvc(), Pod: pod(readyPod)}, api.ReasonEndpointPending},
+		"all waits": {Children{}, api.ReasonBinding},
+		"trouble":   {Children{Pod: pod(wait("ErrImagePull", "x"))}, api.ReasonImagePull},
+		"endpoint":  {Children{Home: pvc(), Pod: pod(readyPod)}, api.ReasonEndpointPending},
 		"nothing":   {complete(pod(readyPod)), ""},
 	}
 	for name, c := range cases {
@@ -85,29 +85,29 @@ func TestMessageBeginsWithTheFailure(t *testing.T) {
 func TestStopping(t *testing.T) {
 	a := assignment()
 	a.Status = Status(a, complete(pod(readyPod)), noon)
-	s := Stopping(a, Found{Pod: pod(deletedPod)}, nil, noon.Add(time.Minute))
+	s := Stopping(a, Children{Pod: pod(deletedPod)}, nil, noon.Add(time.Minute))
 	if s.State != api.AssignmentStopping || s.Message != "The Pod is being stopped by node n1." || s.NodeName != "n1" {
 		t.Errorf("state %s, message %q, node %q", s.State, s.Message, s.NodeName)
 	}
 	if Ready(s) || !meta.IsStatusConditionTrue(s.Conditions, api.ConditionHomeReady) {
 		t.Errorf("conditions: %+v", s.Conditions)
 	}
-	if gone := Stopping(a, Found{}, nil, noon); gone.NodeName != "" || gone.Message == s.Message {
+	if gone := Stopping(a, Children{}, nil, noon); gone.NodeName != "" || gone.Message == s.Message {
 		t.Errorf("without a Pod: %+v", gone)
 	}
 }
 
 func TestStoppingReportsWhatIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
-		f       Found
+		f       Children
 		left    []string
 		reason  string
 		message string
 	}{
-		"a Pod":            {Found{Pod: pod(deletedPod)}, []string{"Ingress x"}, api.ReasonPodTerminating, "The Pod is being stopped by node n1."},
-		"a Pod, node lost": {Found{Pod: pod(deletedPod), NodeLost: true}, nil, api.ReasonNodeLost, lost(Found{Pod: pod()})},
-		"something else":   {Found{}, []string{"Ingress x", "Service y"}, api.ReasonPodTerminating, "The Pod is gone, the other objects are being removed: Ingress x; Service y."},
-		"much":             {Found{}, []string{strings.Repeat("x", 2000)}, api.ReasonPodTerminating, ""},
+		"a Pod":            {Children{Pod: pod(deletedPod)}, []string{"Ingress x"}, api.ReasonPodTerminating, "The Pod is being stopped by node n1."},
+		"a Pod, node lost": {Children{Pod: pod(deletedPod), NodeLost: true}, nil, api.ReasonNodeLost, lost(Children{Pod: pod()})},
+		"something else":   {Children{}, []string{"Ingress x", "Service y"}, api.ReasonPodTerminating, "The Pod is gone, the other objects are being removed: Ingress x; Service y."},
+		"much":             {Children{}, []string{strings.Repeat("x", 2000)}, api.ReasonPodTerminating, ""},
 	} {
 		s := Stopping(assignment(), c.f, c.left, noon)
 		if s.Reason != c.reason || c.message != "" && s.Message != c.message || len(s.Message) > 1000 {
@@ -124,7 +124,7 @@ func TestConfigIsTheMembers(t *testing.T) {
 		a.Spec.Desktop.Env = []api.EnvVar{{Name: "A", Value: "1"}}
 		a.Spec.Desktop.Files = []api.ConfigFile{{Name: "f", Content: "x"}}
 	})
-	f := Found{Config: render.ConfigMap(a)}
+	f := Children{Config: render.ConfigMap(a)}
 	want := Status(a, f, noon).Config
 	if want == nil || want.Name != a.Name || len(want.Hash) != configHashLength {
 		t.Fatalf("the ConfigMap is reported as %+v", want)
@@ -138,18 +138,18 @@ func TestConfigIsTheMembers(t *testing.T) {
 		t.Errorf("another's ConfigMap is reported as the agent's: %+v", got)
 	}
 	a.Status.Config = want
-	if got := Status(a, Found{}, noon).Config; got != nil {
+	if got := Status(a, Children{}, noon).Config; got != nil {
 		t.Errorf("without one: %+v", got)
 	}
 }
 
 func TestMissingSecretsAreListedUntilTheyAreThere(t *testing.T) {
 	a := assignment()
-	a.Status = Status(a, Found{Secrets: []string{"a", "b"}}, noon)
+	a.Status = Status(a, Children{Secrets: []string{"a", "b"}}, noon)
 	if d := cmp.Diff([]string{"a", "b"}, a.Status.MissingSecrets); d != "" {
 		t.Error(d)
 	}
-	if got := Status(a, Found{}, noon).MissingSecrets; len(got) != 0 {
+	if got := Status(a, Children{}, noon).MissingSecrets; len(got) != 0 {
 		t.Errorf("all are there, and missing are %v", got)
 	}
 }
@@ -172,7 +172,7 @@ func TestTextIsCutBetweenCharacters(t *testing.T) {
 // message.
 func TestStatusSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, f := assignment(), Found{}
+		a, f := assignment(), Children{}
 		if rapid.Bool().Draw(t, "suspended") {
 			suspended(a)
 		}

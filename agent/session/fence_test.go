@@ -148,7 +148,7 @@ func TestTheGuardsContainerIsTheOneThatIsObserved(t *testing.T) {
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
 		Name: render.GuardContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Started: new(false),
 	}}
-	c := observe.Pod(desktop(), observe.Found{Pod: pod})
+	c := observe.Pod(desktop(), observe.Children{Pod: pod})
 	if c.Reason != api.ReasonStarting || !strings.Contains(c.Message, "guard") {
 		t.Errorf("PodReady is %+v", c)
 	}

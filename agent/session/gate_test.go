@@ -188,7 +188,7 @@ func TestTheGatesContainerIsTheOneThatIsObserved(t *testing.T) {
 	pod := render.GatedPod(a, *aGuard)
 	pod.UID, pod.Spec.NodeName = types.UID("pod"), "n1"
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: render.GateContainer, State: atGate}}
-	if c := observe.Pod(a, observe.Found{Pod: pod}); c.Reason != api.ReasonAwaitingHub {
+	if c := observe.Pod(a, observe.Children{Pod: pod}); c.Reason != api.ReasonAwaitingHub {
 		t.Errorf("PodReady is %+v", c)
 	}
 }

@@ -85,7 +85,7 @@ type pass struct {
 	// span is the parent of the pass's spans; zero if the session is not traced.
 	span tracing.Point
 	// found are the children, for agent/observe.
-	found observe.Found
+	found observe.Children
 	// network is the member's, for agent/render.
 	network render.Network
 	// homeOwned is set if the claim of the home is this session's, or there is no home.

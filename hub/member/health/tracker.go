@@ -12,12 +12,12 @@ const (
 	Unknown State = "Unknown"
 	// NeverConnected means that no agent of the member has ever connected.
 	NeverConnected State = "NeverConnected"
-	// Ready means that its agent renews, and has done so for a while after any trouble. A
+	// Ready means that its agent renews, and has done so for a while after any failure. A
 	// recently broken stream does not count against it; placement requires an open one as
 	// well.
 	Ready State = "Ready"
 	// Suspect means without heartbeats for a while, or not yet stable again after
-	// trouble, or cut off from its own API server; it accepts no new sessions.
+	// failure, or cut off from its own API server; it accepts no new sessions.
 	Suspect State = "Suspect"
 	// Unreachable means without heartbeats for long, or revoked.
 	Unreachable State = "Unreachable"

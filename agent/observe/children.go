@@ -11,8 +11,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Found has the children of an assignment in the member, nil for those that do not exist.
-type Found struct {
+// Children are the children of an assignment in the member, nil for those that do not exist.
+type Children struct {
 	Home    *corev1.PersistentVolumeClaim
 	Config  *corev1.ConfigMap
 	Pod     *corev1.Pod
