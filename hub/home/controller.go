@@ -182,7 +182,7 @@ func (r *Reconciler) expire(ctx context.Context, h *v1alpha1.VDIHome) (ctrl.Resu
 	if wait := since.Add(keep).Sub(r.now()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	log.FromContext(ctx).Info("Deleting the record of a home that nobody has used for its retention time", "user", h.Spec.User, "template", h.Spec.Template)
+	log.FromContext(ctx).Info("Deleting the record of a home that was not used for its retention time", "user", h.Spec.User, "template", h.Spec.Template)
 	unchanged := client.Preconditions{UID: &h.UID, ResourceVersion: &h.ResourceVersion}
 	if err := r.Client.Delete(ctx, h, unchanged); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("deleting the record of the home: %w", err))

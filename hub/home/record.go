@@ -185,8 +185,8 @@ func TooMany(h *v1alpha1.VDIHome, now time.Time, gone func(member types.UID) boo
 	if len(claims) < maxFreshHomes {
 		return ""
 	}
-	message := fmt.Sprintf("no fresh home: %s has left %d homes of template %s behind already, of at most %d (%s); set spec.freshHome to false to run with the home that there is, "+
-		"or have an operator delete claims that nobody needs and take them out of status.leftBehind of VDIHome %s",
+	message := fmt.Sprintf("no fresh home: %s has left %d homes of template %s behind already, of at most %d (%s); set spec.freshHome to false to run with the current home, "+
+		"or have an operator delete unneeded claims and remove them from status.leftBehind of VDIHome %s",
 		h.Spec.User, len(claims), h.Spec.Template, maxFreshHomes, strings.Join(claims[:maxFreshHomes], ", "), h.Name)
 	if limited {
 		message += fmt.Sprintf("; each counts until %s after it was left", keep)
