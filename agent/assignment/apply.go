@@ -96,7 +96,7 @@ func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*ou
 		return &outcome{result: withoutLimit(a, name)}, nil
 	}
 	if reason := s.Capacity.Refuses(a); reason != "" {
-		return &outcome{result: refused(a, v1alpha1.RefusedNoRoom, reason)}, nil
+		return &outcome{result: refused(a, v1alpha1.RefusedNoCapacity, reason)}, nil
 	}
 	fresh := a.DeepCopy()
 	fresh.Payload = nil // It is for the Secrets alone.

@@ -129,7 +129,7 @@ func TestRefusesPermanently(t *testing.T) {
 			order: inNamespace("agents"), want: "REFUSED e1 NamespaceNotAdmitted"},
 		"what fits no node": {
 			prepare: func(b *fixture) { b.Capacity = lackingCapacity("no node has enough cpu") },
-			order:   assignment("u1", 1, "ada"), want: "REFUSED e1 NoRoom"},
+			order:   assignment("u1", 1, "ada"), want: "REFUSED e1 NoCapacity"},
 		"a desktop without a limit": {order: withResource("memory", "0"), want: "REFUSED e1 Invalid"},
 		"a desktop without a limit, of an epoch after one that has one": {
 			prepare: func(b *fixture) { b.Put(order(assignment("u1", 1, "ada"))); b.run() },

@@ -120,9 +120,9 @@ const (
 	// ReasonHomeInUse: False (Scheduled, HomeReady), another session has the user's home
 	// mounted; the message names it.
 	ReasonHomeInUse = "HomeInUse"
-	// ReasonNoRoomToResume: False, the member lacks the capacity to resume the session,
+	// ReasonNoCapacityToResume: False, the member lacks the capacity to resume the session,
 	// and no other member can take it: its home is there, or none has capacity.
-	ReasonNoRoomToResume = "NoRoomToResume"
+	ReasonNoCapacityToResume = "NoCapacityToResume"
 	// ReasonTooManyHomes: False, the session requests a fresh home, and its user has the
 	// maximum number of homes left behind; the message names them.
 	ReasonTooManyHomes = "TooManyHomes"
@@ -353,8 +353,8 @@ const (
 	RefusedStaleEpoch = "StaleEpoch"
 	// RefusedInvalid: the member's API server rejected the assignment.
 	RefusedInvalid = "Invalid"
-	// RefusedNoRoom: the member has no free capacity.
-	RefusedNoRoom = "NoRoom"
+	// RefusedNoCapacity: the member has no free capacity.
+	RefusedNoCapacity = "NoCapacity"
 	// RefusedNotAllowed: the restrictions of the member's administrator do not allow it;
 	// see status.restrictions of the MemberCluster.
 	RefusedNotAllowed = "NotAllowed"

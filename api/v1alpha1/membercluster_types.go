@@ -135,8 +135,8 @@ type DrainStatus struct {
 	Waiting int32 `json:"waiting"`
 	// inUse is the number of sessions that wait until they are idle or for the deadline.
 	InUse int32 `json:"inUse"`
-	// noRoom is the number of sessions that fit in no other member.
-	NoRoom int32 `json:"noRoom"`
+	// noCapacity is the number of sessions that fit in no other member.
+	NoCapacity int32 `json:"noCapacity"`
 	// homes is the number of sessions that remain because their homes are there.
 	Homes int32 `json:"homes"`
 	// failed is the number of sessions that failed permanently there, and remain until

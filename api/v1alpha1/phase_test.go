@@ -52,7 +52,7 @@ func TestPhaseOf(t *testing.T) {
 		{name: "about to time out", want: vdi.PhaseRunning,
 			conditions: []metav1.Condition{accepted, scheduled, is(vdi.ConditionReady, metav1.ConditionTrue, vdi.ReasonExpiringSoon)}},
 		{name: "to be resumed without capacity", want: vdi.PhasePending,
-			conditions: []metav1.Condition{accepted, is(vdi.ConditionScheduled, metav1.ConditionFalse, vdi.ReasonNoRoomToResume)}},
+			conditions: []metav1.Condition{accepted, is(vdi.ConditionScheduled, metav1.ConditionFalse, vdi.ReasonNoCapacityToResume)}},
 		{name: "suspended while ready", want: vdi.PhasePending, mode: vdi.ModeSuspended,
 			conditions: []metav1.Condition{accepted, scheduled, ready}},
 		{name: "deleted while ready", want: vdi.PhaseTerminating, deleting: true,

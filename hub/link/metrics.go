@@ -73,7 +73,7 @@ var knownReasons = map[string]bool{
 	v1alpha1.RefusedNamespaceNotAdmitted: true,
 	v1alpha1.RefusedStaleEpoch:           true,
 	v1alpha1.RefusedInvalid:              true,
-	v1alpha1.RefusedNoRoom:               true,
+	v1alpha1.RefusedNoCapacity:           true,
 	v1alpha1.RefusedNotAllowed:           true,
 }
 

@@ -27,7 +27,7 @@ func TestAnAssignmentIsTracedUntilItIsAcknowledged(t *testing.T) {
 			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Stored}})
 		}, want: "link.send/Unset assign/Unset"},
 		"refused": {then: func(w *orderTraces, a *v1alpha1.SessionAssignment) {
-			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Refused, Reason: v1alpha1.RefusedNoRoom}})
+			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, SpecHash: "h", Code: protocol.Refused, Reason: v1alpha1.RefusedNoCapacity}})
 		}, want: "link.send/Unset assign/Error"},
 		"withdrawn": {then: func(w *orderTraces, a *v1alpha1.SessionAssignment) {
 			w.acknowledged([]protocol.Result{{SessionUID: "u", Epoch: 2, Code: protocol.Stopped}})

@@ -33,8 +33,8 @@ type DrainCounts struct {
 	Waiting int32
 	// InUse is how many wait until they are idle, or for the deadline.
 	InUse int32
-	// NoRoom is how many fit nowhere else.
-	NoRoom int32
+	// NoCapacity is how many fit nowhere else.
+	NoCapacity int32
 	// Homes is how many are not moved because their homes are there.
 	Homes int32
 	// Failed is how many have failed permanently there, and are not moved until they are
@@ -124,7 +124,7 @@ func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) 
 		begin = status.Drain.StartTime
 	}
 	status.Drain = &v1alpha1.DrainStatus{
-		StartTime: begin, Moving: d.Moving, Waiting: d.Waiting, InUse: d.InUse, NoRoom: d.NoRoom, Homes: d.Homes, Failed: d.Failed,
+		StartTime: begin, Moving: d.Moving, Waiting: d.Waiting, InUse: d.InUse, NoCapacity: d.NoCapacity, Homes: d.Homes, Failed: d.Failed,
 	}
 	v1alpha1.SetCondition(&status.Conditions, generation, drainedCondition(v))
 }
@@ -134,7 +134,7 @@ func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) 
 func drainedCondition(v view) metav1.Condition {
 	drained := condition(v1alpha1.ConditionDrained)
 	d := v.drain
-	stay := d.NoRoom + d.Homes + d.Failed
+	stay := d.NoCapacity + d.Homes + d.Failed
 	switch {
 	case v.sessions == 0:
 		return drained(metav1.ConditionTrue, v1alpha1.ReasonDrained, "nothing is placed there any more: the member may be removed, or uncordoned with `kubectl vdi uncordon "+v.name+"`")
@@ -177,8 +177,8 @@ func (d *drainView) moves() []string {
 // remains explains why sessions are not moved, with remedies.
 func (d *drainView) remains(name string) []string {
 	var out []string
-	if d.NoRoom > 0 {
-		out = append(out, fmt.Sprintf("%d fit nowhere else: add capacity (`kubectl vdi explain SESSION` shows what is missing)", d.NoRoom))
+	if d.NoCapacity > 0 {
+		out = append(out, fmt.Sprintf("%d fit nowhere else: add capacity (`kubectl vdi explain SESSION` shows what is missing)", d.NoCapacity))
 	}
 	if d.Homes > 0 {
 		out = append(out, fmt.Sprintf("%d have their homes there and stay: delete them, or have them recreated with spec.freshHome", d.Homes))

@@ -96,7 +96,7 @@ func TestDrainedMemberReportsItsProgress(t *testing.T) {
 		ContainSubstring("1 in use, until they are idle, or "+deadline.UTC().Format(time.RFC3339)), ContainSubstring("1 have their homes there")))
 
 	x.clock.Step(statusInterval)
-	x.ShowDrain("uid-eu", DrainCounts{NoRoom: 3, Homes: 2})
+	x.ShowDrain("uid-eu", DrainCounts{NoCapacity: 3, Homes: 2})
 	x.reconcile("eu")
 	x.Expect(x.drained("eu")).To(And(HavePrefix("False/SessionsRemain"), ContainSubstring("3 fit nowhere else: add capacity"), ContainSubstring("spec.freshHome")))
 }

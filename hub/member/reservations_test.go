@@ -67,7 +67,7 @@ func TestCapacityIsReleased(t *testing.T) {
 
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue(), "a recreated session takes its own capacity")
 	x.changes.take()
-	m.Results([]protocol.Result{{SessionUID: "uid-b", Namespace: "desktops", Name: "b", Epoch: 1, SpecHash: "h", Code: protocol.Refused, Reason: "NoRoom"}})
+	m.Results([]protocol.Result{{SessionUID: "uid-b", Namespace: "desktops", Name: "b", Epoch: 1, SpecHash: "h", Code: protocol.Refused, Reason: "NoCapacity"}})
 	x.Expect(x.changes.take()).To(ContainElement(Change{Kind: MemberCapacity, Member: "eu", UID: "uid-eu"}))
 	x.Expect(x.Place(request("c"), 1).Placed).To(BeTrue(), "what was refused")
 }

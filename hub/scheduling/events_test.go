@@ -86,7 +86,7 @@ func TestEventsThatQueueSessions(t *testing.T) {
 		}
 	}
 	refusedBy := func(m types.UID) func(*Request) {
-		return func(r *Request) { r.Placement.Refused = map[types.UID]string{m: "NoRoom: full"} }
+		return func(r *Request) { r.Placement.Refused = map[types.UID]string{m: "NoCapacity: full"} }
 	}
 	elsewhere := func(f *slots) { f.free[there] = map[string]int64{"browser": 1} }
 	none := func(*slots) {}

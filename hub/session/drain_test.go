@@ -136,7 +136,7 @@ func TestSessionStaysInAMemberThatIsDrained(t *testing.T) {
 				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "c"}
 			})
 		}, member.DrainCounts{Homes: 1}, "its home is there"},
-		{"while it fits no other member", func(h *hubInMemory) { h.fleet.nowhere = true }, member.DrainCounts{NoRoom: 1}, "2 clusters: 2 lack cpu"},
+		{"while it fits no other member", func(h *hubInMemory) { h.fleet.nowhere = true }, member.DrainCounts{NoCapacity: 1}, "2 clusters: 2 lack cpu"},
 		{"where it has failed", func(h *hubInMemory) { h.edit(hasFailed) }, member.DrainCounts{Failed: 1}, "spec.attempt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -143,7 +143,7 @@ var _ = Describe("A member that is drained", func() {
 		Eventually(drained(ctx, "eu")).Should(And(HavePrefix("False/SessionsRemain"), ContainSubstring("1 fit nowhere else"), ContainSubstring("1 have their homes there")))
 		mc := &api.MemberCluster{}
 		Expect(admin.Get(ctx, client.ObjectKey{Name: "eu"}, mc)).To(Succeed())
-		Expect([]int32{mc.Status.Drain.NoRoom, mc.Status.Drain.Homes}).To(Equal([]int32{1, 1}))
+		Expect([]int32{mc.Status.Drain.NoCapacity, mc.Status.Drain.Homes}).To(Equal([]int32{1, 1}))
 		us.set(func() { us.slots = 1 })
 		us.send(func(m link.Member) { m.Capacity(us.report()) })
 		Eventually(us.sessions).Should(HaveLen(1))

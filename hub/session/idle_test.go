@@ -70,7 +70,7 @@ var _ = Describe("A suspended session", func() {
 		resume(ctx, first)
 		Eventually(phase(ctx, first)).Should(And(HavePrefix("Pending: no capacity to resume it: eu lacks"), HaveSuffix("its home is there")))
 		Expect(runState(a, first)()).To(Equal(api.ModeSuspended))
-		Consistently(reason(ctx, first, api.ConditionScheduled)).Should(Equal("False/NoRoomToResume"))
+		Consistently(reason(ctx, first, api.ConditionScheduled)).Should(Equal("False/NoCapacityToResume"))
 		Expect(admin.Delete(ctx, second)).To(Succeed())
 		first, _ = running(ctx, first)
 		Expect(first.Status.Epoch).To(Equal(int64(1)))

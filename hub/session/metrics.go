@@ -26,7 +26,7 @@ var (
 	})
 	moved = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_sessions_moved_total",
-		Help: "Sessions moved out of their members because another member has capacity, by reason (PodUnschedulable, NoRoomToResume, Drain, Rebalance).",
+		Help: "Sessions moved out of their members because another member has capacity, by reason (PodUnschedulable, NoCapacityToResume, Drain, Rebalance).",
 	}, []string{"reason"})
 	failoverPending = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "vdi_hub_failover_pending_sessions",
@@ -60,7 +60,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(placements, startSeconds, moved, failoverPending, failovers, detection, decision, recovery)
-	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoRoomToResume, lifecycle.MovedByDrain, lifecycle.MovedByRebalance} {
+	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoCapacityToResume, lifecycle.MovedByDrain, lifecycle.MovedByRebalance} {
 		moved.WithLabelValues(reason) // from the start, so that the first one shows as an increase
 	}
 	for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverFence, v1alpha1.FailoverHold} {

@@ -20,7 +20,7 @@ func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
 	h := newHubInMemory(t)
 	h.edit(func(s *v1alpha1.VDISession) { sessiontest.PlacedAt(sessiontest.Here, 1)(s); s.Status.Epoch = 1 })
 	refused := sessiontest.Reported(v1alpha1.AssignmentRefused, 1, "")
-	refused.Status.Reason, refused.Status.Message = v1alpha1.RefusedNoRoom, "full"
+	refused.Status.Reason, refused.Status.Message = v1alpha1.RefusedNoCapacity, "full"
 	before := placementsRefused(h.WithT)
 	h.answer = apierrors.NewConflict(schema.GroupResource{Resource: "vdisessions"}, "mine", errors.New("it has changed"))
 	h.member.away, h.member.reported = false, refused

@@ -121,7 +121,9 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		eu, us := join(ctx, "eu"), join(ctx, "us")
 		kept := create(ctx, "desktops", "kept", onlyIn("eu"))
 		moved, ended := create(ctx, "desktops", "moved"), create(ctx, "desktops", "ended", onlyIn("eu"))
-		us.set(func() { us.refuse = func(*api.SessionAssignment) (string, string) { return api.RefusedNoRoom, "full" } })
+		us.set(func() {
+			us.refuse = func(*api.SessionAssignment) (string, string) { return api.RefusedNoCapacity, "full" }
+		})
 		for _, s := range []*api.VDISession{kept, moved, ended} {
 			running(ctx, s)
 		}
@@ -139,7 +141,9 @@ var _ = Describe("a hub that was restored from a backup", func() {
 
 		// What is not in the backup.
 		us.set(func() { us.refuse = nil })
-		eu.set(func() { eu.refuse = func(*api.SessionAssignment) (string, string) { return api.RefusedNoRoom, "full" } })
+		eu.set(func() {
+			eu.refuse = func(*api.SessionAssignment) (string, string) { return api.RefusedNoCapacity, "full" }
+		})
 		eu.deleteByHand(moved.UID)
 		edit(ctx, placed, func() { placed.Spec.Placement.ClusterSelector = nil })
 		for _, s := range []*api.VDISession{moved, placed} {

@@ -191,7 +191,7 @@ func TestSessionThatFindsNoCapacityToResume(t *testing.T) {
 			s := h.pass()
 			h.Expect(s.Status.Placement.Idle).To(BeTrue())
 			h.Expect(s.Status.Phase).To(Equal(v1alpha1.PhasePending))
-			h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(Equal("False/NoRoomToResume: " + c.message))
+			h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(Equal("False/NoCapacityToResume: " + c.message))
 			h.Expect(h.events()).To(Equal([]string{v1alpha1.EventSuspended, v1alpha1.EventWaiting}))
 
 			h.edit(suspended)

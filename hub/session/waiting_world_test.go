@@ -227,7 +227,7 @@ var _ = Describe("A session that members refuse", func() {
 				return "", ""
 			default:
 				refused.Store(a.Spec.Epoch, true)
-				return api.RefusedNoRoom, "no node has capacity"
+				return api.RefusedNoCapacity, "no node has capacity"
 			}
 		}
 		template(ctx, "browser")
@@ -237,7 +237,7 @@ var _ = Describe("A session that members refuse", func() {
 		s := create(ctx, "desktops", "s")
 		Eventually(attempts).Should(Equal(3))
 		third := time.Now()
-		Eventually(phase(ctx, s)).Should(And(HavePrefix("Pending: "), ContainSubstring("refused it: NoRoom: no node has capacity; 3 or more in a row")))
+		Eventually(phase(ctx, s)).Should(And(HavePrefix("Pending: "), ContainSubstring("refused it: NoCapacity: no node has capacity; 3 or more in a row")))
 		Expect(reason(ctx, s, api.ConditionScheduled)(NewWithT(GinkgoT()))).To(Equal("False/Refused"))
 		Eventually(attempts).Should(Equal(4), "after a pause it is tried again")
 		fourth := time.Now()
@@ -254,7 +254,7 @@ var _ = Describe("A session that members refuse", func() {
 		eu := join(ctx, "eu", func(a *agent) {
 			a.refuse = func(*api.SessionAssignment) (string, string) {
 				if full.Load() {
-					return api.RefusedNoRoom, "no node has capacity"
+					return api.RefusedNoCapacity, "no node has capacity"
 				}
 				return "", ""
 			}

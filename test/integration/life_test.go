@@ -94,7 +94,7 @@ var _ = Describe("A session's life", func() {
 		awaitRunning(ctx, create(ctx, newSession("gpu-third", of("gpu-home"), gpu)))
 
 		change(ctx, first, resumed)
-		Eventually(ctx, reason(first, v1alpha1.ConditionScheduled)).Should(Equal(v1alpha1.ReasonNoRoomToResume))
+		Eventually(ctx, reason(first, v1alpha1.ConditionScheduled)).Should(Equal(v1alpha1.ReasonNoCapacityToResume))
 		Expect(phase(first)(ctx)).To(Equal(v1alpha1.PhasePending))
 		Expect(message(first)(ctx)).To(ContainSubstring("us-east"))
 		Expect(hub.Delete(ctx, second)).To(Succeed())

@@ -53,7 +53,7 @@ var _ = Describe("A member's refusal", func() {
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
 		m := fleet.Member(eu)
 		lackOfCapacity := func() float64 {
-			return byAgent(ctx, m, `vdi_agent_assignment_refused_total{reason="NoRoom"}`)
+			return byAgent(ctx, m, `vdi_agent_assignment_refused_total{reason="NoCapacity"}`)
 		}
 		before := lackOfCapacity()
 

@@ -14,7 +14,7 @@ func TestCacheAfterResults(t *testing.T) {
 	stored := protocol.Result{Code: protocol.Stored, SpecHash: "new"}
 	withdrawn := protocol.Result{Code: protocol.Stored}
 	ended := protocol.Result{Code: protocol.Stopped}
-	refusal := protocol.Result{Code: protocol.Refused, SpecHash: "new", Reason: "NoRoom", Message: "full"}
+	refusal := protocol.Result{Code: protocol.Refused, SpecHash: "new", Reason: "NoCapacity", Message: "full"}
 	for _, c := range []struct {
 		name   string
 		before *v1alpha1.SessionAssignment
@@ -40,10 +40,10 @@ func TestCacheAfterResults(t *testing.T) {
 		{"stopped: up to a higher epoch", item("a", 4, stopping), ended, 5, "Stopped5 "},
 		{"stopped: nothing was there", nil, ended, 5, "Stopped5 "},
 		{"stopped: a newer one goes on", item("a", 6, active), ended, 5, "Active6 "},
-		{"refused", nil, refusal, 5, "Refused5 new NoRoom: full"},
-		{"refused: an earlier one goes on", item("a", 4, active), refusal, 5, "Active4  NoRoom: full"},
-		{"refused: a change", item("a", 5, active), refusal, 5, "Active5  NoRoom: full"},
-		{"refused: after an earlier end", item("a", 4, stopped), refusal, 5, "Refused5 new NoRoom: full"},
+		{"refused", nil, refusal, 5, "Refused5 new NoCapacity: full"},
+		{"refused: an earlier one goes on", item("a", 4, active), refusal, 5, "Active4  NoCapacity: full"},
+		{"refused: a change", item("a", 5, active), refusal, 5, "Active5  NoCapacity: full"},
+		{"refused: after an earlier end", item("a", 4, stopped), refusal, 5, "Refused5 new NoCapacity: full"},
 		{"refused: late", item("a", 6, stopped), refusal, 5, "Stopped6 "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -117,7 +117,7 @@ func (b *budget) next() []types.NamespacedName {
 func (b *budget) counts() member.DrainCounts {
 	var c member.DrainCounts
 	by := map[Stage]*int32{
-		Moving: &c.Moving, Waiting: &c.Waiting, InUse: &c.InUse, NoCapacity: &c.NoRoom, KeptByHome: &c.Homes, Failed: &c.Failed,
+		Moving: &c.Moving, Waiting: &c.Waiting, InUse: &c.InUse, NoCapacity: &c.NoCapacity, KeptByHome: &c.Homes, Failed: &c.Failed,
 	}
 	for _, s := range b.sessions {
 		*by[s.Stage]++

@@ -93,7 +93,7 @@ func pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	if at == nil || at.ClusterUID == h.Spec.ClusterUID {
 		return goOn
 	}
-	p.unscheduled(v1alpha1.ReasonNoRoomToResume, fmt.Sprintf(
+	p.unscheduled(v1alpha1.ReasonNoCapacityToResume, fmt.Sprintf(
 		"the session is in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
 	return done
 }

@@ -50,7 +50,7 @@ func TestMembersThatAHomeAllows(t *testing.T) {
 		{"the fresh one that was made for it", perUser, mounted("uid-session", true), []func(*v1alpha1.VDISession){fresh}, "anywhere"},
 		{"the fresh one that it has had", perUser, mounted("uid-session", false), []func(*v1alpha1.VDISession){fresh, hasOwn, started}, "uid-here"},
 		{"nothing is in its home yet", perUser, mounted("", true), nil, "anywhere"},
-		{"it is placed elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(sessiontest.Elsewhere, 5)}, "waits: NoRoomToResume"},
+		{"it is placed elsewhere than its home", perUser, mounted("", false), []func(*v1alpha1.VDISession){sessiontest.PlacedAt(sessiontest.Elsewhere, 5)}, "waits: NoCapacityToResume"},
 		{"a home of its own, which it has used", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, started}, "uid-here"},
 		{"a home of its own, which it never came to use", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn}, "anywhere"},
 		{"a home of its own, where it is", perSession, mounted(other, false), []func(*v1alpha1.VDISession){hasOwn, sessiontest.PlacedAt(sessiontest.Here, 5)}, "uid-here"},

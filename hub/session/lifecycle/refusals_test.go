@@ -15,7 +15,7 @@ import (
 func TestSessionThatPausesShowsWhy(t *testing.T) {
 	g := NewWithT(t)
 	in := Input{Session: sessiontest.With()}
-	in.Known.Refused = map[types.UID]string{sessiontest.Here: "NoRoom: full", sessiontest.Elsewhere: "Invalid: bad"}
+	in.Known.Refused = map[types.UID]string{sessiontest.Here: "NoCapacity: full", sessiontest.Elsewhere: "Invalid: bad"}
 	p := newPass(&in)
 	g.Expect(pauses(p)).To(BeFalse())
 	g.Expect(p.Waits).To(BeEmpty())
@@ -25,7 +25,7 @@ func TestSessionThatPausesShowsWhy(t *testing.T) {
 	g.Expect(p.Waits).To(Equal(v1alpha1.ReasonRefused))
 	g.Expect(p.Again).To(Equal(time.Second))
 	c := meta.FindStatusCondition(p.Session.Status.Conditions, v1alpha1.ConditionScheduled)
-	g.Expect(c).To(And(HaveField("Reason", v1alpha1.ReasonRefused), HaveField("Message", "refused: Invalid: bad; NoRoom: full; it is retried after a pause")))
+	g.Expect(c).To(And(HaveField("Reason", v1alpha1.ReasonRefused), HaveField("Message", "refused: Invalid: bad; NoCapacity: full; it is retried after a pause")))
 
 	c.Message = "eu refused it: Invalid: bad; and so on"
 	pauses(p)

@@ -53,7 +53,7 @@ func resumption(p *pass, here placement.Request, again *v1alpha1.Placement) sche
 	in := &scheduling.Resume{Placement: inPlace(here), Member: refOf(again), Epoch: again.Epoch, Run: again.Run}
 	policy, governed := policy.Governing(s, p.in.Policies)
 	in.Pinned = !governed || status.HasHome(p.spec) || s.Status.Home != nil
-	req := scheduling.Request{Placement: here, Resume: in, Reason: v1alpha1.ReasonNoRoomToResume}
+	req := scheduling.Request{Placement: here, Resume: in, Reason: v1alpha1.ReasonNoCapacityToResume}
 	if !in.Pinned {
 		req.Placement, req.Epoch = p.request(policy), p.in.nextEpoch(s)
 	}
@@ -70,7 +70,7 @@ func notResumed(p *pass, a scheduling.Answer) {
 		p.unscheduled(a.Reason, a.Message)
 		return
 	case a.Other != nil && a.Other.Placed:
-		p.Moved = &Moved{From: *s.Status.Placement, Reason: v1alpha1.ReasonNoRoomToResume}
+		p.Moved = &Moved{From: *s.Status.Placement, Reason: v1alpha1.ReasonNoCapacityToResume}
 		releasePlacement(s)
 		p.normal(v1alpha1.EventMoved, "Resume", fmt.Sprintf("%s: it goes to %s", message, a.Other.Cluster.Name))
 		return
@@ -80,7 +80,7 @@ func notResumed(p *pass, a scheduling.Answer) {
 		message += "; its home is there"
 	}
 	p.Result = ResultUnschedulable
-	p.unscheduled(v1alpha1.ReasonNoRoomToResume, explained(a, message))
+	p.unscheduled(v1alpha1.ReasonNoCapacityToResume, explained(a, message))
 }
 
 // inPlace reduces a request to its capacity: the member was checked when the session was

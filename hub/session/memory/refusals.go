@@ -133,7 +133,7 @@ func (f *refused) lifted(member types.UID, reported time.Time) bool {
 		return false
 	}
 	x, ok := f.members[member]
-	return ok && x.reason == v1alpha1.RefusedNoRoom && reported.After(x.at)
+	return ok && x.reason == v1alpha1.RefusedNoCapacity && reported.After(x.at)
 }
 
 // Refuse records that a member refused a session's epoch; see refused.add.

@@ -22,9 +22,9 @@ func textOf(r *refused, at time.Time) map[string]string {
 
 func TestRefusalsFade(t *testing.T) {
 	var r refused
-	r.add(sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
+	r.add(sessiontest.Here, 1, "NoCapacity", "full", sessiontest.Now)
 	r.add(sessiontest.Elsewhere, 2, "Invalid", "bad", sessiontest.Now.Add(refusalLasts))
-	if diff := cmp.Diff(map[string]string{"uid-here": "NoRoom: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"uid-here": "NoCapacity: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts+1))); diff != "" {
@@ -40,7 +40,7 @@ func TestRefusalsFade(t *testing.T) {
 			t.Fatalf("after %s there are still %d refusals", at, before)
 		}
 	}
-	r.add(sessiontest.Here, 3, "NoRoom", "full", sessiontest.Now.Add(refusalLasts+streakLasts+1))
+	r.add(sessiontest.Here, 3, "NoCapacity", "full", sessiontest.Now.Add(refusalLasts+streakLasts+1))
 	if r.streak != 1 {
 		t.Errorf("%d refusals in a row, want the last alone", r.streak)
 	}
@@ -49,7 +49,7 @@ func TestRefusalsFade(t *testing.T) {
 func TestMemberThatDoesNotAllowASessionIsNotTriedAgainSoon(t *testing.T) {
 	var r refused
 	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
-	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoRoom, "full", sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoCapacity, "full", sessiontest.Now)
 	want := map[string]string{"uid-here": "NotAllowed: host"}
 	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(adminRefusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
@@ -65,7 +65,7 @@ func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {
 		most *= time.Second
 		pauses := r.pausesNext(int64(i+1), now)
-		r.add(types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
+		r.add(types.UID(fmt.Sprint("m", i)), int64(i+1), "NoCapacity", "full", now)
 		pause := r.pause(now)
 		if pauses != (most > 0) || pause > most || pause < most*9/10 {
 			t.Errorf("refusal %d pauses %v for %s, want about %s", i+1, pauses, pause, most)
@@ -77,7 +77,7 @@ func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 	}
 	var m Memory
 	for i := range RefusalStreak {
-		m.Refuse("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoRoom", "full", now)
+		m.Refuse("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoCapacity", "full", now)
 	}
 	if _, pause, _ := m.Refusals("other", now); pause != 0 {
 		t.Error("another session pauses too")
@@ -92,7 +92,7 @@ func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 func TestRefusedEpochCountsOnce(t *testing.T) {
 	var r refused
 	for range 2 * RefusalStreak {
-		r.add(sessiontest.Here, 1, "NoRoom", "full", sessiontest.Now)
+		r.add(sessiontest.Here, 1, "NoCapacity", "full", sessiontest.Now)
 	}
 	if r.streak != 1 || r.pause(sessiontest.Now) != 0 || r.pausesNext(1, sessiontest.Now) {
 		t.Errorf("%d refusals of one epoch, and a pause of %s", r.streak, r.pause(sessiontest.Now))
@@ -101,8 +101,8 @@ func TestRefusedEpochCountsOnce(t *testing.T) {
 
 func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	var r refused
-	r.add(sessiontest.Here, 5, "NoRoom", "full", sessiontest.Now)
-	r.add(sessiontest.Elsewhere, 6, "NoRoom", "full", sessiontest.Now)
+	r.add(sessiontest.Here, 5, "NoCapacity", "full", sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 6, "NoCapacity", "full", sessiontest.Now)
 	r.add("uid-invalid", 7, "Invalid", "bad", sessiontest.Now)
 	for _, c := range []struct {
 		member   types.UID
@@ -125,7 +125,7 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 		}
 		return sessiontest.Now.Add(time.Second)
 	})
-	if diff := cmp.Diff(map[types.UID]string{sessiontest.Elsewhere: "NoRoom: full", "uid-invalid": "Invalid: bad"}, got); diff != "" {
+	if diff := cmp.Diff(map[types.UID]string{sessiontest.Elsewhere: "NoCapacity: full", "uid-invalid": "Invalid: bad"}, got); diff != "" {
 		t.Errorf("members that are not tried (-want +got):\n%s", diff)
 	}
 }

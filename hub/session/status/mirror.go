@@ -165,7 +165,7 @@ func isProblem(reason string) bool {
 // change. Any other reason belongs to the agent's conditions.
 func ReportsRefusal(reported *v1alpha1.SessionAssignment) bool {
 	switch reported.Status.Reason {
-	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoRoom, v1alpha1.RefusedStaleEpoch,
+	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoCapacity, v1alpha1.RefusedStaleEpoch,
 		v1alpha1.RefusedNotAllowed:
 		return true
 	}

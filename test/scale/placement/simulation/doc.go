@@ -10,7 +10,7 @@
 //   - The link: each message takes Options.Link. A member that is cut off receives
 //     and sends nothing; on its return both sides report what they have, as an
 //     inventory does.
-//   - The member: an assignment is refused (NoRoom) if the model has no capacity for
+//   - The member: an assignment is refused (NoCapacity) if the model has no capacity for
 //     it when it arrives. A Pod comes Options.Schedule later and goes to the
 //     node that kube-scheduler's LeastAllocated would take. What finds no node
 //     waits for one.

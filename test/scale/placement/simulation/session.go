@@ -102,7 +102,7 @@ func (s *session) request(now time.Duration, h *hub) placement.Request {
 		if r.Refused == nil {
 			r.Refused = map[types.UID]string{}
 		}
-		r.Refused[member] = v1alpha1.RefusedNoRoom
+		r.Refused[member] = v1alpha1.RefusedNoCapacity
 	}
 	return r
 }
