@@ -63,9 +63,9 @@ func (p *pass) acceptance() metav1.Condition {
 	return acceptance(p.Session, p.spec, terminating, p.in.Policies)
 }
 
-// acceptance returns whether a session may be placed, in the order of the checks; the first
-// that fails is the reason. terminating is set if the template is being deleted. policies are
-// all placement policies; they are only used for a session that is not placed.
+// acceptance returns the condition Accepted of a session. The first check that fails
+// determines it. terminating is set if the template is being deleted. policies are all
+// placement policies; they are only used for a session that is not placed.
 func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, terminating bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
 	checkTerminating := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
 		return checkTerminating(s, terminating)

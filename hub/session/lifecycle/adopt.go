@@ -15,8 +15,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// ShowsRestore reports whether a report proves an epoch that this hub never assigned, so
-// that the hub was restored from an older state.
+// ShowsRestore reports whether a report proves an epoch that this hub never assigned,
+// which shows that the hub was restored from an older state.
 func ShowsRestore(s *v1alpha1.VDISession, rep *assignment.Report) bool {
 	return rep.Unknown(s) || rep.AssignedTwice(s)
 }
@@ -36,9 +36,9 @@ func adopt(p *pass) next {
 			status.AddRelease(p.Session, rep.Ref, rep.Assignment.Spec.Epoch)
 			return done
 		}
-		// The copy that this leader has since placed elsewhere is the younger one, and is
-		// stopped. If an earlier leader placed it, it is unknown which one is in use, and
-		// the placement stays.
+		// A copy that this leader has placed elsewhere since is the newer one, and is
+		// stopped. If an earlier leader placed it, it is unknown which copy is in use,
+		// and the placement stays.
 		if p.in.Known.LastEpoch == rep.Assignment.Spec.Epoch {
 			adoptPlacement(p, rep, p.in.nextEpoch(p.Session))
 			return done
@@ -47,10 +47,10 @@ func adopt(p *pass) next {
 	return goOn
 }
 
-// adoptFrom adopts a member's copy. A copy that is Active becomes the placement under its
-// own epoch, so that its desktop continues unchanged; the hub's earlier placement
-// elsewhere is stopped. For a copy that is stopping, or of a session that is being
-// deleted, the hub waits for the end; of one that has ended only the epoch is adopted.
+// adoptFrom adopts a member's copy. A copy that is Active becomes the placement under
+// its own epoch, so that its desktop continues unchanged; the hub's earlier placement
+// elsewhere is stopped. If the copy is stopping, or the session is being deleted, the
+// hub waits for the stop. If the copy has ended, only its epoch is adopted.
 func adoptFrom(p *pass, rep *assignment.Report) {
 	s, epoch := p.Session, rep.Assignment.Spec.Epoch
 	switch at := s.Status.Placement; {
@@ -89,7 +89,7 @@ func adoptPlacement(p *pass, rep *assignment.Report, epoch int64) {
 }
 
 // accountOf returns how the capacity of an adopted copy is accounted for: it is reserved
-// for one that has not started; the member counts one that runs.
+// for a copy that has not started, and counted by the member for one that runs.
 func accountOf(rep *assignment.Report, at *v1alpha1.Placement) Account {
 	switch {
 	case at.Epoch == rep.Assignment.Spec.Epoch && !reportsIdle(rep.Assignment):
@@ -151,8 +151,8 @@ func findHomeThere(p *pass, rep *assignment.Report) {
 	}
 }
 
-// claimed returns the decision not to place a session of which a member reports a later
-// copy than the hub has, until that is adopted.
+// claimed returns the decision not to place a session while a member reports a later
+// copy of it than the hub has: that copy is adopted.
 func claimed(p *pass) (placement.Decision, bool) {
 	member := p.in.Restore.Claim
 	if member == "" || !p.in.fromBackup(p.Session) {
@@ -162,10 +162,10 @@ func claimed(p *pass) (placement.Decision, bool) {
 		"the hub was restored from a backup, and %s reports a copy that was placed since: it is adopted", member)}, true
 }
 
-// awaitsReports returns why a restored hub does not place a session of mode Hold yet: a member
-// that has not reported may run it, and only its report or an operator can rule that out.
-// Others are placed once Timings.Recovery is over; until then all have the same message,
-// which is not rewritten with each report.
+// awaitsReports returns why a restored hub does not place a session of mode Hold yet: a
+// member that has not reported may run it, and only its report or an operator can rule
+// that out. Sessions of other modes are placed after Timings.Recovery. Until then all
+// sessions show the same message, so that no report causes a write.
 func awaitsReports(p *pass, mode v1alpha1.FailoverMode) string {
 	r := &p.in.Restore
 	if mode != v1alpha1.FailoverHold || !p.in.fromBackup(p.Session) || r.Recovering || len(r.Unreported) == 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// evict moves a session out of a member that an operator drains, or out of which an
-// operator moves the session. A session whose desktop is not to run, or is idle, is moved
-// at once; one in use at the deadline of the drain. Capacity elsewhere is reserved first,
-// within the operator's drain budget. A session whose home is there is not moved.
+// evict moves a session out of a member that is being drained, or on an operator's
+// request. A session whose desktop is not to run, or is idle, is moved at once; one in
+// use is moved at the deadline of the drain. Capacity elsewhere is reserved first,
+// within the drain budget. A session whose home is in the member is not moved.
 func evict(p *pass) next {
 	at := p.Session.Status.Placement
 	if at == nil || p.Placed != nil {
@@ -50,7 +50,7 @@ func evictDrained(p *pass, deadline time.Time) next {
 	case at.Idle:
 		moveOut(p, MovedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
 		p.Drain = &Drain{Member: at.ClusterUID, Drop: true}
-		return place(p) // which explains why it is not placed
+		return place(p) // which shows why it is not placed
 	case l.InUse && (deadline.IsZero() || p.in.Now.Before(deadline)):
 		p.soon(max(0, deadline.Sub(p.in.Now)))
 		return waits(drain.InUse, inUseMessage(at.ClusterName, deadline))
@@ -144,8 +144,8 @@ func rebalance(p *pass) next {
 	}
 }
 
-// endMove completes the request to move the session. notMoved is the reason why it is not
-// moved, for an event; empty: it is moved. Nothing else is written.
+// endMove completes the request to move the session. notMoved is the reason for the
+// event if it is not moved, or "". Nothing else is written.
 func endMove(p *pass, notMoved string) next {
 	p.EndMove, p.Hold = &EndMove{NotMoved: notMoved}, true
 	return done

@@ -35,7 +35,7 @@ func end(p *pass) {
 	status.Summarize(p.Session, nil, p.in.Now)
 }
 
-// confirmStops removes what members have confirmed and what no member will ever confirm.
+// confirmStops removes placements whose stop is confirmed or can't be confirmed any more.
 func confirmStops(p *pass) {
 	s := p.Session
 	for i := range p.in.Reports {
@@ -51,8 +51,8 @@ func confirmStops(p *pass) {
 	case p.in.gone(at.ClusterUID):
 		s.Status.Placement = nil
 	case DeclaredFenced(p.in.Members[at.ClusterUID].Failover):
-		// Nothing is placed there any more, so that the member may be removed; what may
-		// remain there is recorded until then.
+		// Releasing the placement allows the member to be removed; until then the
+		// release records what may remain there.
 		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
 		s.Status.Releasing, s.Status.Placement = append(status.ReleasesElsewhere(s.Status.Releasing, left), left), nil
 	}
@@ -64,7 +64,7 @@ func DeclaredFenced(member failover.Decider) bool {
 }
 
 // forced reports whether an operator forces the cleanup of a session, and how long its
-// members still have to confirm it: zero, if none of them can.
+// members still have to confirm it: zero if none of them can.
 func forced(p *pass) (time.Duration, bool) {
 	if p.in.Known.ForcedSince.IsZero() {
 		return 0, false
@@ -78,8 +78,8 @@ func forced(p *pass) (time.Duration, bool) {
 	return 0, true
 }
 
-// showUnreachable shows that a member of a deleted session can confirm nothing now, with the
-// remedy.
+// showUnreachable shows on a deleted session that one of its members is unreachable,
+// with the remedy.
 func showUnreachable(p *pass) {
 	s, away := p.Session, ""
 	for _, o := range status.Outstanding(s) {
@@ -97,8 +97,8 @@ func showUnreachable(p *pass) {
 	}
 }
 
-// stoppingSettles is how long after its deletion a session does not show what its member
-// still waits for: most have ended by then.
+// stoppingSettles is how long after its deletion a session does not show what its
+// member still waits for: most sessions have ended by then.
 const stoppingSettles = 3 * time.Second
 
 // showStopping shows on a deleted session what a member still waits for.

@@ -15,13 +15,13 @@ import (
 )
 
 // rescheduleLost reschedules a session whose member is lost, once its mode allows it and
-// another member has capacity. The write of the new placement also records what was left
-// behind, to be stopped there: until that is confirmed the session does not return there.
-// Before that it stays, and shows what it waits for.
+// another member has capacity. The write of the new placement also records the copy that
+// was left behind; until its stop is confirmed, the session is not placed there again.
+// Until it is rescheduled, the session keeps its placement and shows what it waits for.
 //
-// A suspended session needs no capacity: its placement is released, and it is placed when it
-// is resumed. One that has failed, or whose time is over, stays, unless an operator declares
-// that the member is off.
+// A suspended session needs no capacity: its placement is released, and it is placed
+// when it is resumed. A session that has failed, or whose time is over, keeps its
+// placement unless an operator declares the member fenced.
 func rescheduleLost(p *pass) next {
 	s := p.Session
 	supersede(p)
@@ -67,7 +67,7 @@ func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, loss failover.Session
 		failOver(p, req, d, v)
 		return goOn
 	case v.Due && v.Wait > 0 && status.FailoverPending(s):
-		// Its delay is short, and its condition shows already that it waits.
+		// The delay is short, and the condition already shows what the session waits for.
 		return awaitFailover(p, v, status.FailoverPendingMessage(s))
 	case v.Due && v.Wait == 0:
 		p.Result = ResultUnschedulable
@@ -104,8 +104,8 @@ func failOver(p *pass, req placement.Request, d placement.Decision, v failover.V
 	p.Result, p.FailedOver = ResultFailedOver, &FailedOver{Mode: mode, Reason: v.Reason, Since: since}
 }
 
-// failoverNote describes for users where the session was rescheduled, why, and what it left
-// where.
+// failoverNote describes where the session was rescheduled, why, and which home it left
+// behind.
 func failoverNote(s *v1alpha1.VDISession, left v1alpha1.Release, v failover.Verdict, away time.Duration) string {
 	f, at := s.Status.LastFailover, s.Status.Placement
 	var b strings.Builder
@@ -150,8 +150,8 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 	return goOn
 }
 
-// awaitFailover shows what a session of a lost member waits for. Otherwise the plan only
-// shows its last known state.
+// awaitFailover shows what a session of a lost member waits for, and its last known
+// state.
 func awaitFailover(p *pass, v failover.Verdict, message string) next {
 	s := p.Session
 	waited := status.FailoverPending(s)

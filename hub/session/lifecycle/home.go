@@ -8,22 +8,22 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// A PerUser home has one writer, whatever the member. Its record, the VDIHome, is written
-// before the session's status states that the session runs with it, and names the session and
-// the run that claimed it. It is released only by a controller that reads the session at that
-// run or beyond, and stopped: an older object, or one from between the two writes, shows the
-// session before that run. Every write of the record is locked to the version that was read.
+// A PerUser home has one writer across all members. Its record, the VDIHome, is written before
+// the session's status states that the session runs with it, and names the session and the
+// run that claimed it. A controller releases it only if it reads the session as stopped at
+// that run or a later one: an older object, or one from between the two writes, shows an
+// earlier run. Every write of the record is under optimistic lock.
 
 // homeStep is the decision of a pass on the session's home.
 type homeStep struct {
-	// record of a PerUser home as it was read; nil: none yet.
+	// record of a PerUser home as it was read; nil if there is none yet.
 	record *v1alpha1.VDIHome
 	// fresh is set if the session requests a new home; movable if the existing one may be
 	// created in another member.
 	fresh, movable bool
-	// othersRecord is set if another session has the record, which is not changed.
+	// othersRecord is set if another session has claimed the record, which is not changed.
 	othersRecord bool
-	// pinned is the only member allowed for the session; nil: any.
+	// pinned is the only member allowed for the session; nil if any is.
 	pinned *v1alpha1.ClusterRef
 }
 
@@ -98,9 +98,9 @@ func pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	return done
 }
 
-// homeForFailover checks whether a session that is rescheduled, because its member is
-// lost, may begin with a new home and abandon its old one. It is only called if an
-// operator has declared that the member is off. The message is the reason why not.
+// homeForFailover checks whether a session of a lost member may begin with a new home
+// and abandon its old one, once an operator has declared the member fenced. The message
+// is the reason why not.
 func homeForFailover(p *pass) (message string) {
 	p.home = homeStep{}
 	h := p.in.Home
@@ -114,8 +114,8 @@ func homeForFailover(p *pass) (message string) {
 	return ""
 }
 
-// skipRun skips a run that the session's home was claimed for and that its status does not
-// have, so that the home can be released.
+// skipRun skips a run for which the session's home was claimed but that its status
+// never recorded, so that the home can be released.
 func skipRun(p *pass) next {
 	if status.ToRun(p.Session) || p.in.Home == nil {
 		return goOn
@@ -123,8 +123,8 @@ func skipRun(p *pass) next {
 	return next(!home.SkipRun(p.Session, p.in.Home, p.in.Now))
 }
 
-// keptByHome reports whether the session's home keeps it where it is placed: a home with
-// which it was ever ready. Any other home is still empty.
+// keptByHome reports whether the session's home keeps it in its member. Only a home
+// with which the session was ready does: any other is still empty.
 func (p *pass) keptByHome() bool {
 	s, h := p.Session, p.in.Home
 	switch {
@@ -138,8 +138,8 @@ func (p *pass) keptByHome() bool {
 	return h.Annotations[home.AnnotationUnused] == "" || h.Status.MountedByUID != s.UID
 }
 
-// freesHome reports whether the home of a stopped session is released: the member reports
-// for exactly the desired assignment that nothing of it runs.
+// freesHome reports whether the home of a stopped session is to be released: the member
+// has the desired assignment, and reports that nothing of it runs.
 func freesHome(p *pass, reported *v1alpha1.SessionAssignment) bool {
 	s, h := p.in.Session, p.in.Home
 	return home.UsesRecord(s) && !status.ToRun(s) && home.Stopped(reported, p.in.Order.Hash) &&
@@ -147,8 +147,8 @@ func freesHome(p *pass, reported *v1alpha1.SessionAssignment) bool {
 		!home.MayStillUse(s, h) && !home.LastRun(s).Before(home.ClaimedRun(h))
 }
 
-// claimHome claims the session's home, and records it in the status. It does so for every
-// status in which the desktop is to run and was not in the one before.
+// claimHome claims the session's home, and records it in the status, whenever the
+// desktop is to run and was not, or was under another epoch.
 func claimHome(p *pass) {
 	s, before := p.Session, p.in.Session
 	at := s.Status.Placement

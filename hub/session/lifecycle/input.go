@@ -27,13 +27,13 @@ type Input struct {
 	Template Template
 	// Policies are all placement policies.
 	Policies []v1alpha1.PlacementPolicy
-	// Home is the record of the session's PerUser home; nil: there is none.
+	// Home is the record of the session's PerUser home; nil if there is none.
 	Home *v1alpha1.VDIHome
 	// Order is the session's desired assignment, if the member's report has to be compared with
 	// it; NoOrder is why there is none, a secret.NotAssignableError if it needs a remedy.
 	Order   *assignment.Order
 	NoOrder error
-	// NotServed is why the hub does not serve the session's namespace; empty: it does.
+	// NotServed is why the hub does not serve the session's namespace; empty if it does.
 	NotServed string
 	// Known is this process's state of the session that is not stored.
 	Known Known
@@ -41,17 +41,17 @@ type Input struct {
 	Restore Restore
 	// Timings of sessions.
 	Timings Timings
-	// Answer to the request that Next made of the same Input; nil: there is none yet.
+	// Answer to the request that Next made of the same Input; nil if there is none yet.
 	Answer *scheduling.Answer
 }
 
 // Template is the state of a session's template.
 type Template struct {
-	// Current template; nil: there is none, or the session does not depend on it.
+	// Current template; nil if there is none, or the session does not depend on it.
 	Current  *v1alpha1.VDITemplate
 	Revision string
-	// Run is the spec of the revision that the session runs or last ran; nil: none, or it
-	// could not be read, and Unread is the error.
+	// Run is the spec of the revision that the session runs or last ran; nil if there
+	// is none, or if it could not be read: Unread is the error.
 	Run    *v1alpha1.TemplateSpec
 	Unread error
 }
@@ -66,13 +66,13 @@ type Member struct {
 	Health         health.State
 	// Gone is set if it was removed from the fleet permanently.
 	Gone bool
-	// LastHeartbeat of it, or when this hub began to lead.
+	// LastHeartbeat of it, or when this hub began to lead if that is unknown.
 	LastHeartbeat time.Time
-	// Draining is set if it is being drained; at Deadline desktops in use are moved; zero:
-	// never.
+	// Draining is set if it is being drained. Desktops in use are moved at Deadline;
+	// zero means never.
 	Draining bool
 	Deadline time.Time
-	// Failover decides on its sessions if it is lost; nil: it is not.
+	// Failover decides on its sessions if it is lost; nil if it is not.
 	Failover failover.Decider
 }
 
@@ -80,33 +80,33 @@ type Member struct {
 // leader is empty.
 type Known struct {
 	// LastEpoch is the last epoch that this process assigned and that is stored for
-	// certain; 0: none.
+	// certain; 0 if there is none.
 	LastEpoch int64
 	// Excluded are the members to which the session is not assigned now, with the reason.
 	Excluded map[types.UID]string
 	// Refused are the members that refused the session recently, with the reason. Pause
-	// is how long it is not assigned, since too many did; RetryAfter is after what time
-	// the first may be tried again; zero: now, and never.
+	// is how long it is not placed because too many did, or zero. RetryAfter is how
+	// long until the first of them may be tried again; zero if none refused it.
 	Refused           map[types.UID]string
 	Pause, RetryAfter time.Duration
 	// PauseNext is set if one more refusal makes the session pause.
 	PauseNext bool
-	// NodeWait is how long the session's member still has to find a node for its Pod; nil:
-	// the session does not wait for one.
+	// NodeWait is how long the session's member still has to find a node for its Pod;
+	// nil if the session does not wait for one.
 	NodeWait *time.Duration
-	// ForcedSince is since when an operator forces the session's cleanup; zero: none does.
+	// ForcedSince is since when an operator forces the session's cleanup; zero if none does.
 	ForcedSince time.Time
 }
 
-// Restore is the state of a hub that was restored from a backup; the zero value of one that
-// never was.
+// Restore is the state of a hub that was restored from a backup. The zero value is that
+// of a hub that never was.
 type Restore struct {
 	// LastAssigned is the highest epoch that a hub of before the restore may have
-	// assigned to the session; 0: none.
+	// assigned to the session; 0 if none.
 	LastAssigned int64
 	// Recovering is set while the hub waits for its members' reports.
 	Recovering bool
-	// Claim is a member that proves a later epoch than the hub has; empty: none does.
+	// Claim is a member that proves a later epoch than the hub has; empty if none does.
 	Claim string
 	// Unreported are the members that have not reported to this leader and may run
 	// something.

@@ -19,8 +19,8 @@ import (
 // move releases a placement whose Pod fits no node of the member, if another member has
 // capacity for the session now. The member's free capacity may differ from the hub's
 // count: kube-scheduler chooses the nodes. The session is rescheduled once its stop is
-// confirmed; until then the capacity elsewhere stays reserved. Without capacity elsewhere
-// it is not moved, as a pending session.
+// confirmed; until then the capacity elsewhere stays reserved. Without capacity
+// elsewhere it stays, and is queued like a pending session.
 //
 // A session that has run there is not moved, nor one whose home is there.
 func move(p *pass) next {
@@ -68,10 +68,10 @@ func neverRan(s *v1alpha1.VDISession) bool {
 	return start == nil || s.Status.RunningSince == nil && at.Run <= 1 && start.Before(&at.PlacementTime)
 }
 
-// another requests capacity in any other member than the current one, by the current
+// another requests capacity in any member other than the current one, by the current
 // policies. why is the reason against the current member, reason is what the session
-// waits for, and evicted is set if a drain's budget has to allow it first. Without a
-// policy no other member is Placed.
+// waits for, and evicted is set if a drain's budget has to allow it first. The decision
+// is not Placed if no policy governs the session.
 func (p *pass) another(why, reason string, evicted *drain.Session) (d placement.Decision, answered bool) {
 	s := p.Session
 	policy, found := policy.Governing(s, p.in.Policies)

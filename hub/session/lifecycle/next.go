@@ -17,7 +17,7 @@ import (
 type pass struct {
 	Plan
 	in *Input
-	// spec of the session's current or next run, and its revision; nil: there is none.
+	// spec of the session's current or next run, and its revision; nil if there is none.
 	spec     *v1alpha1.TemplateSpec
 	revision string
 	// template is the current one, if the session's next run has its revision.
@@ -33,7 +33,7 @@ type pass struct {
 	mirrored *v1alpha1.SessionStatus
 }
 
-// next reports whether the following steps still apply.
+// next is the result of a step: whether the following steps still apply.
 type next bool
 
 const (
@@ -99,7 +99,7 @@ func (p *pass) conclude() {
 	claimHome(p)
 }
 
-// soon has the next plan computed after a time at the latest; zero: no time.
+// soon has the next plan computed after a time at the latest, unless that is zero.
 func (p *pass) soon(after time.Duration) { p.Again = backoff.Sooner(p.Again, after) }
 
 // normal and warn add an event.

@@ -64,7 +64,7 @@ func place(p *pass) next {
 	return goOn
 }
 
-// notToPlace returns why a session is not to be placed, whatever capacity there is; empty:
+// notToPlace returns why a session is not to be placed whatever the capacity, or "" if
 // it is.
 func notToPlace(p *pass) (reason, message string) {
 	s := p.Session
@@ -136,8 +136,8 @@ func pauses(p *pass) bool {
 	return true
 }
 
-// placedBy returns the policy by which a session was placed; if that is gone, the one that
-// governs it now; nil: none does.
+// placedBy returns the policy by which the session was placed or, if that no longer
+// exists, the one that governs it now, or nil.
 func (p *pass) placedBy() *v1alpha1.PlacementPolicy {
 	for i := range p.in.Policies {
 		if p.in.Policies[i].Name == p.Session.Status.Placement.Policy {

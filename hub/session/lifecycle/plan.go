@@ -14,17 +14,17 @@ import (
 // Plan is the next status of a session and the actions that go with it, in the order of
 // its fields.
 type Plan struct {
-	// Err is the error that prevents a decision; nil: the rest applies.
+	// Err prevents a decision. The other fields apply only if it is nil.
 	Err error
-	// Request is the session's request for capacity; nil: it makes none. Until there is
-	// an answer the rest of the plan applies.
+	// Request is the session's request for capacity, or nil. Until it is answered, the
+	// other fields apply.
 	Request *Request
 	// Hold is set if nothing is to be written yet.
 	Hold bool
-	// Waits is the reason for which the session waits, other than capacity; empty: it does not.
+	// Waits is the reason other than capacity for which the session waits, or empty.
 	Waits string
-	// Again is after how long to compute the next plan at the latest; zero: on the next
-	// event.
+	// Again is how long until the next plan is computed at the latest; zero means on
+	// the next event.
 	Again time.Duration
 	// Release is set if capacity that is reserved for the session is released.
 	Release bool
@@ -32,9 +32,9 @@ type Plan struct {
 	Loss Loss
 	// FreeHome is set if the session's PerUser home is released.
 	FreeHome bool
-	// Drain is the session's part in the drain of its member; nil: no change.
+	// Drain is the session's part in the drain of its member; nil if it does not change.
 	Drain *Drain
-	// EndMove completes the request to move the session; nil: there is none, or it continues.
+	// EndMove completes the request to move the session; nil if there is none or it continues.
 	EndMove *EndMove
 	// Write is what is written; it applies unless Hold is set.
 	Write
@@ -57,7 +57,7 @@ type Request struct {
 // Loss states whether a session's member is lost.
 type Loss string
 
-// The values of Loss; empty: it was not examined.
+// The values of Loss, which is empty if it was not determined.
 const (
 	LossNone Loss = "None"
 	// LossWaits is the loss of a member whose session is to run.
@@ -67,7 +67,7 @@ const (
 // End is how a deleted session ends.
 type End string
 
-// The values of End; empty: it has not ended.
+// The values of End, which is empty if the session has not ended.
 const (
 	// EndConfirmed is the end of a session of which nothing runs.
 	EndConfirmed End = "Confirmed"
@@ -85,7 +85,7 @@ type Drain struct {
 
 // EndMove completes the request to move a session.
 type EndMove struct {
-	// NotMoved is why it is not moved, for an event; empty: it is moved.
+	// NotMoved is the reason for the event if the session is not moved, or empty.
 	NotMoved string
 }
 
@@ -93,21 +93,21 @@ type EndMove struct {
 type Write struct {
 	// Session with its next status, which is written if it differs.
 	Session *v1alpha1.VDISession
-	// Settle is how long the write may wait for further changes; zero: it may not.
+	// Settle is how long the write may wait for further changes; zero if it may not wait.
 	Settle time.Duration
-	// Revision is the current template's, which is stored before the write; empty: that was
-	// done.
+	// Revision is the current template's, which is stored before the write; empty if
+	// the session runs a stored one.
 	Revision string
-	// Home is the record of the session's PerUser home, which is stored before the write;
-	// nil: it does not change.
+	// Home is the record of the session's PerUser home, which is stored before the
+	// write; nil if it does not change.
 	Home *v1alpha1.VDIHome
-	// Placed is the placement that the scheduler decided on, and Decision the decision; nil:
-	// none.
+	// Placed is the placement that the scheduler decided on, or nil; Decision is the
+	// decision.
 	Placed   *v1alpha1.Placement
 	Decision placement.Decision
 	// Mirrored is set if the status shows a new report of the session's member.
 	Mirrored bool
-	// Epoch that the write assigns; 0: none.
+	// Epoch that the write assigns; 0 if none.
 	Epoch int64
 	// Account is how the session's capacity is accounted for after a placement that the
 	// scheduler did not decide on.
@@ -118,7 +118,7 @@ type Write struct {
 	Refused *Refused
 	// FailedOver is set if the session is moved out of a lost member.
 	FailedOver *FailedOver
-	// Result of the pass, for the metric of placements; empty: none.
+	// Result of the pass, for the metric of placements; empty if none.
 	Result string
 	// Events to record, and Lines to log.
 	Events []Event
@@ -128,7 +128,7 @@ type Write struct {
 // Account is how a session's capacity is accounted for.
 type Account string
 
-// The values of Account; empty: as before.
+// The values of Account, which is empty if nothing changes.
 const (
 	// AccountReserve reserves capacity for the run.
 	AccountReserve Account = "Reserve"
@@ -159,7 +159,7 @@ type Refused struct {
 
 // FailedOver is the failover of a session of a lost member.
 type FailedOver struct {
-	// Mode and Reason of the failover; empty: the session is not to run now.
+	// Mode and Reason of the failover; empty if the session is not to run now.
 	Mode   v1alpha1.FailoverMode
 	Reason string
 	// Since is when the member sent its last heartbeat.

@@ -12,14 +12,14 @@ import (
 
 // Preview is the request that a session would make if it were placed now.
 type Preview struct {
-	// Refused is why the session is not accepted; nil: it is, and the rest is set.
+	// Refused is why the session is not accepted; nil if it is, and the rest is set.
 	Refused *metav1.Condition
-	// Held is the condition Scheduled of a session that would not be placed now whatever
-	// capacity there is; nil: it would.
+	// Held is the condition Scheduled of a session that would not be placed now
+	// whatever the capacity; nil if it would.
 	Held *metav1.Condition
 	// Request that it would make.
 	Request placement.Request
-	// Policy that governs it; empty: none does.
+	// Policy that governs it; empty if none does.
 	Policy string
 	// UserHome is set if the sessions of its user share a home.
 	UserHome bool
@@ -50,7 +50,7 @@ func PreviewOf(in *Input) (Preview, error) {
 	return out, nil
 }
 
-// currentPlacement returns a session's placement; nil: none.
+// currentPlacement returns a session's placement, or nil.
 func currentPlacement(s *v1alpha1.VDISession) *placement.CurrentPlacement {
 	at := s.Status.Placement
 	if at == nil {
@@ -59,8 +59,8 @@ func currentPlacement(s *v1alpha1.VDISession) *placement.CurrentPlacement {
 	return &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
 }
 
-// heldUp returns the condition Scheduled of a session that would not be placed now whatever the
-// capacity, or nil. Either way it sets the member that pins the session in the pass.
+// heldUp returns the condition Scheduled of a session that would not be placed now
+// whatever the capacity, or nil. In both cases it sets p.home.pinned.
 func heldUp(p *pass) *metav1.Condition {
 	s, h := p.Session, p.in.Home
 	condition := func(reason, message string) *metav1.Condition {

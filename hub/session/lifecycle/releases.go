@@ -48,8 +48,8 @@ func releasePlacement(s *v1alpha1.VDISession) {
 	unplace(s, "")
 }
 
-// unplace removes the placement from the status, whose releases have it now. why is why
-// it waits; empty: the releases show it.
+// unplace removes the placement from the status, which has a release of it already. why
+// is what the session waits for; if it is empty, the message names the release.
 func unplace(s *v1alpha1.VDISession, why string) {
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
@@ -60,8 +60,8 @@ func unplace(s *v1alpha1.VDISession, why string) {
 	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonReleasing, why)
 }
 
-// supersede ends the wait for stops that lost members can't confirm, by the session's mode as
-// for placements there. In a member that was removed permanently no agent will confirm them.
+// supersede ends the wait for stops that lost members can't confirm, as the session's
+// mode allows for placements there. No agent confirms them in a removed member.
 func supersede(p *pass) {
 	s := p.Session
 	removeGone(p)

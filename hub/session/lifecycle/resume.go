@@ -11,9 +11,9 @@ import (
 )
 
 // resume runs a stopped desktop again once nothing prevents that: in its member, under
-// its current epoch, or elsewhere if there is no capacity and no home keeps it. Capacity
-// is reserved first. A session whose home is there waits, and so does one whose member
-// can confirm nothing now.
+// its current epoch, or elsewhere if there is no capacity and no home keeps it.
+// Capacity is reserved first. A session whose home is there waits, and so does one
+// whose member can't confirm a stop now.
 func resume(p *pass) next {
 	s := p.Session
 	held := s.Status.Placement
@@ -60,9 +60,9 @@ func resumption(p *pass, here placement.Request, again *v1alpha1.Placement) sche
 	return req
 }
 
-// notResumed shows why a session is still stopped although it should run, or moves it to
-// another member with capacity for it: its placement is released, and it is placed there
-// once its end is confirmed. Until then the capacity is kept.
+// notResumed shows why a session is still stopped although it should run, or moves it
+// to another member with capacity for it: its placement is released, and it is placed
+// there once its stop is confirmed. Until then the capacity stays reserved.
 func notResumed(p *pass, a scheduling.Answer) {
 	s, message := p.Session, "no capacity to resume it: "+a.Message
 	switch {
