@@ -9,8 +9,8 @@ import (
 )
 
 // mirrorLease copies the member's lapse number and guard state into the placement. The
-// guard state counts only if the member has stored the current assignment: before, it is
-// of another mode.
+// guard state counts only if the member has stored the current assignment: until then
+// it may be that of another mode.
 //
 // A member whose lease lapsed stops its Fence desktops, and a restarted agent holds its
 // Hold desktops, until the hub affirms by the same lapse number that they may run. The

@@ -19,8 +19,8 @@ const (
 	settleInterval = 10 * time.Second
 )
 
-// Mirror copies what a member reports of the current epoch into a session's status. stored
-// reports whether the member holds the current assignment.
+// Mirror copies what a member reports of the current epoch into a session's status.
+// stored is set if the member has stored the current assignment.
 func Mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1.SessionAssignment, stored bool, url string, now time.Time) {
 	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, assignedCondition(s, reported, stored))
 	if !outdated(s, reported) {
@@ -140,7 +140,7 @@ func HoldBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 	case c != nil && c.Status == metav1.ConditionTrue:
 		until = c.LastTransitionTime.Add(settleInterval)
 	case c != nil && c.LastTransitionTime.After(before.Status.Placement.PlacementTime.Time):
-		// It runs again: that began when the assignment was sent.
+		// The desktop runs again: its run began when the assignment was sent.
 		until = c.LastTransitionTime.Add(settleTime)
 	}
 	wait := until.Sub(now)

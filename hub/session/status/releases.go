@@ -35,7 +35,7 @@ func ReleasingMessage(s *v1alpha1.VDISession, stays string) string {
 	return message
 }
 
-// ConfirmStopped removes what a member has confirmed from what is outstanding.
+// ConfirmStopped removes the releases and the placement in a member up to an epoch.
 func ConfirmStopped(s *v1alpha1.VDISession, member types.UID, epoch int64) {
 	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(r v1alpha1.Release) bool {
 		return r.ClusterUID == member && r.Epoch <= epoch
@@ -72,13 +72,13 @@ func Displaced(s *v1alpha1.VDISession) bool {
 	return s.Status.Placement == nil && len(AwaitedReleases(s)) < len(s.Status.Releasing)
 }
 
-// ReleasesElsewhere returns the releases from other members.
+// ReleasesElsewhere returns the releases in members other than that of a given release.
 func ReleasesElsewhere(all []v1alpha1.Release, than v1alpha1.Release) []v1alpha1.Release {
 	return slices.DeleteFunc(slices.Clone(all), func(o v1alpha1.Release) bool { return o.ClusterUID == than.ClusterUID })
 }
 
-// ForceCleanup returns the reason for which an operator has the cleanup of a deleted session
-// forced, or "".
+// ForceCleanup returns the reason that an operator gave for forcing the cleanup of a
+// deleted session, or "".
 func ForceCleanup(s *v1alpha1.VDISession) string {
 	if s.DeletionTimestamp.IsZero() {
 		return ""

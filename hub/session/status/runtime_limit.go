@@ -64,7 +64,7 @@ func EndRun(s *v1alpha1.VDISession, now time.Time) {
 	if s.Status.RunningSince == nil {
 		return
 	}
-	// Up to the millisecond, so that what is used never shrinks.
+	// Rounded up to the millisecond, so that the time used never shrinks.
 	s.Status.TimeUsed = v1alpha1.DurationOf(timeUsed(s, now) + time.Millisecond - time.Nanosecond)
 	s.Status.RunningSince = nil
 }
@@ -75,8 +75,8 @@ func EndRun(s *v1alpha1.VDISession, now time.Time) {
 const minTimeUsedChange = time.Second
 
 // adoptTimeUsed adopts the agent's account of the time used between runs: a higher one
-// always, a lower one once the agent, too, has ended the run that the hub charged. stored
-// reports whether the member holds the current assignment.
+// always, a lower one once the agent, too, has ended the run that the hub charged.
+// stored is set if the member has stored the current assignment.
 func adoptTimeUsed(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) {
 	used, _ := s.Status.TimeUsed.Value()
 	d, ok := reported.Status.TimeUsed.Value()
@@ -175,7 +175,7 @@ func showExpiration(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) {
 	}
 }
 
-// ExpiredMessage states that the time is over, and the remedy.
+// ExpiredMessage returns the message that the time is over, with the remedy.
 func ExpiredMessage(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 	if atTemplateMaximum(s, t) {
 		return fmt.Sprintf("its time of %s is over, and template %s allows no more: delete it", EffectiveTimeout(s, t), s.Spec.Template)
@@ -183,7 +183,7 @@ func ExpiredMessage(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 	return fmt.Sprintf("its time of %s is over: raise spec.timeout to continue, or delete it", EffectiveTimeout(s, t))
 }
 
-// expiringMessage states when the time is over, and the remedy.
+// expiringMessage returns the message that states when the time is over, with the remedy.
 func expiringMessage(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 	end, _ := expiry(s, t)
 	remedy := ": raise spec.timeout to continue"

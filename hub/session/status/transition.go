@@ -8,8 +8,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// The transitions of a session, each a line of the log once it is durable. They are
-// listed in deploy/observability/README.md.
+// The transitions of a session, as the messages by which they are logged once they are
+// durable. They are listed in deploy/observability/README.md.
 const (
 	TransitionPhase           = "Session phase changed"
 	TransitionUnschedulable   = "Session is pending"
@@ -32,8 +32,7 @@ type Transition struct {
 	Values  []any
 }
 
-// Transitions lists what the write of a status has changed, or nothing if neither phase
-// nor placement changed.
+// Transitions returns the transitions that the write of a status has made.
 func Transitions(before, after *v1alpha1.VDISession, now time.Time) []Transition {
 	var out []Transition
 	if t := PlacementTransition(before, after); t != nil {
@@ -88,7 +87,7 @@ func PlacementTransition(before, after *v1alpha1.VDISession) *Transition {
 	return nil
 }
 
-// PlacementValues are the log values of a session's placement; none if it has none.
+// PlacementValues returns the log values of a session's placement, or nil.
 func PlacementValues(s *v1alpha1.VDISession) []any {
 	p := s.Status.Placement
 	if p == nil {
