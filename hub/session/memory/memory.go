@@ -20,14 +20,14 @@ type Memory struct {
 
 // record is the state of one session.
 type record struct {
-	// epoch is the last one that this process assigned and that is stored for certain; 0: none.
+	// epoch is the last one that this process assigned and that is stored for certain; 0 if none.
 	// Others were assigned by an earlier leader, whose last writes the cache may not show yet.
 	epoch int64
-	// written is the version that this process' last write made, until the cache shows it:
-	// what is decided from an earlier version fails at the optimistic lock.
+	// written is the resource version of this process's last write, until the cache
+	// shows it: a decision from an earlier version fails at the optimistic lock.
 	written string
 	// forced is since when its cleanup is forced, and lost since when its member counts
-	// as lost; zero: it does not.
+	// as lost; zero if it is not.
 	forced, lost time.Time
 	// claims are the members that prove that they have the session although its status does
 	// not name them.
@@ -83,8 +83,8 @@ func (m *Memory) LastEpoch(session types.UID) (epoch int64) {
 	return epoch
 }
 
-// StaleWait is how soon a session is reconciled again that the cache shows as it was before
-// this process' own last write. The event that brings the cache up to date usually comes
+// StaleWait is after how long a session is reconciled again if the cache does not show
+// this process's last write of it. The event that updates the cache usually comes
 // earlier.
 const StaleWait = time.Second
 
@@ -107,7 +107,7 @@ func (m *Memory) Stale(s *v1alpha1.VDISession) (stale bool) {
 	return stale
 }
 
-// olderThan compares resource versions; what cannot be compared is not older.
+// olderThan reports whether a resource version is older; false if they can't be compared.
 func olderThan(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
@@ -140,7 +140,7 @@ func (m *Memory) Claims(session types.UID) (members sets.Set[string]) {
 	return members
 }
 
-// Unclaim records that a member does not prove that any more.
+// Unclaim records that a member no longer proves that it has a session.
 func (m *Memory) Unclaim(session types.UID, member string) {
 	m.with(session, func(r *record) { r.claims.Delete(member) })
 }
@@ -154,14 +154,14 @@ func (m *Memory) Lose(session types.UID, now time.Time) {
 	})
 }
 
-// Found records that a session's member is not lost. It returns since when it was; zero: it
-// was not.
+// Found records that a session's member is not lost. It returns since when it was; zero
+// if it was not.
 func (m *Memory) Found(session types.UID) (lost time.Time) {
 	m.with(session, func(r *record) { lost, r.lost = r.lost, time.Time{} })
 	return lost
 }
 
-// CountLost returns the number of sessions whose member is lost, of those that are to run.
+// CountLost returns the number of sessions that are to run and whose member is lost.
 func (m *Memory) CountLost() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,16 +23,16 @@ const NoNodeFits = v1alpha1.ReasonUnschedulablePod + ": no node of it fits the P
 // misfit is a session whose Pod fits no node, or did not before it was moved. Without it
 // the timeout starts over.
 type misfit struct {
-	// epoch of the placement in which its Pod fits no node; 0: none.
+	// epoch of the placement in which its Pod fits no node; 0 if none.
 	epoch int64
 	// due is when another member may be tried.
 	due time.Time
-	// count of its moves, and until when it is not placed in which members.
+	// count of its moves, and until when it is not placed in a member that it was moved out of.
 	count int
 	left  map[types.UID]time.Time
 }
 
-// wait returns how long the member still has to find a node; 0: another is tried.
+// wait returns how long the member still has to find a node, or 0 if another is tried.
 func (f *misfit) wait(epoch int64, now time.Time, timeout time.Duration) time.Duration {
 	if f.epoch != epoch {
 		f.epoch, f.due = epoch, now.Add(timeout<<min(f.count, timeoutDoubles))

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// refusalLasts is how long a session is not placed in a member that refused it, unless
-	// that reports capacity before.
+	// refusalLasts is how long a session is not placed in a member that refused it,
+	// unless the member reports capacity before.
 	refusalLasts = 25 * time.Second
-	// adminRefusalLasts is the same if the settings of the member's administrator do not
-	// allow the session, which only the administrator changes.
+	// adminRefusalLasts is the same if the member's settings do not allow the session,
+	// which only the member's administrator changes.
 	adminRefusalLasts = 5 * time.Minute
 	// RefusalStreak is how many members may refuse a session one after the other
 	// before it pauses.
@@ -33,8 +33,8 @@ const (
 // refused are the refusals of a session.
 type refused struct {
 	members map[types.UID]refusal
-	// streak is the number of refusals since a member stored it; until is the end of its
-	// pause.
+	// streak is the number of refusals since a member last stored its assignment; until
+	// is the end of its pause.
 	streak int
 	// epoch that was refused last.
 	epoch int64
@@ -47,7 +47,7 @@ type refusal struct {
 	at          time.Time
 }
 
-// left returns how long the refusal still counts; negative: it does not.
+// left returns how long the refusal still counts; negative if it does not.
 func (x refusal) left(now time.Time) time.Duration {
 	lasts := refusalLasts
 	if x.reason == v1alpha1.RefusedNotAllowed {
@@ -56,8 +56,8 @@ func (x refusal) left(now time.Time) time.Duration {
 	return lasts - now.Sub(x.at)
 }
 
-// add records that a member refused the session's epoch. If that was one too many, the session
-// is not placed elsewhere at once. An epoch that is recorded again counts once.
+// add records that a member refused the session's epoch. After RefusalStreak refusals
+// in a row the session pauses. An epoch that is recorded again counts once.
 func (f *refused) add(member types.UID, epoch int64, reason, message string, now time.Time) {
 	if now.Sub(f.last) > streakLasts {
 		*f = refused{members: map[types.UID]refusal{}}
@@ -79,7 +79,7 @@ func (f *refused) add(member types.UID, epoch int64, reason, message string, now
 	f.until = now.Add(jitter(pause))
 }
 
-// pausesNext reports whether one more refusal is one too many.
+// pausesNext reports whether one more refusal makes the session pause.
 func (f *refused) pausesNext(epoch int64, now time.Time) bool {
 	switch {
 	case f == nil || now.Sub(f.last) > streakLasts:
@@ -112,8 +112,8 @@ func (f *refused) pause(now time.Time) time.Duration {
 	return max(0, f.until.Sub(now))
 }
 
-// expiry returns after what time the first refusal does not count any more; zero: there
-// is none.
+// expiry returns how long until the first refusal does not count any more, or 0 if
+// there is none.
 func (f *refused) expiry(now time.Time) (first time.Duration) {
 	if f == nil {
 		return 0
@@ -173,7 +173,7 @@ func (m *Memory) RefusalExpired(session, member types.UID, reported time.Time) (
 	return expired
 }
 
-// jitter spreads sessions that pause together: up to a tenth sooner.
+// jitter shortens a pause by up to a tenth, so that sessions do not end their pauses together.
 func jitter(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/10+1)) //nolint:gosec // nothing is secret about it
 }
