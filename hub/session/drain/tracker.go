@@ -41,9 +41,9 @@ func (t *Tracker) Limit(member types.UID, limit int) bool {
 }
 
 // Begin tracks a member. A leader that takes over a drain reads from the statuses which
-// sessions are moving. The statuses do not name the former member of those that have been
-// rescheduled since: so all count that were placed since the drain began, in any member,
-// and do not run yet. That may be too many, never too few: the member's agent has
+// sessions are moving. The status of a session that was rescheduled since does not name its
+// former member. Therefore all sessions count that were placed since the drain began, in any
+// member, and do not run yet. That may be too many, never too few: the member's agent has
 // connected to this leader, and by then the hub's cache has the writes of an earlier one.
 func (t *Tracker) Begin(member types.UID, limit int, since time.Time, sessions []v1alpha1.VDISession) {
 	b := &budget{limit: limit, sessions: map[types.UID]Session{}}
@@ -122,7 +122,7 @@ func hasLeft(l Session, s *v1alpha1.VDISession, member types.UID) bool {
 }
 
 // mayHaveLeft returns the epoch under which a session may have been placed in a member
-// since its drain began, if it does not run elsewhere yet; 0: it was not.
+// since its drain began, if it does not run elsewhere yet, or 0.
 func mayHaveLeft(s *v1alpha1.VDISession, member types.UID, since time.Time) int64 {
 	if settledElsewhere(s) {
 		return 0
