@@ -16,9 +16,9 @@ import (
 // sessionAnnotations are those that the hub reads from a session.
 var sessionAnnotations = []string{v1alpha1.AnnotationForceCleanup, v1alpha1.AnnotationMove, trim.AnnotationOmitted}
 
-// Cached configures the hub's cache of objects that users write: it has no more of each
-// than the hub needs, whatever they contain. own is the hub's namespace, served are the
-// namespaces of the sessions that it serves; empty: all.
+// Cached configures the hub's cache of objects that users write: it keeps no more of
+// each than the hub needs, whatever they contain. own is the hub's namespace, served
+// are the namespaces of the sessions that it serves, or all if that is empty.
 func Cached(own string, served []string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&v1alpha1.VDISession{}:      {Transform: trim.Transform(trimSession)},
@@ -60,9 +60,9 @@ func trimPayload(spec *v1alpha1.SessionSpec) {
 	}
 }
 
-// keepAnnotations drops those that the hub does not read, such as the one in which kubectl
-// stores the object a second time. A merge patch can remove the others one at a time, since
-// one always remains.
+// keepAnnotations removes the annotations that the hub does not read, such as the one
+// in which kubectl stores the object a second time. A merge patch can remove the others
+// one at a time, since one always remains.
 func keepAnnotations(o client.Object) {
 	kept := map[string]string{trim.AnnotationOmitted: "0"}
 	for _, name := range sessionAnnotations {

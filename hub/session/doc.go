@@ -21,8 +21,8 @@
 //     reported Stopped, or was removed permanently, the session is not placed there and its
 //     object is not removed. Caps of policies count it only where it is placed; its former
 //     member counts it too.
-//   - That the hub affirms a placement after a lapse of its member's lease, and that it
-//     reschedules the session, are writes of one object under one lock.
+//   - The hub affirms a placement after a lapse of its member's lease, and reschedules the
+//     session, by writes of one object under one lock.
 //   - status.placement.idle records whether a desktop is to run. Only the Reconciler writes
 //     it, before the member gets the order. A stopped session has released its slot; it runs
 //     again as the next run of its placement, and only after capacity was reserved.

@@ -23,7 +23,7 @@ type Fleet interface {
 
 // Members are the members of the fleet.
 type Members interface {
-	// RefOf returns the name and UID of the member that has a name now.
+	// RefOf returns the name and UID of the member that currently has a name.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
 	// RegionOf returns a member's region.
 	RegionOf(member types.UID) string
@@ -77,7 +77,7 @@ type Drains interface {
 type Recovery interface {
 	// Recovering reports whether the hub waits for its members' reports.
 	Recovering() bool
-	// Claims returns a member that reports a session under a later, proven epoch than one.
+	// Claims returns a member that proves a later epoch of a session than the given one.
 	Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool)
 	// Unreported returns the members that have not reported to this leader and may run
 	// something.

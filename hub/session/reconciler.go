@@ -50,14 +50,14 @@ type Reconciler struct {
 	Revisions  *template.Revisions
 	Departures *assignment.Departures
 	Clock      clock.PassiveClock
-	// Trace of sessions' lifecycles; nil: none.
+	// Trace of sessions' lifecycles; nil if they are not traced.
 	Trace *tracing.Tracer
-	// Restores of the hub; nil: the hub is never restored.
+	// Restores of the hub; nil if the hub is never restored.
 	Restores Restores
 	// Timings of sessions.
 	Timings lifecycle.Timings
 	// Register registers every member with the fleet, before the first session is
-	// reconciled; nil: the caller does.
+	// reconciled; nil if the caller does.
 	Register func(context.Context) error
 
 	memory  memory.Memory
@@ -118,8 +118,8 @@ func (r *Reconciler) execute(ctx context.Context, g *gatherer, s *v1alpha1.VDISe
 		r.Scheduler.Done(client.ObjectKeyFromObject(s), plan.Placed != nil && err == nil, err)
 	}
 	if err != nil {
-		// If it is unknown whether it was written, the capacity stays reserved: the next
-		// decision, or the cache, shows it.
+		// If it is unknown whether the status was written, the capacity stays reserved
+		// until the next decision, or the cache, shows it.
 		if a.reserved && (!a.sent || rejected(err)) {
 			r.Reservations.Release(s.UID)
 		}

@@ -28,8 +28,8 @@ import (
 
 // Restore is a restore of the hub's etcd from a backup.
 type Restore struct {
-	// Term that the hub had once the restore was detected, above all that agents had seen
-	// by then; 0: there was none.
+	// Term is the hub's term once the restore was detected, higher than all that agents
+	// had seen by then; 0 if there was no restore.
 	Term int64
 	// Time at which it was detected.
 	Time time.Time
@@ -49,14 +49,14 @@ const epochsPerTerm = 1 << 20
 
 // restores computes the effect of a restore of the hub on a session.
 type restores struct {
-	// record of the restores; nil: the hub is never restored.
+	// record of the restores; nil if the hub is never restored.
 	record Restores
 	live   client.Reader
 	fleet  Recovery
 }
 
 // lastAssigned returns the highest epoch that a hub of before the last restore may have
-// assigned to a session; 0: none, or the session was created later.
+// assigned to a session, or 0 if there is none or the session was created later.
 func (r *restores) lastAssigned(s *v1alpha1.VDISession) int64 {
 	if r.record == nil {
 		return 0
@@ -101,11 +101,11 @@ func (r *restores) detect(ctx context.Context, s *v1alpha1.VDISession) error {
 var errOldView = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), "", fmt.Errorf("the cache is behind"))
 
 // LastAssigned returns the highest epoch that a hub of before the last restore may have
-// assigned to a session; 0: none.
+// assigned to a session, or 0.
 func (r *Reconciler) LastAssigned(s *v1alpha1.VDISession) int64 { return r.restores().lastAssigned(s) }
 
 // LastEpoch returns the last epoch that this process assigned to a session and that is
-// stored for certain; 0: none.
+// stored for certain, or 0.
 func (r *Reconciler) LastEpoch(session types.UID) int64 { return r.memory.LastEpoch(session) }
 
 // RestoreDetected reports whether a restore of the hub since the session's creation was

@@ -16,7 +16,7 @@ type Scheduler interface {
 	// there is one.
 	Decide(req *scheduling.Request) (a scheduling.Answer, ok bool)
 	// Wait records that a session waits for a reason other than capacity. It returns
-	// after what time to reconcile it again at the latest.
+	// after what time the session is reconciled again at the latest.
 	Wait(session types.NamespacedName, uid types.UID, rank queue.Rank, reason string) time.Duration
 	// Done ends a pass: placed reports whether its placement was written.
 	Done(session types.NamespacedName, placed bool, err error)

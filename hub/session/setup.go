@@ -45,7 +45,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 		Complete(r)
 }
 
-// options of the controller of sessions.
 func options() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}
 }
@@ -58,8 +57,8 @@ func ofTemplate(c client.Reader) handler.MapFunc {
 	}
 }
 
-// ofPolicy returns the sessions whose placement may change with an edit of a policy:
-// which of them it governs then is determined for each separately.
+// ofPolicy returns the sessions whose placement may change with an edit of a policy.
+// Each pass determines whether the policy governs its session.
 func ofPolicy(c client.Reader, scheduler Scheduler) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var out []reconcile.Request
@@ -74,8 +73,8 @@ func ofPolicy(c client.Reader, scheduler Scheduler) handler.MapFunc {
 	}
 }
 
-// freed passes updates that free a home for others, or after which an operator has removed
-// homes that were left behind, and the deletion of a record.
+// freed passes updates that release a home or remove entries of its status.leftBehind,
+// and the deletion of a record.
 var freed = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
@@ -96,8 +95,8 @@ func ofHome(c client.Reader) handler.MapFunc {
 	}
 }
 
-// edited passes changes of an object's spec, and its end: new counts in a status enqueue
-// no session.
+// edited passes changes of an object's spec, and its deletion: new counts in a status
+// enqueue no session.
 var edited = predicate.GenerationChangedPredicate{}
 
 // enqueueCounted enqueues the sessions that a change may help, and counts them by the event.

@@ -50,7 +50,7 @@ func (t traces) of(s *v1alpha1.VDISession) tracing.Point {
 	return assignment.LifecycleTrace(t.tracer, s)
 }
 
-// ended writes the end of a session.
+// ended writes the spans of a session's end.
 func (t traces) ended(s *v1alpha1.VDISession, now time.Time) {
 	trace := t.of(s)
 	if !trace.Traced() {
