@@ -100,7 +100,7 @@ func ran(s *v1alpha1.VDISession) {
 	s.Status.StartTime, s.Status.RunningSince = &at, &at
 }
 
-// outline is what a plan does, in short.
+// outline summarizes a plan.
 type outline struct {
 	// At is the placement, and Left the releases.
 	At, Left string
@@ -246,8 +246,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// What was written shows on the next pass as done: without new facts nothing more is
-// written.
+// After a plan is written, the next pass finds it done: without new facts it writes
+// nothing.
 func TestNextIsStable(t *testing.T) {
 	for name, in := range map[string]*Input{
 		"placed":     inputOf(neverPlaced).with(fits(sessiontest.Here)),

@@ -35,12 +35,12 @@ func withFile(name string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Files = []v1alpha1.ConfigFile{{Name: name, Content: "{mine}"}} }
 }
 
-// desktopOf is the desktop that is sent to the session's member.
+// desktopOf returns the desktop that is sent to the session's member.
 func desktopOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Desktop {
 	return assignment.Render(s, t, "example.com", secret.Set{}).Spec.Desktop
 }
 
-// TestUserCannotReplaceWhatATemplateLocks, neither when the session is accepted nor
+// A user can't replace what a template locks, neither when the session is accepted nor
 // in the desktop of one that was accepted before.
 func TestUserCannotReplaceWhatATemplateLocks(t *testing.T) {
 	for _, c := range []struct {
