@@ -88,7 +88,7 @@ func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 	}
 }
 
-// The write about a refusal may be made again: the epoch was refused once nevertheless.
+// The write of a refusal may be repeated: the epoch counts once.
 func TestRefusedEpochCountsOnce(t *testing.T) {
 	var r refused
 	for range 2 * RefusalStreak {

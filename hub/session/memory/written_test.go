@@ -18,7 +18,7 @@ func TestStaleDetectsAViewFromBeforeTheLastWrite(t *testing.T) {
 		t.Error("a session that was never written is not stale")
 	}
 	w.Wrote(at("10"))
-	w.Wrote(at("9")) // an answer that was overtaken
+	w.Wrote(at("9")) // a response that a later one has overtaken
 	if !w.Stale(at("9")) {
 		t.Error("9 is older than 10")
 	}
