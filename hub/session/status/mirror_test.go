@@ -114,7 +114,7 @@ func TestHoldBack(t *testing.T) {
 	}
 }
 
-// Of a report from before the retry or the resume nothing is made.
+// A report from before the retry or the resume is ignored.
 func TestReportOfAnEarlierRun(t *testing.T) {
 	idle := func(reason string) *v1alpha1.SessionAssignment {
 		a := sessiontest.Reported(v1alpha1.AssignmentActive, 5, "hash")

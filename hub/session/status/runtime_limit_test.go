@@ -91,7 +91,7 @@ func TestExpiry(t *testing.T) {
 		requested, default_, max v1alpha1.Duration
 		used                     v1alpha1.Duration
 		suspended                bool
-		want                     time.Duration // after the run's beginning; 0: never
+		want                     time.Duration // after the run's beginning; 0 if never
 	}{
 		{name: "no limit"},
 		{name: "the template's", default_: "1h", want: time.Hour},
@@ -201,9 +201,9 @@ func TestTimeUsedReportedByTheAgent(t *testing.T) {
 	}
 }
 
-// Whatever is done to a session in whatever order: what it has used never
-// shrinks, grows by no more than the time that it ran, and it is reconciled again
-// just when its time makes it another.
+// In every sequence of operations the time used never shrinks, grows by no more than
+// the time that the session ran, and the session is reconciled just when its time
+// changes its state.
 func TestTimeUnderAnySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, now := sessiontest.With(), sessiontest.Now
@@ -244,7 +244,7 @@ func TestTimeUnderAnySequence(t *testing.T) {
 	})
 }
 
-// checkDue compares nextDue with the other functions.
+// checkDue compares NextDue with the other functions.
 func checkDue(t *rapid.T, s *v1alpha1.VDISession, template *v1alpha1.TemplateSpec, now time.Time) {
 	state := func(at time.Time) [2]bool {
 		return [2]bool{overdue(s, template, at), expiring(s, template, at)}
