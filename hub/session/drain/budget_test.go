@@ -55,9 +55,9 @@ func TestNewLeaderCountsThoseThatAnEarlierOneHasSent(t *testing.T) {
 	}
 }
 
-// Whatever sessions do, and in whatever order they are reconciled, no more are on
-// the move than are allowed, those in use never go before those that are idle,
-// and in the end all have been moved.
+// In every order of events and reconciles, no more sessions are moving than are
+// allowed, sessions in use never move before idle ones, and in the end all have been
+// moved.
 func TestEvictedSessionsNeverExceedTheDrainBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &budget{limit: rapid.IntRange(1, 4).Draw(t, "limit"), sessions: map[types.UID]Session{}}
