@@ -38,7 +38,7 @@ func (a *agent) updateStatus(uid types.UID, change func(*api.SessionAssignmentSt
 	})
 }
 
-// finishStops confirms what was held back.
+// finishStops confirms the stops that were held back.
 func (a *agent) finishStops() {
 	a.set(func() { a.holdStops = false })
 	a.send(func(m link.Member) {

@@ -21,9 +21,9 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// agent is a member's agent without a wire: it answers orders through
-// link.Member as a real one does over gRPC. What it holds outlives its
-// connections, as what a member's API server holds does.
+// agent is a member's agent without a network: it acknowledges orders through
+// link.Member as a real agent does over gRPC. Like a member's API server, it keeps its
+// assignments across connections.
 type agent struct {
 	name  string
 	uid   types.UID
@@ -32,17 +32,17 @@ type agent struct {
 	mu    sync.Mutex
 	held  map[types.UID]*api.SessionAssignment
 	floor map[types.UID]int64
-	// slots for each template, stored assignments not counted.
+	// slots is the capacity of each template, including what assignments use.
 	slots int
 	// lacks is why a template, by name, can't run there.
 	lacks map[string]string
-	// refuse returns why an assignment is refused; empty: it is not.
+	// refuse returns why an assignment is refused, or empty strings.
 	refuse func(*api.SessionAssignment) (reason, message string)
-	// holdStops: what is withdrawn keeps stopping; starts: Pods become ready.
+	// holdStops keeps withdrawn assignments stopping, holdStarts keeps Pods from becoming ready.
 	holdStops, holdStarts bool
-	// misfits: no node fits the Pods.
+	// misfits is set if no node fits the Pods.
 	misfits bool
-	// quiet: no renewals. mute: orders come, and nothing is done about them.
+	// A quiet agent renews no lease, a mute one ignores all orders.
 	quiet, mute bool
 
 	sequence  uint64
@@ -50,15 +50,15 @@ type agent struct {
 	templates *fleetv1.TemplateSet
 	// forced are the sessions that were withdrawn by force.
 	forced map[types.UID]bool
-	// orders that came, for counting, and the last about each session.
+	// orders is the number of orders received, last the last one of each session.
 	orders int
 	last   map[types.UID]string
 
 	open *stream
 }
 
-// stream is one connection of an agent: the link.Peer of it, and the one
-// goroutine that sends on it.
+// stream is one connection of an agent: its link.Peer, and the one goroutine that sends
+// on it.
 type stream struct {
 	agent  *agent
 	member link.Member
@@ -121,7 +121,7 @@ func (s *stream) run(ctx context.Context, h *hub, inventory []*api.SessionAssign
 	}
 }
 
-// disconnect ends the stream, and waits until the hub has noticed.
+// disconnect ends the stream, and waits until its goroutine has closed the hub's side.
 func (a *agent) disconnect() {
 	a.mu.Lock()
 	s := a.open
@@ -133,8 +133,8 @@ func (a *agent) disconnect() {
 	}
 }
 
-// restart is another process of the agent: it remembers what the member's API
-// server holds and nothing else.
+// restart replaces the agent's process: only what the member's API server stores
+// remains.
 func (a *agent) restart() {
 	a.disconnect()
 	a.set(func() { a.instance, a.sequence, a.floor = string(uuid.NewUUID()), 0, map[types.UID]int64{} })
@@ -146,7 +146,7 @@ func (a *agent) set(f func()) {
 	f()
 }
 
-// Put takes an order; it is carried out by the stream's goroutine.
+// Put receives an order, which the stream's goroutine executes.
 func (s *stream) Put(o protocol.Order) {
 	s.do(func(m link.Member) {
 		if s.agent.current(s) {
@@ -155,8 +155,8 @@ func (s *stream) Put(o protocol.Order) {
 	})
 }
 
-// do runs f in the stream's goroutine, unless the stream has ended: a caller,
-// such as a worker of the hub, does not wait for a stream that is over.
+// do runs f in the stream's goroutine, unless the stream has ended: a caller, such as a
+// worker of the hub, is not blocked then.
 func (s *stream) do(f func(link.Member)) {
 	select {
 	case s.todo <- f:
@@ -164,7 +164,7 @@ func (s *stream) do(f func(link.Member)) {
 	}
 }
 
-// SetTemplates has a capacity report made of the new set.
+// SetTemplates reports the capacity for a new set of templates.
 func (s *stream) SetTemplates(t *fleetv1.TemplateSet) {
 	s.do(func(m link.Member) {
 		s.agent.set(func() { s.agent.templates = t })
@@ -187,7 +187,7 @@ func (a *agent) report() *fleetv1.CapacityReport {
 	return a.capacity()
 }
 
-// capacity is a report of the free capacity: one core and one Pod for each slot.
+// capacity returns a report of the free capacity: one core and one Pod for each slot.
 func (a *agent) capacity() *fleetv1.CapacityReport {
 	a.sequence++
 	free := int32(max(0, a.slots-a.busy()))
@@ -205,8 +205,8 @@ func (a *agent) capacity() *fleetv1.CapacityReport {
 	return report
 }
 
-// count counts orders as they would cross the wire: one that equals the last
-// of its session is not sent. The caller holds the lock.
+// count counts orders as the link would send them: one that equals the last of its
+// session is not sent. The caller holds the lock.
 func (a *agent) count(o protocol.Order) {
 	content := ""
 	if o.Assign != nil {
@@ -220,7 +220,7 @@ func (a *agent) count(o protocol.Order) {
 	}
 }
 
-// busy counts what takes a slot; the caller holds the lock.
+// busy returns the number of used slots. The caller holds the lock.
 func (a *agent) busy() int {
 	n := 0
 	for _, held := range a.held {
@@ -284,9 +284,8 @@ func (a *agent) store(order *api.SessionAssignment, m link.Member) {
 	m.Capacity(capacity)
 }
 
-// keep stores an order. What failed permanently stays so until a higher attempt is
-// ordered, and the time that was used is kept. The caller holds the
-// lock.
+// keep stores an order. A permanent failure remains until a higher attempt is ordered,
+// and the time used is kept. The caller holds the lock.
 func (a *agent) keep(order *api.SessionAssignment) {
 	uid := order.Spec.Session.UID
 	if old := a.held[uid]; old != nil && old.Spec.Epoch == order.Spec.Epoch {
@@ -327,7 +326,7 @@ func (a *agent) withdraw(w *protocol.Withdrawal, m link.Member) {
 	m.Capacity(a.report())
 }
 
-// end removes what is held of a session; the caller holds the lock.
+// end removes a session's assignment. The caller holds the lock.
 func (a *agent) end(uid types.UID) *api.SessionAssignment {
 	held := a.held[uid]
 	delete(a.held, uid)
@@ -365,7 +364,7 @@ func (a *agent) ordersSeen() int {
 	return a.orders
 }
 
-// asReports is how the link hands reports to the hub.
+// asReports returns reports as the link passes them to the hub.
 func asReports(items ...*api.SessionAssignment) []protocol.Report {
 	reports := make([]protocol.Report, 0, len(items))
 	for _, item := range items {
@@ -374,7 +373,7 @@ func asReports(items ...*api.SessionAssignment) []protocol.Report {
 	return reports
 }
 
-// reportOf is what crosses the wire of an assignment.
+// reportOf returns the part of an assignment that an agent reports.
 func reportOf(a *api.SessionAssignment) *api.SessionAssignment {
 	r := &api.SessionAssignment{Status: *a.Status.DeepCopy()}
 	r.Namespace, r.Name = a.Namespace, a.Name

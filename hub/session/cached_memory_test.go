@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// bombs are how many sessions a user makes, each as large as an API server takes.
+	// bombs is the number of sessions of one user, each as large as an API server accepts.
 	bombs = 100
-	// mostOfOne is how many bytes of memory one of them may cost the hub's cache, of
-	// which the cache itself takes a part.
+	// mostOfOne is the limit of the memory in bytes that one of them may take in the
+	// hub's cache, including the cache's own structures.
 	mostOfOne = 32 << 10
 )
 
@@ -69,7 +69,7 @@ func TestASessionCostsTheHubsCacheLittleMemory(t *testing.T) {
 	}
 }
 
-// bomb is a session of a template that there is not, as large as it may be.
+// bomb returns a session of a template that does not exist, as large as it may be.
 func bomb(i int) *api.VDISession {
 	s := &api.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: fmt.Sprintf("bomb-%d", i)}}
 	s.Annotations = map[string]string{"example.com/note": strings.Repeat("n", 255<<10)}
@@ -80,7 +80,7 @@ func bomb(i int) *api.VDISession {
 	return s
 }
 
-// cost is how many bytes of memory a cache of sessions takes for each.
+// cost returns how many bytes of memory a cache takes for each session.
 func cost(ctx context.Context, t *testing.T, plane *harness.ControlPlane, options cache.Options) int {
 	t.Helper()
 	ctx, stop := context.WithCancel(ctx)
@@ -112,7 +112,7 @@ func cost(ctx context.Context, t *testing.T, plane *harness.ControlPlane, option
 	return int((int64(after) - int64(before)) / bombs)
 }
 
-// heap is how many bytes are in use.
+// heap returns how many bytes are in use.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// large is a session with all that a user may put into one.
+// large returns a session with everything that a user may put into one.
 func large(change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
 	s := sessiontest.With(change...)
 	s.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 200<<10), v1alpha1.AnnotationMove: "eu"}
@@ -30,7 +30,7 @@ func large(change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
 
 func nowhere(s *v1alpha1.VDISession) { s.Status.Placement = nil }
 
-// manyLabels are more than anything bounds but the size of a request.
+// manyLabels returns labels that nothing but the size limit of a request bounds.
 func manyLabels() map[string]string {
 	all := map[string]string{}
 	for i := range 20000 {
@@ -41,7 +41,7 @@ func manyLabels() map[string]string {
 
 func TestTheCacheKeepsOfASessionWhatTheHubReads(t *testing.T) {
 	placed, waiting := large(sessiontest.PlacedAt(sessiontest.Here, 5)), large(nowhere)
-	for range 2 { // as when what is cached is gone through again
+	for range 2 { // a transform may run on its own result
 		for _, s := range []*v1alpha1.VDISession{placed, waiting} {
 			trimmed(t, s)
 		}
@@ -77,8 +77,8 @@ func trimmed(t *testing.T, o client.Object) {
 	t.Fatalf("no transform of %T", o)
 }
 
-// refusal returns why a session that may override all of its template is not accepted; nil:
-// it is.
+// refusal returns why a session that may override all of its template is not accepted,
+// or nil.
 func refusal(s *v1alpha1.VDISession) *metav1.Condition {
 	spec := v1alpha1.TemplateSpec{OverridableEnv: []string{"*"}}
 	unplaced := s.DeepCopy()

@@ -11,8 +11,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// The hub's clock is set an hour forward, or a replica leads whose clock is
-// ahead: no session ends by that while its member is reachable, and none is charged.
+// The hub's clock is set an hour forward, or a replica whose clock is ahead leads: that
+// neither ends nor charges a session whose member is reachable.
 func TestHubsClockEndsNothingAndChargesNothing(t *testing.T) {
 	h, clock := placedInMemory(t)
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Timeout = "30m" })
@@ -31,7 +31,7 @@ func TestHubsClockEndsNothingAndChargesNothing(t *testing.T) {
 	h.Expect(h.pass().Status.Placement.Idle).To(BeFalse(), "it has 28 minutes left")
 }
 
-// While the member is away only the hub measures the time.
+// While the member is unreachable, only the hub measures the time.
 func TestHubsClockEndsASessionWhoseMemberIsAway(t *testing.T) {
 	h, clock := placedInMemory(t)
 	h.edit(func(s *v1alpha1.VDISession) { s.Spec.Timeout = "30m" })

@@ -21,7 +21,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 )
 
-// denials are the errors by which an API server denies a write, by the remedy.
+// denials returns the errors by which an API server denies a write, by remedy.
 func denials() map[string]error {
 	forbidden := func(cause string) error {
 		return apierrors.NewForbidden(corev1.Resource("objects"), "x", errors.New(cause))
@@ -34,7 +34,7 @@ func denials() map[string]error {
 	}
 }
 
-// denying is the hub's API server, which denies to write objects of one kind.
+// denying returns a client of the hub whose API server denies writes of one kind.
 func (h *hubInMemory) denying(kind client.Object, err error) client.Client {
 	denies := func(o client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(kind) }
 	return interceptor.NewClient(h.Client.(client.WithWatch), interceptor.Funcs{
@@ -100,14 +100,14 @@ func TestDeniedRequestIsShown(t *testing.T) {
 	}
 }
 
-// isDenied expects that a pass fails, so that it is retried, and that an event reports it.
+// isDenied requires that a pass fails, so that it is retried, and that an event reports it.
 func (h *hubInMemory) isDenied(denial error) {
 	_, err := h.reconcile()
 	h.Expect(err).To(MatchError(denial))
 	h.Expect(h.events()).To(ContainElement(v1alpha1.EventWriteDenied))
 }
 
-// hasHome gives the session's template a home of each user.
+// hasHome gives the session's template a home for each user.
 func (h *hubInMemory) hasHome() {
 	browser := &v1alpha1.VDITemplate{}
 	h.Expect(h.api.Get(context.Background(), client.ObjectKey{Name: "browser"}, browser)).To(Succeed())

@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// memberInMemory is the only member, and what it reports of the only session.
+// memberInMemory is the only member, and its report of the only session.
 type memberInMemory struct {
 	multicluster.Provider
 	away     bool

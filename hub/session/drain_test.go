@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// drainage is the draining of a fleet's one member; nil: there is none.
+// drainage is the drain of a fleet's only member, nil if there is none, and its progress.
 type drainage struct {
 	drain  *member.Drain
 	counts member.DrainCounts
@@ -30,8 +30,8 @@ func (d *drainage) DrainOf(uid types.UID) (member.Drain, bool) {
 
 func (d *drainage) ShowDrain(_ types.UID, counts member.DrainCounts) { d.counts = counts }
 
-// drainedInMemory is a hub whose session runs in "eu", which is drained, and has
-// capacity in "us".
+// drainedInMemory returns a hub whose session runs in "eu", which is being drained, and
+// has capacity in "us".
 func drainedInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubInMemory, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	h, clock := placedInMemory(t)

@@ -33,7 +33,7 @@ var _ = Describe("A member that is drained", func() {
 			return ""
 		}
 	}
-	// several sessions that run in a member, and are idle or not.
+	// several returns sessions that run in a member, and are idle or not.
 	several := func(ctx context.Context, n int, in *agent, idle bool) []*api.VDISession {
 		GinkgoHelper()
 		var out []*api.VDISession
@@ -48,8 +48,7 @@ var _ = Describe("A member that is drained", func() {
 		}
 		return out
 	}
-	// unavailable are those of the sessions that do not run, by what the API server
-	// has now.
+	// unavailable returns how many sessions do not run according to the API server.
 	unavailable := func(ctx context.Context) int {
 		list := &api.VDISessionList{}
 		Expect(admin.List(ctx, list)).To(Succeed())
@@ -211,7 +210,7 @@ var _ = Describe("A session that an operator rebalances", func() {
 	})
 })
 
-// watchSessions has every state that the API server shows of sessions from now on.
+// watchSessions returns every state of a session that the API server sends from now on.
 func watchSessions(ctx context.Context) (seen <-chan *api.VDISession, stop func()) {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(plane.Config, client.Options{Scheme: scheme})

@@ -26,8 +26,8 @@ func due(reason string) failover.Verdict {
 	return failover.Verdict{Due: true, Reason: reason, Message: "member eu is gone"}
 }
 
-// lostInMemory is a hub whose session ran in "eu", which is lost, and where another
-// member has capacity. It may be rescheduled if its mode is Restart.
+// lostInMemory returns a hub whose session ran in "eu", which is lost, and has capacity
+// in "us". It may be rescheduled if its mode is Restart.
 func lostInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) *hubInMemory {
 	t.Helper()
 	h := newHubInMemory(t)
@@ -159,7 +159,7 @@ func TestLostSessionByItsMode(t *testing.T) {
 		name    string
 		change  []func(*v1alpha1.VDISession)
 		verdict func(failover.Session) failover.Verdict
-		// at is where it is then; empty: nowhere. phase is what it shows.
+		// at is the member where it is placed then, or empty, and phase its phase.
 		at    string
 		phase v1alpha1.SessionPhase
 	}{
@@ -319,8 +319,8 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 	})
 }
 
-// A copy that is being stopped keeps the failover mode that it was placed with: what
-// would be chosen for the session today does not matter.
+// A copy that is being stopped keeps the failover mode that it was placed with,
+// whatever the mode of the session's next placement would be.
 func TestReleasedCopyKeepsItsFailoverMode(t *testing.T) {
 	for _, c := range []struct {
 		name         string

@@ -22,7 +22,7 @@ func (a *agent) lose() {
 	a.disconnect()
 }
 
-// leaseOver is what guards do when the lease is not renewed.
+// leaseOver stops all desktops, as their guards do when the lease is not renewed.
 func (a *agent) leaseOver() {
 	for _, uid := range a.sessions() {
 		a.world.ends(a.name, uid)
@@ -42,7 +42,7 @@ func failingOver(mode api.FailoverMode) func(*api.SessionSpec) {
 	return func(s *api.SessionSpec) { s.Failover.Mode = mode }
 }
 
-// placedIn is the member where a session is placed, and its epoch there.
+// placedIn returns the member where a session is placed, and its epoch there.
 func placedIn(ctx context.Context, s *api.VDISession) func() string {
 	return func() string {
 		at := now(ctx, s).Status.Placement
@@ -53,7 +53,7 @@ func placedIn(ctx context.Context, s *api.VDISession) func() string {
 	}
 }
 
-// leftIn are the members in which a session left something behind.
+// leftIn returns the releases of a session.
 func leftIn(ctx context.Context, s *api.VDISession) func() []api.Release {
 	return func() []api.Release { return now(ctx, s).Status.Releasing }
 }

@@ -102,7 +102,7 @@ func create(ctx context.Context, namespace, name string, change ...func(*api.Ses
 	return s
 }
 
-// onlyIn steers a session to one member.
+// onlyIn restricts a session to one member.
 func onlyIn(member string) func(*api.SessionSpec) {
 	return func(s *api.SessionSpec) {
 		s.Placement.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": member}}
@@ -126,7 +126,7 @@ func phase(ctx context.Context, s *api.VDISession) func(Gomega) string {
 	}
 }
 
-// reason of a session's condition, as "Status/Reason".
+// reason returns the status of a session's condition, as "Status/Reason", for Eventually.
 func reason(ctx context.Context, s *api.VDISession, condition string) func(Gomega) string {
 	return func(g Gomega) string {
 		fresh := &api.VDISession{}
@@ -154,8 +154,8 @@ func running(ctx context.Context, s *api.VDISession) (*api.VDISession, *agent) {
 	return fresh, agents[fresh.Status.Placement.ClusterName]
 }
 
-// mark is where the audit log ends now; writesSince counts what the hub has
-// written from there on, leases and events apart.
+// mark returns the current end of the audit log. writesSince counts the hub's writes
+// from there on, without leases and events.
 func mark() int64 {
 	GinkgoHelper()
 	m, err := harness.AuditMark(plane.AuditLog())
@@ -170,7 +170,7 @@ func writesSince(mark int64) []harness.WriteCount {
 	return counts
 }
 
-// sessionWrites are those that are made for each session.
+// sessionWrites counts the writes that are made for each session.
 func sessionWrites(mark int64) []harness.WriteCount {
 	GinkgoHelper()
 	return slices.DeleteFunc(writesSince(mark), func(c harness.WriteCount) bool {
@@ -178,8 +178,8 @@ func sessionWrites(mark int64) []harness.WriteCount {
 	})
 }
 
-// expectFewWrites holds a session's creation to what docs/design.md, section 10 allows,
-// and its access secret to one write, failed ones included.
+// expectFewWrites limits the writes of a session's creation to what docs/design.md,
+// section 10 allows, and those of its access secret to one, failed ones included.
 func expectFewWrites(mark int64) {
 	GinkgoHelper()
 	var secrets []harness.WriteCount
@@ -193,8 +193,8 @@ func expectFewWrites(mark int64) {
 	Expect(harness.Total(secrets)).To(BeNumerically("<=", 1), "%+v", secrets)
 }
 
-// settled waits until the hub has written nothing for longer than any of its
-// writes waits its turn.
+// settled waits until the hub has written nothing for longer than it holds any write
+// back.
 func settled() {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -31,9 +31,9 @@ type homesInMemory struct {
 	c     client.Client
 	clock *clocktesting.FakeClock
 	homes *home.Reconciler
-	// sessions whose homes they are.
+	// sessions is the session controller.
 	sessions *Reconciler
-	// member that holds the home.
+	// member holds the home.
 	member *memberInMemory
 }
 
@@ -84,7 +84,7 @@ func (x *homesInMemory) reconcile() ctrl.Result {
 	return result
 }
 
-// plan returns what the session controller does about a session with its home.
+// plan returns the session controller's plan for a session with its home.
 func (x *homesInMemory) plan(s *v1alpha1.VDISession, reports ...assignment.Report) (*lifecycle.Input, lifecycle.Plan) {
 	spec := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}}
 	in := &lifecycle.Input{
@@ -95,7 +95,7 @@ func (x *homesInMemory) plan(s *v1alpha1.VDISession, reports ...assignment.Repor
 	return in, lifecycle.Next(in)
 }
 
-// skipRun is what the session controller does about a run that its home was claimed for.
+// skipRun executes the session controller's plan for a run that the home was claimed for.
 func (x *homesInMemory) skipRun() error {
 	in, plan := x.plan(x.session())
 	return x.sessions.apply(context.Background(), in, &plan, &attempt{})
@@ -131,7 +131,7 @@ func TestUnusedClaimOfAHomeIsReleased(t *testing.T) {
 			x.Expect(x.home().Status.MountedByUID).NotTo(BeEmpty(), "the session comes first")
 			x.Expect(home.LastRun(x.session()).Before(c.reached)).To(BeFalse())
 
-			// The write of old comes now: too late.
+			// The earlier write arrives now: too late.
 			late := before.DeepCopy()
 			late.Status.URL = "https://late.example.com"
 			patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

@@ -14,7 +14,7 @@ import (
 )
 
 func TestHomeHasOneWriterWhateverComesBetween(t *testing.T) {
-	shared := 0 // how often the home changed hands while both were there
+	shared := 0 // how often the home passed from one session to another
 	rapid.Check(t, func(t *rapid.T) {
 		w := newHomeWorld(t)
 		defer w.end()

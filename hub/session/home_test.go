@@ -24,7 +24,7 @@ func fresh(s *api.SessionSpec) { s.FreshHome = true }
 
 func suspended(s *api.SessionSpec) { s.OperatingMode = api.ModeSuspended }
 
-// theHome is the record of the home of the suite's user, to be waited for.
+// theHome returns the record of the home of the suite's user, for Eventually.
 func theHome(ctx context.Context) func(Gomega) *api.VDIHome {
 	return func(g Gomega) *api.VDIHome {
 		h := &api.VDIHome{}

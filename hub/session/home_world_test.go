@@ -31,20 +31,20 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// homeWorld is an API server, a leader that sees it late, one member, and
-// sessions of one user. Every write waits until the test releases it, in any
-// order, or loses it, or loses its answer; those of an earlier leader too.
+// homeWorld is an API server, a leader whose cache lags behind it, one member, and
+// sessions of one user. Every write, also of an earlier leader, waits until the test
+// applies it, drops it, or drops its response, in any order.
 type homeWorld struct {
 	*rapid.T
 	api    client.WithWatch
 	clock  *clocktesting.FakeClock
 	spec   *v1alpha1.TemplateSpec
 	leader int
-	// view of the leader, by kind and name.
+	// sessions, by name, and home are the leader's cache.
 	sessions map[string]*v1alpha1.VDISession
 	home     *v1alpha1.VDIHome
-	// ordered of the member by session, whether a Pod runs, and what the leader
-	// has received last.
+	// By session: what the member was ordered, whether its Pod runs, and the report
+	// that the leader received last.
 	ordered map[types.UID]ordered
 	pods    map[types.UID]bool
 	sent    map[types.UID]*v1alpha1.SessionAssignment
@@ -59,7 +59,7 @@ type ordered struct {
 
 func (o ordered) hash() string { return fmt.Sprint(o.run, o.idle) }
 
-// op is a reconcile that is under way.
+// op is a reconcile in progress.
 type op struct {
 	leader int
 	key    string
@@ -128,7 +128,7 @@ func (w *homeWorld) decide(o *op, f fate) {
 	w.awaitStep(o)
 }
 
-// clientOf reads the leader's view, and writes when the test releases the write.
+// clientOf reads the leader's cache, and writes when the test releases the write.
 func (w *homeWorld) clientOf(o *op) client.Client {
 	gate := func(write func() error) error {
 		o.step <- struct{}{}
@@ -165,7 +165,7 @@ func (w *homeWorld) clientOf(o *op) client.Client {
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			return gate(func() error {
-				// Versions of a real API server never come again.
+				// A real API server never reuses a resource version.
 				if s := w.stored(obj.GetName()); s != nil && s.UID != obj.GetUID() {
 					return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), obj.GetName(), errLost)
 				}
@@ -246,8 +246,8 @@ func (w *homeWorld) controlHome() {
 	})
 }
 
-// order sends the member the desired state of a session in the API server, or that it
-// must end.
+// order sends the member the desired state of a session in the API server, or the order
+// to stop it.
 func (w *homeWorld) order(name string) {
 	s := w.stored(name)
 	switch {
@@ -259,7 +259,7 @@ func (w *homeWorld) order(name string) {
 	}
 }
 
-// kubelet makes one Pod what was ordered, and reports it.
+// kubelet starts or stops a session's Pod as ordered.
 func (w *homeWorld) kubelet(uid types.UID) {
 	w.pods[uid] = !w.ordered[uid].idle
 }
@@ -287,7 +287,7 @@ func (w *homeWorld) finish(name string) {
 	w.must(w.api.Update(context.Background(), s))
 }
 
-// catchUp shows the leader some of what there is.
+// catchUp brings parts of the leader's cache up to date.
 func (w *homeWorld) catchUp() {
 	if rapid.Bool().Draw(w.T, "home") {
 		w.home = w.record()
@@ -299,7 +299,7 @@ func (w *homeWorld) catchUp() {
 	}
 }
 
-// newLeader begins with a view that may be older than the one before.
+// newLeader replaces the leader by one whose cache may be older.
 func (w *homeWorld) newLeader() {
 	w.leader++
 	for _, name := range homeSessions {
@@ -310,8 +310,8 @@ func (w *homeWorld) newLeader() {
 	w.catchUp()
 }
 
-// quiet completes everything that is under way, one thing after the
-// other, as it does most of the time.
+// quiet completes all reconciles in progress one after the other, as a cluster usually
+// does.
 func (w *homeWorld) quiet() {
 	for len(w.ops) > 0 {
 		w.decide(w.ops[0], lands)
@@ -334,8 +334,8 @@ func (w *homeWorld) quiet() {
 	w.controlHome()
 }
 
-// oneWriter is what must always hold: a session that is to run with the home has it,
-// and so has every Pod.
+// oneWriter requires that the home is claimed by every session that is to run with it,
+// and by every session of which a Pod runs.
 func (w *homeWorld) oneWriter() {
 	mountedBy := types.UID("")
 	if h := w.record(); h != nil {

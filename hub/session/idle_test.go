@@ -177,14 +177,14 @@ var _ = Describe("A suspended session", func() {
 		before := mark()
 		suspend(ctx, s)
 		settled()
-		// The decision; that it is stored, and that it is stopped, which are two reports of the
-		// member, and one write or two as they come.
+		// One write for the decision, and one or two for the two reports of the member:
+		// that it has stored the order, and that the desktop is stopped.
 		Expect(harness.Total(sessionWrites(before))).To(BeNumerically("<=", 3), "%+v", sessionWrites(before))
 		before = mark()
 		resume(ctx, s)
 		running(ctx, s)
 		settled()
-		// The access secret is another in each run.
+		// Each run has an access secret of its own.
 		Expect(harness.Total(sessionWrites(before))).To(BeNumerically("<=", 3), "%+v", sessionWrites(before))
 	})
 })
@@ -268,7 +268,7 @@ var _ = Describe("A session's user", func() {
 			status.MissingSecrets = []string{"access"}
 			status.Conditions = []metav1.Condition{{Type: api.ConditionPodReady, Status: metav1.ConditionFalse, Reason: api.ReasonSecretMissing, Message: "access is missing"}}
 		})
-		// The agent's answer has no secret missing any more.
+		// The agent's next report names no missing secret.
 		Eventually(a.ordersSeen).Should(Equal(sent + 1))
 		running(ctx, s)
 	})

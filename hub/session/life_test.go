@@ -16,7 +16,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 	It("is placed, assigned and shown as its member reports it, in at most four writes", func(ctx SpecContext) {
 		template(ctx, "browser", func(t *api.TemplateSpec) { t.Path = "/vnc.html" })
 		a := join(ctx, "eu")
-		// One that goes before stores the template's revision.
+		// An earlier session stores the template's revision.
 		running(ctx, create(ctx, "desktops", "first"))
 		settled()
 		before := mark()
@@ -40,7 +40,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		s := create(ctx, "desktops", "slow")
 		Eventually(reason(ctx, s, api.ConditionAssigned)).Should(Equal("True/Stored"))
 		a.become(s.UID, conditions(api.ModeSuspended)[:1])
-		// Half of the reports cost no write: they wait for the others.
+		// A partial report costs no write: it is held back.
 		Consistently(reason(ctx, s, api.ConditionHomeReady), "500ms").Should(BeEmpty())
 		a.become(s.UID, conditions(api.ModeRunning))
 		running(ctx, s)
@@ -107,7 +107,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Expect(a.holds(fresh.UID).Spec.Desktop.Image).To(Equal("registry.example.com/browser:2"))
 		Expect(a.holds(s.UID).Spec.Desktop.Image).To(Equal("registry.example.com/browser:1"))
 		Expect(a.ordersSeen()).To(Equal(orders + 1))
-		// Deleted by hand in the member, it comes back as it was.
+		// After its deletion by hand in the member it is rescheduled with its template revision.
 		a.deleteByHand(s.UID)
 		Eventually(func() int64 { return now(ctx, s).Status.Epoch }).Should(Equal(int64(2)))
 		s, _ = running(ctx, s)
@@ -133,7 +133,7 @@ var _ = Describe("A quiet fleet", func() {
 		Eventually(phase(ctx, policyless)).Should(HavePrefix("Failed: there is no placement policy"))
 		settled()
 		before := mark()
-		// A reconnect compares everything again; capacity wakes all that wait.
+		// A reconnect compares everything again; a capacity report requeues all pending sessions.
 		a.disconnect()
 		a.connect(theHub)
 		a.send(func(m link.Member) { m.Capacity(a.report()) })

@@ -20,8 +20,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// misfitInMemory is a hub whose session is placed in "eu", where no node fits
-// its Pod, and where another member has capacity.
+// misfitInMemory returns a hub whose session is placed in "eu", where no node fits its
+// Pod, and has capacity in another member.
 func misfitInMemory(t *testing.T, change ...func(*v1alpha1.VDISession)) (*hubInMemory, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	h := newHubInMemory(t)
@@ -76,7 +76,7 @@ func TestSessionThatNoNodeFitsIsMovedToAnotherMember(t *testing.T) {
 	h.Expect(h.memory.Excluded(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "but it may later")
 }
 
-// movesCounted is how often sessions were moved because no node fits their Pods.
+// movesCounted returns how often sessions were moved because no node fits their Pods.
 func (h *hubInMemory) movesCounted() int {
 	var m dto.Metric
 	h.Expect(moved.WithLabelValues(v1alpha1.ReasonUnschedulablePod).Write(&m)).To(Succeed())

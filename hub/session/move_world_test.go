@@ -10,7 +10,7 @@ import (
 )
 
 var _ = Describe("A session whose Pod fits no node where it is placed", func() {
-	// crowded reports more capacity than any other, and no node fits.
+	// crowded reports more capacity than any other member, although no node fits.
 	crowded := func(a *agent) { a.misfits, a.slots = true, 1000 }
 
 	It("is moved to another member, once its stop is confirmed, and counted", func(ctx SpecContext) {

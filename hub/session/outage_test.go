@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// After an outage of the API server of 5 s, in which every one of 5,000 queued
-// sessions failed again and again, all are served soon: no event brings them up.
+// After an outage of the API server of 5 s, in which each of 5,000 queued sessions
+// failed repeatedly, all are reconciled soon, although no event requeues them.
 func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	const sessions, outage, late = 5_000, 5 * time.Second, 30 * time.Second
 	var away atomic.Bool

@@ -200,7 +200,7 @@ var _ = Describe("A member", func() {
 		Expect(now(ctx, s).Status.Phase).To(Equal(api.PhaseRunning))
 		waiting := create(ctx, "desktops", "waiting")
 		Eventually(reason(ctx, waiting, api.ConditionScheduled)).Should(Equal("False/Unschedulable"))
-		settled() // nothing fights over the condition
+		settled() // no two writers overwrite each other's condition
 		a.set(func() { a.quiet = false })
 		Eventually(reason(ctx, s, api.ConditionReady)).Should(Equal("True/Ready"))
 		running(ctx, waiting)
@@ -338,7 +338,7 @@ var _ = Describe("A hub", func() {
 	})
 })
 
-// proofOf is the proof of a placement, made here with the hub's key.
+// proofOf returns the proof of a placement, computed with the hub's key.
 func proofOf(ctx context.Context, member, session types.UID, epoch int64) string {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
@@ -348,7 +348,7 @@ func proofOf(ctx context.Context, member, session types.UID, epoch int64) string
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// counted is what a counter of the hub stands at, all its labels together.
+// counted returns the value of a counter of the hub, summed over its labels.
 func counted(name string) float64 {
 	GinkgoHelper()
 	families, err := metrics.Registry.Gather()

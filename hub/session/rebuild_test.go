@@ -10,12 +10,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// A hub that has just begun to lead registers its members before it reconciles a session:
-// to the fleet, an unregistered member is as good as lost.
+// A hub that has just begun to lead registers its members before it reconciles a
+// session: the fleet treats an unregistered member as lost.
 func TestMembersAreRegisteredBeforeSessionsAreReconciled(t *testing.T) {
 	h, _ := placedInMemory(t)
 	before := h.stored()
-	h.fleet.away = true // as long as it is not registered
+	h.fleet.away = true // until it is registered
 	failure := errors.New("the cache is not there yet")
 	registered := 0
 	next := &Reconciler{

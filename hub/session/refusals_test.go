@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// The write that releases a refused placement comes too late, twice, and is made
-// again: the refusal is one.
+// The write that releases a refused placement conflicts, and is repeated: the refusal
+// counts once.
 func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
 	h := newHubInMemory(t)
 	h.edit(func(s *v1alpha1.VDISession) { sessiontest.PlacedAt(sessiontest.Here, 1)(s); s.Status.Epoch = 1 })

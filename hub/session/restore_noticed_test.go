@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// notices counts how often it is to be recorded that the hub was restored.
+// notices counts the calls that record a restore of the hub.
 type notices struct {
 	times int
 	fails error
@@ -24,8 +24,8 @@ func (n *notices) Detected(context.Context) error {
 	return n.fails
 }
 
-// A member proves a later epoch than the hub has: that the hub was restored is recorded
-// before anything follows from it, and not where the cache alone is behind.
+// A member proves a later epoch than the hub has. The restore is recorded before the
+// epoch is adopted, and not recorded if only the cache is behind.
 func TestRestoreThatAnEpochShowsIsRecordedFirst(t *testing.T) {
 	h, _ := placedInMemory(t)
 	n := &notices{fails: errors.New("etcd is away")}

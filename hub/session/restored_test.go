@@ -50,8 +50,8 @@ func (r *restoresInMemory) Detected(context.Context) error {
 // firstAfterRestore is above all epochs that a hub of before the restore assigned.
 const firstAfterRestore = 3<<20 + 1
 
-// backUp copies the hub's etcd. restore restores that, and starts another hub,
-// which has no other state; the agents have restarted, and none is connected then.
+// backUp copies the hub's etcd. restore restores the copy, restarts the agents, and
+// starts a hub that has no other state. No agent is connected then.
 func backUp(ctx context.Context) (restore func()) {
 	GinkgoHelper()
 	settled()
@@ -69,7 +69,7 @@ func backUp(ctx context.Context) (restore func()) {
 	}
 }
 
-// epochAt is the epoch of a session in a member; 0: it holds none.
+// epochAt returns the epoch of a session in a member, or 0.
 func epochAt(a *agent, s *api.VDISession) func() int64 {
 	return func() int64 {
 		if held := a.holds(s.UID); held != nil {
@@ -79,7 +79,7 @@ func epochAt(a *agent, s *api.VDISession) func() int64 {
 	}
 }
 
-// epochOf is the epoch of a session's placement; 0: it is not placed.
+// epochOf returns the epoch of a session's placement, or 0.
 func epochOf(ctx context.Context, s *api.VDISession) func() int64 {
 	return func() int64 {
 		if at := now(ctx, s).Status.Placement; at != nil {
@@ -139,7 +139,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		}
 		restore := backUp(ctx)
 
-		// What is not in the backup.
+		// The following is not in the backup.
 		us.set(func() { us.refuse = nil })
 		eu.set(func() {
 			eu.refuse = func(*api.SessionAssignment) (string, string) { return api.RefusedNoCapacity, "full" }
@@ -199,7 +199,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Expect(eu.holds(s.UID).Spec.Epoch).To(Equal(int64(2)))
 	})
 
-	// Nothing has shown the restore when the first member came: see docs/operators.md.
+	// The restore is not detected before the first member connects: see docs/operators.md.
 	It("returns a session to where it was, whose epoch it has assigned again", func(ctx SpecContext) {
 		template(ctx, "browser")
 		us := join(ctx, "us")
@@ -241,7 +241,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Consistently(epochAt(eu, held)).Should(BeZero())
 		us.connect(theHub)
 		Eventually(theHub.fleet.Unreported).Should(BeEmpty())
-		edit(ctx, held, func() { held.Spec.Timeout = "9h" }) // it is reconciled again, as it is by time otherwise
+		edit(ctx, held, func() { held.Spec.Timeout = "9h" }) // enqueues it, as its recheck would later
 		running(ctx, held)
 	})
 })

@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
-// like requests a review of a session that there is not.
+// like returns the spec of a review of a session that does not exist.
 func like(change ...func(*api.SessionSpec)) api.PlacementReviewSpec {
 	s := &api.SessionSpec{User: "ann@example.com", Template: "browser"}
 	for _, f := range change {
@@ -25,7 +25,7 @@ func like(change ...func(*api.SessionSpec)) api.PlacementReviewSpec {
 	return api.PlacementReviewSpec{Session: s}
 }
 
-// reviewed is what the hub answers.
+// reviewed creates a review, and returns the hub's answer.
 func reviewed(ctx context.Context, spec api.PlacementReviewSpec) api.PlacementReviewStatus {
 	GinkgoHelper()
 	review := &api.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", GenerateName: "review-"}, Spec: spec}
@@ -38,7 +38,7 @@ func reviewed(ctx context.Context, spec api.PlacementReviewSpec) api.PlacementRe
 	return review.Status
 }
 
-// verdictOn is the verdict on a member.
+// verdictOn returns the verdict on a member.
 func verdictOn(status api.PlacementReviewStatus, member string) api.ClusterVerdict {
 	GinkgoHelper()
 	for _, c := range status.Clusters {

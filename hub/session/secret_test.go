@@ -14,7 +14,7 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// access is a session's access secret, to be waited for.
+// access returns a session's access secret, for Eventually.
 func access(ctx context.Context, s *api.VDISession) func(Gomega) *corev1.Secret {
 	return func(g Gomega) *corev1.Secret {
 		secret := &corev1.Secret{}
@@ -28,7 +28,7 @@ func accessNow(ctx context.Context, s *api.VDISession) *corev1.Secret {
 	return access(ctx, s)(NewWithT(GinkgoT()))
 }
 
-// sent is what an agent was last sent of a Secret, by its name in the member.
+// sent returns the data of a Secret that an agent was last sent, by its name in the member.
 func sent(a *agent, uid types.UID, name string) func() map[string][]byte {
 	return func() map[string][]byte {
 		for _, p := range a.holds(uid).Payload {
@@ -40,7 +40,6 @@ func sent(a *agent, uid types.UID, name string) func() map[string][]byte {
 	}
 }
 
-// password of an access secret, to be compared with what was sent.
 func password(secret *corev1.Secret) string { return string(secret.Data[corev1.BasicAuthPasswordKey]) }
 
 func distributed(ctx context.Context, name, content string, labels map[string]string) *corev1.Secret {

@@ -32,33 +32,33 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// restOfFleet is the methods that are not called on oneMember.
+// restOfFleet has the methods that are not called on oneMember.
 type restOfFleet struct{ Fleet }
 
 // oneMember is a fleet that places everything in one member.
 type oneMember struct {
-	// withholds: it stops nothing without a cause.
+	// withholds is set if it allows no withdrawal without a durable cause.
 	withholds bool
 	restOfFleet
 	drainage
 	placed   []int64
 	released int
-	// evaluating: a member has yet to report whether it can run the template.
+	// evaluating is set if a member has yet to report whether it can run the template.
 	evaluating bool
-	// resumed is what was requested, by epoch and run; full: there is no capacity.
+	// resumed lists the epoch and number of requested runs; full is set if there is no capacity.
 	resumed [][2]int64
 	full    bool
-	// frees: what is released is free to resume.
+	// frees is set if what is released is free to resume.
 	frees bool
-	// other: what is placed goes to another member. away: the first is.
+	// other is set if sessions are placed in another member, away if the first is unreachable.
 	other, away bool
-	// nowhere: nothing is placed.
+	// nowhere is set if nothing is placed.
 	nowhere bool
-	// refused are the members that the last placement was not to go to.
+	// refused are the members that the last request excluded, with the reason.
 	refused map[types.UID]string
 
-	// verdict on a session whose member is lost, by the requested mode;
-	// gone members were removed.
+	// verdict is that on a session whose member is lost, by the requested mode; gone
+	// are the members that were removed.
 	verdict func(failover.Session) failover.Verdict
 	gone    map[types.UID]bool
 	// requested is the last request to reschedule a session.
@@ -160,19 +160,19 @@ func (f *oneMember) Resume(_ placement.Request, member v1alpha1.ClusterRef, epoc
 	return placement.Decision{Placed: true, Cluster: member, Reason: v1alpha1.ReasonPlaced, Message: "eu: 1 slot left"}, false
 }
 
-// hubInMemory is a Reconciler over a client that may show an old view of
-// sessions, and whose writes of status may fail.
+// hubInMemory is a Reconciler with a client that may read outdated sessions, and whose
+// writes of a status may fail.
 type hubInMemory struct {
 	*WithT
 	*Reconciler
 	fleet     *oneMember
 	scheduler *scheduling.Scheduler
-	// member "eu", which is away unless a test has it report.
+	// member "eu", which is not connected unless a test has it report.
 	member *memberInMemory
 	api    client.Client
-	// cached is what Get shows instead of what is stored; nil: the same.
+	// cached is what Get returns instead of what is stored; nil if the same.
 	cached *v1alpha1.VDISession
-	// answer is what a write of status gets; written: after it was carried out.
+	// answer is the error of a write of a status; written is set if it was applied nevertheless.
 	answer  error
 	written bool
 }
@@ -218,8 +218,8 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	return h
 }
 
-// reconcile takes the session through a pass, and through others as long as the scheduler
-// has answers for it. Nothing is decided from an earlier answer.
+// reconcile reconciles the session, and again as long as the scheduler decides on its
+// requests. Nothing is decided from an earlier answer.
 func (h *hubInMemory) reconcile() (ctrl.Result, error) {
 	mine := types.NamespacedName{Namespace: "desktops", Name: "mine"}
 	h.scheduler.Forget(mine)
@@ -238,7 +238,7 @@ func (h *hubInMemory) decided() (any bool) {
 	return any
 }
 
-// clockOf is the clock that a hub has at the time.
+// clockOf is the current clock of a hub, which tests replace.
 type clockOf struct{ h *hubInMemory }
 
 func (c clockOf) Now() time.Time                  { return c.h.Clock.Now() }

@@ -20,7 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// placedInMemory is a hub whose session is placed in "eu" and runs.
+// placedInMemory returns a hub whose session is placed in "eu" and runs.
 func placedInMemory(t *testing.T) (*hubInMemory, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	h := newHubInMemory(t)
@@ -41,7 +41,7 @@ func placedInMemory(t *testing.T) (*hubInMemory, *clocktesting.FakePassiveClock)
 	return h, clock
 }
 
-// pass reconciles, and then once more: that must write nothing.
+// pass reconciles twice, and requires that the second time writes nothing.
 func (h *hubInMemory) pass() *v1alpha1.VDISession {
 	_, err := h.reconcile()
 	h.Expect(err).NotTo(HaveOccurred())
@@ -53,7 +53,7 @@ func (h *hubInMemory) pass() *v1alpha1.VDISession {
 	return twice
 }
 
-// edit changes the session as others do: its spec, and its status.
+// edit changes the session's spec and status, as other clients do.
 func (h *hubInMemory) edit(change func(*v1alpha1.VDISession)) {
 	s := h.stored()
 	change(s)
@@ -86,7 +86,7 @@ func hasFailed(s *v1alpha1.VDISession) {
 	sessiontest.Condition(v1alpha1.ConditionProgressing, sessiontest.No, v1alpha1.ReasonImagePull)(s)
 }
 
-// outOfTime is a session of which the agent has reported that its time is over.
+// outOfTime gives a session the state in which its agent has reported that its time is over.
 func outOfTime(s *v1alpha1.VDISession) {
 	s.Spec.Timeout, s.Status.TimeUsed, s.Status.RunningSince = "10m", "20m0s", nil
 }
@@ -283,7 +283,7 @@ func TestCapacityOfAResumeThatIsNotWritten(t *testing.T) {
 	}
 }
 
-// corrected makes the template one that works.
+// corrected sets the image of the template, and returns its new revision.
 func (h *hubInMemory) corrected(image string) string {
 	template := &v1alpha1.VDITemplate{}
 	template.Name = "browser"

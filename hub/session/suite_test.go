@@ -45,7 +45,7 @@ import (
 
 const (
 	systemNamespace = "vdi-system"
-	// hubUser is what the hub's controllers run as, so that the audit log distinguishes
+	// hubUser is the user of the hub's controllers, so that the audit log distinguishes
 	// their writes from the suite's.
 	hubUser = "vdi-hub"
 )
@@ -59,8 +59,8 @@ var timings = health.Timings{
 	Failover: failover.Timings{After: time.Minute, Lease: time.Minute, Regain: 2 * time.Minute, Slack: time.Second},
 }
 
-// losing are timings by which members are soon lost, and their sessions placed
-// again.
+// losing returns timings by which members are soon lost, and their sessions
+// rescheduled.
 func losing() health.Timings {
 	t := timings
 	t.Suspect, t.Unreachable, t.Stable, t.FlipWindow = 1500*time.Millisecond, 2*time.Second, 200*time.Millisecond, time.Millisecond
@@ -154,7 +154,7 @@ func startHub(t health.Timings) *hub {
 	return h
 }
 
-// setup is as in hub/hub.go.
+// setup sets up the controllers as hub/hub.go does.
 func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *schedulercache.Cache, proofs *assignment.Proofs) (prepare func(context.Context) error) {
 	GinkgoHelper()
 	local := mgr.GetLocalManager()
@@ -171,7 +171,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: placed, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
 		Departures: departures, Clock: clock.RealClock{}, Restores: restores, Timings: lifecycle.Timings{ForceAfter: forceAfter, MoveAfter: moveAfter},
 	}
-	// Pending sessions are only decided on again when an event queues them.
+	// Pending sessions are decided on again only when an event requeues them.
 	scheduler := scheduling.New(scheduling.Options{Cache: placed, Members: f, Clock: clock.RealClock{}, RefusalExpired: sessions.RefusalExpired, RecheckAfter: time.Hour})
 	sessions.Scheduler = scheduler
 	restores.fleet = f

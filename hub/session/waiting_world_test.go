@@ -20,8 +20,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 )
 
-// The suite's hub decides on no pending session without an event: what
-// runs here in the end was queued by one.
+// The suite's hub decides on no pending session without an event: each session that
+// runs here in the end was requeued by one.
 
 func forUser(user string) func(*api.SessionSpec) { return func(s *api.SessionSpec) { s.User = user } }
 
@@ -29,7 +29,7 @@ func ofPriority(p int32) func(*api.SessionSpec) {
 	return func(s *api.SessionSpec) { s.Placement.Priority = p }
 }
 
-// offer has an agent report so much capacity.
+// offer has an agent report capacity for a number of sessions.
 func (a *agent) offer(slots int) {
 	GinkgoHelper()
 	a.set(func() { a.slots = slots })
@@ -54,7 +54,7 @@ func applied(ctx context.Context, mc *api.MemberCluster) {
 	}).Should(Succeed())
 }
 
-// runningOf are the names of those that run.
+// runningOf returns the names of the sessions that run.
 func runningOf(ctx context.Context, sessions []*api.VDISession) func(Gomega) []string {
 	return func(g Gomega) []string {
 		var names []string

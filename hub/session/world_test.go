@@ -9,8 +9,8 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// world sees all members at once, and notes what must never be seen: a session
-// in two members, an epoch assigned twice, an epoch that falls.
+// world observes all members at once, and records violations of the invariants: a
+// session in two members, an epoch assigned twice, an epoch that falls.
 type world struct {
 	mu      sync.Mutex
 	running map[types.UID]map[string]int64
@@ -18,7 +18,7 @@ type world struct {
 	assigned map[string]string
 	highest  map[types.UID]int64
 	broken   []string
-	// cut are members behind a partition: what is Restart may run twice then.
+	// cut are members behind a partition: a session of mode Restart may run twice then.
 	cut map[string]bool
 }
 
