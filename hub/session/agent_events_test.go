@@ -78,8 +78,8 @@ func (a *agent) become(uid types.UID, conditions []metav1.Condition) {
 	})
 }
 
-// plant stores an assignment without an order.
-func (a *agent) plant(item *api.SessionAssignment) {
+// storeUnordered stores an assignment without an order.
+func (a *agent) storeUnordered(item *api.SessionAssignment) {
 	a.set(func() {
 		item.Status.State = api.AssignmentActive
 		a.held[item.Spec.Session.UID] = item

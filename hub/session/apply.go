@@ -36,7 +36,7 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 	switch plan.Loss {
 	case lifecycle.LossNone:
 		r.memory.Found(s.UID)
-	case lifecycle.LossWaits:
+	case lifecycle.LossPending:
 		r.memory.Lose(s.UID, in.Now)
 	}
 	if plan.FreeHome {

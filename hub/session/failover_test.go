@@ -163,15 +163,15 @@ func TestLostSessionByItsMode(t *testing.T) {
 		at    string
 		phase v1alpha1.SessionPhase
 	}{
-		{"Restart goes", nil, nil, "us", v1alpha1.PhaseCreating},
+		{"Restart is rescheduled", nil, nil, "us", v1alpha1.PhaseCreating},
 		{"Hold stays", []func(*v1alpha1.VDISession){mode(v1alpha1.FailoverHold)}, nil, "eu", v1alpha1.PhaseRunning},
-		{"Hold goes from a member that is off", []func(*v1alpha1.VDISession){mode(v1alpha1.FailoverHold)}, fenced, "us", v1alpha1.PhaseCreating},
+		{"Hold is rescheduled from a fenced member", []func(*v1alpha1.VDISession){mode(v1alpha1.FailoverHold)}, fenced, "us", v1alpha1.PhaseCreating},
 		{"suspended, it is released", []func(*v1alpha1.VDISession){suspended, idle}, nil, "", v1alpha1.PhasePending},
 		{"about to be suspended, it is released", []func(*v1alpha1.VDISession){suspended}, nil, "", v1alpha1.PhasePending},
 		{"suspended with Hold it stays", []func(*v1alpha1.VDISession){suspended, idle, mode(v1alpha1.FailoverHold)}, nil, "eu", v1alpha1.PhasePending},
-		{"to be resumed, it goes", []func(*v1alpha1.VDISession){idle}, nil, "us", v1alpha1.PhaseCreating},
+		{"to be resumed, it is rescheduled", []func(*v1alpha1.VDISession){idle}, nil, "us", v1alpha1.PhaseCreating},
 		{"failed, it stays", []func(*v1alpha1.VDISession){hasFailed, idle}, nil, "eu", v1alpha1.PhaseFailed},
-		{"failed, it is released in a member that is off, and not retried", []func(*v1alpha1.VDISession){hasFailed, idle}, fenced, "", v1alpha1.PhasePending},
+		{"failed, it is released in a fenced member, and not retried", []func(*v1alpha1.VDISession){hasFailed, idle}, fenced, "", v1alpha1.PhasePending},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := lostInMemory(t, c.change...)
@@ -329,7 +329,7 @@ func TestReleasedCopyKeepsItsFailoverMode(t *testing.T) {
 	}{
 		{"placed with Hold by a policy that has Restart now", v1alpha1.FailoverHold, "", false},
 		{"placed with Restart", v1alpha1.FailoverRestart, "", true},
-		{"placed by a hub that did not note it", "", "", true},
+		{"placed by a hub that did not record it", "", "", true},
 		{"the session itself has Restart now", v1alpha1.FailoverHold, v1alpha1.FailoverRestart, true},
 		{"the session itself has Hold now", v1alpha1.FailoverRestart, v1alpha1.FailoverHold, false},
 	} {

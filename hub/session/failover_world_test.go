@@ -63,7 +63,7 @@ var _ = Describe("A session whose member is lost", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		theHub.stop()
-		theHub = startHub(losing())
+		theHub = startHub(fastFailover())
 		eu, us = join(ctx, "eu"), join(ctx, "us", func(a *agent) { a.slots = 0 })
 	})
 
@@ -313,7 +313,7 @@ var _ = Describe("A session that is deleted", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		theHub.stop()
-		theHub = startHub(losing())
+		theHub = startHub(fastFailover())
 		template(ctx, "browser")
 		eu = join(ctx, "eu")
 	})

@@ -37,7 +37,7 @@ type homesInMemory struct {
 	member *memberInMemory
 }
 
-func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDISession), changes ...func(*v1alpha1.VDIHome)) *homesInMemory {
+func newHomesInMemory(t *testing.T, claimedFor string, session func(*v1alpha1.VDISession), changes ...func(*v1alpha1.VDIHome)) *homesInMemory {
 	x := &homesInMemory{WithT: NewWithT(t), clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))}
 	scheme := runtime.NewScheme()
 	x.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
@@ -46,7 +46,7 @@ func newHomesInMemory(t *testing.T, takenFor string, session func(*v1alpha1.VDIS
 	h.Namespace, h.Name = "desktops", home.Key(s).Name
 	h.Spec = v1alpha1.HomeSpec{User: "ann", Template: "browser", ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: h.Name, Generation: 1}
 	h.Finalizers = []string{v1alpha1.HomeFinalizer}
-	h.Annotations = map[string]string{v1alpha1.AnnotationRun: takenFor, home.AnnotationUnused: "true"}
+	h.Annotations = map[string]string{v1alpha1.AnnotationRun: claimedFor, home.AnnotationUnused: "true"}
 	at := metav1.NewTime(x.clock.Now())
 	h.Status = v1alpha1.HomeStatus{MountedBy: s.Name, MountedByUID: s.UID, LastUseTime: &at}
 	for _, change := range changes {
@@ -113,16 +113,16 @@ func idleAt(epoch, number int64) func(*v1alpha1.VDISession) {
 // A home was claimed for a run that the session's status never recorded.
 func TestUnusedClaimOfAHomeIsReleased(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		session  func(*v1alpha1.VDISession)
-		takenFor string
-		reached  status.Run
+		name       string
+		session    func(*v1alpha1.VDISession)
+		claimedFor string
+		reached    status.Run
 	}{
 		{"by one that was to be placed", func(s *v1alpha1.VDISession) { s.Status.Epoch = 4 }, "5.1", status.Run{Epoch: 5, Number: 9}},
 		{"by one that was to be resumed", idleAt(5, 1), "5.2", status.Run{Epoch: 5, Number: 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := newHomesInMemory(t, c.takenFor, c.session)
+			x := newHomesInMemory(t, c.claimedFor, c.session)
 			before := x.session()
 			x.Expect(x.reconcile().RequeueAfter).To(Equal(home.ClaimTimeout))
 			x.clock.Step(home.ClaimTimeout)

@@ -85,7 +85,7 @@ var _ = Describe("A user's home", func() {
 		second, _ = running(ctx, second)
 		Expect(homeNow(ctx).Status.MountedByUID).To(Equal(second.UID))
 
-		By("resuming the first, which is pending in its turn, and holds no capacity")
+		By("resuming the first, which is pending then, and holds no capacity")
 		edit(ctx, first, func() { first.Spec.OperatingMode = api.ModeRunning })
 		Eventually(phase(ctx, first)).Should(ContainSubstring("in use by session second"))
 		Expect(a.holds(first.UID).Spec.RunState).To(Equal(api.ModeSuspended))
@@ -94,7 +94,7 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Status.MountedByUID).To(Equal(first.UID))
 	})
 
-	It("remains its session's over a change of leaders", func(ctx SpecContext) {
+	It("stays claimed when the leader changes", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu")
 		first, _ := running(ctx, create(ctx, "desktops", "first"))
@@ -129,7 +129,7 @@ var _ = Describe("A user's home", func() {
 		Expect(homeNow(ctx).Spec.Generation).To(Equal(int64(2)), "one fresh home is enough")
 	})
 
-	It("is not left behind more often than storage bears, and the session shows the remedy", func(ctx SpecContext) {
+	It("is not left behind more often than the limit, and the session shows the remedy", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"))
 		join(ctx, "eu")
 		for i := range 4 {
@@ -184,7 +184,7 @@ var _ = Describe("A user's home", func() {
 		Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(homeOf(second)), &api.VDIHome{}) }).Should(MatchError(ContainSubstring("not found")))
 	})
 
-	It("is forgotten once it was unused for its retention time", func(ctx SpecContext) {
+	It("is deleted once it was unused for its retention time", func(ctx SpecContext) {
 		template(ctx, "browser", withHome(api.HomePerUser, "10Gi"), func(t *api.TemplateSpec) { t.Home.RetentionTime = "2s" })
 		join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "first"))

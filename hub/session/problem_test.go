@@ -144,7 +144,7 @@ var _ = Describe("A deleted session", func() {
 		Expect(a.sessions()).To(BeEmpty())
 	})
 
-	It("is stopped when its member comes back, and keeps its finalizer until then", func(ctx SpecContext) {
+	It("is stopped when its member reconnects, and keeps its finalizer until then", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "ending"))
@@ -191,7 +191,7 @@ var _ = Describe("A member", func() {
 		Eventually(func() api.Duration { return a.holds(s.UID).Spec.Timeout }).Should(Equal(api.Duration("9h")))
 	})
 
-	It("that falls silent has its sessions shown as last reported, and gets no more", func(ctx SpecContext) {
+	It("without a heartbeat has its sessions shown as last reported, and gets no more", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "shown"))
@@ -207,7 +207,7 @@ var _ = Describe("A member", func() {
 		Expect(a.sessions()).To(HaveLen(2))
 	})
 
-	It("that is cut off and comes back keeps its sessions under their epochs", func(ctx SpecContext) {
+	It("that is cut off and reconnects keeps its sessions under their epochs", func(ctx SpecContext) {
 		template(ctx, "browser")
 		a := join(ctx, "eu")
 		join(ctx, "us")
@@ -245,7 +245,7 @@ var _ = Describe("A member", func() {
 		orphan.Namespace, orphan.Name = "desktops", "unknown-0123456789"
 		orphan.Spec.Session = api.SessionReference{Namespace: "desktops", Name: "unknown", UID: types.UID("not-on-this-hub")}
 		orphan.Spec.Epoch = 7
-		a := join(ctx, "eu", func(a *agent) { a.plant(orphan) })
+		a := join(ctx, "eu", func(a *agent) { a.storeUnordered(orphan) })
 		running(ctx, create(ctx, "desktops", "other"))
 		Consistently(func() *api.SessionAssignment { return a.holds("not-on-this-hub") }).ShouldNot(BeNil())
 		Expect(a.ordersSeen()).To(Equal(1))

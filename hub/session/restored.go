@@ -92,13 +92,13 @@ func (r *restores) detect(ctx context.Context, s *v1alpha1.VDISession) error {
 		return err
 	}
 	if live.UID != s.UID || live.ResourceVersion != s.ResourceVersion {
-		return errOldView
+		return errStaleCache
 	}
 	return r.record.Detected(ctx)
 }
 
-// errOldView is the conflict of a session that is newer than the cache.
-var errOldView = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), "", fmt.Errorf("the cache is behind"))
+// errStaleCache is the conflict of a session that is newer than the cache.
+var errStaleCache = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), "", fmt.Errorf("the cache is behind"))
 
 // LastAssigned returns the highest epoch that a hub of before the last restore may have
 // assigned to a session, or 0.

@@ -161,7 +161,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Expect(restores.Detected(ctx)).To(Succeed())
 		eu.connect(theHub)
 		Eventually(reason(ctx, placed, api.ConditionScheduled)).Should(Equal("False/" + api.ReasonHubRestored))
-		Consistently(eu.sessions, "2s").Should(ConsistOf(kept.UID), "nothing goes to a member that it does not hold")
+		Consistently(eu.sessions, "2s").Should(ConsistOf(kept.UID), "a member gets no new order")
 
 		us.connect(theHub)
 		for s, epoch := range epochs {

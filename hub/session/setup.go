@@ -63,7 +63,7 @@ func ofPolicy(c client.Reader, scheduler Scheduler) handler.MapFunc {
 	return func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var out []reconcile.Request
 		for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
-			out = append(out, listed(ctx, c, all, client.MatchingFields{index.Phase: string(phase)})...)
+			out = append(out, listed(ctx, c, anySession, client.MatchingFields{index.Phase: string(phase)})...)
 		}
 		// Those of a lost member still have phase Running.
 		for _, session := range scheduler.Pending(func(req *scheduling.Request) bool { return req.Placement.Failover }) {
@@ -123,7 +123,7 @@ func listed(ctx context.Context, c client.Reader, applies func(*v1alpha1.VDISess
 	return out
 }
 
-func all(*v1alpha1.VDISession) bool { return true }
+func anySession(*v1alpha1.VDISession) bool { return true }
 
 func requestFor(s *v1alpha1.VDISession) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)}
@@ -145,7 +145,7 @@ func ofMembers(c client.Reader, fleet Members) source.Func {
 				if end {
 					return
 				}
-				for _, req := range listed(ctx, c, all, client.MatchingFields{index.Member: name}) {
+				for _, req := range listed(ctx, c, anySession, client.MatchingFields{index.Member: name}) {
 					q.Add(req)
 				}
 				changed.Done(name)

@@ -32,14 +32,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// restOfFleet has the methods that are not called on oneMember.
-type restOfFleet struct{ Fleet }
+// unusedFleet has the methods that are not called on oneMember.
+type unusedFleet struct{ Fleet }
 
 // oneMember is a fleet that places everything in one member.
 type oneMember struct {
 	// withholds is set if it allows no withdrawal without a durable cause.
 	withholds bool
-	restOfFleet
+	unusedFleet
 	drainage
 	placed   []int64
 	released int

@@ -283,8 +283,8 @@ func TestCapacityOfAResumeThatIsNotWritten(t *testing.T) {
 	}
 }
 
-// corrected sets the image of the template, and returns its new revision.
-func (h *hubInMemory) corrected(image string) string {
+// setTemplateImage sets the image of the template, and returns its new revision.
+func (h *hubInMemory) setTemplateImage(image string) string {
 	template := &v1alpha1.VDITemplate{}
 	template.Name = "browser"
 	h.Expect(h.api.Get(context.Background(), types.NamespacedName{Name: "browser"}, template)).To(Succeed())
@@ -298,7 +298,7 @@ func (h *hubInMemory) corrected(image string) string {
 func TestRevisionOfARun(t *testing.T) {
 	h, _ := placedInMemory(t)
 	old := h.stored().Status.TemplateRevision
-	revision := h.corrected("browser:2")
+	revision := h.setTemplateImage("browser:2")
 	h.edit(suspended)
 	h.pass()
 	h.edit(toBeResumed)

@@ -59,9 +59,9 @@ var timings = health.Timings{
 	Failover: failover.Timings{After: time.Minute, Lease: time.Minute, Regain: 2 * time.Minute, Slack: time.Second},
 }
 
-// losing returns timings by which members are soon lost, and their sessions
+// fastFailover returns timings by which members are soon lost, and their sessions
 // rescheduled.
-func losing() health.Timings {
+func fastFailover() health.Timings {
 	t := timings
 	t.Suspect, t.Unreachable, t.Stable, t.FlipWindow = 1500*time.Millisecond, 2*time.Second, 200*time.Millisecond, time.Millisecond
 	t.Failover = failover.Timings{After: time.Second, Lease: 2200 * time.Millisecond, Regain: 3 * time.Second, Slack: 100 * time.Millisecond}

@@ -30,7 +30,7 @@ var _ = Describe("A template in use", func() {
 		Expect(t.Status.Revision).To(Equal(second.Status.TemplateRevision))
 	})
 
-	It("does not vanish under its sessions, and takes no new ones once it is deleted", func(ctx SpecContext) {
+	It("is kept while sessions use it, and takes no new ones once it is deleted", func(ctx SpecContext) {
 		t := template(ctx, "browser")
 		join(ctx, "eu")
 		s, a := running(ctx, create(ctx, "desktops", "old"))

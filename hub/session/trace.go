@@ -20,8 +20,8 @@ const (
 	spanWait      = "wait"
 	spanPlace     = "place"
 	spanMirror    = "mirror"
-	spanStopped   = "rest"
-	spanUnplaced  = "leave"
+	spanStopped   = "stop.request"
+	spanUnplaced  = "release"
 	spanTerminate = "terminate"
 )
 

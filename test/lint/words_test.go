@@ -16,8 +16,11 @@ var privateWords = regexp.MustCompile(`(?i)\b(anew|heard|hears|told|tells?|judge
 // shipped are the trees whose messages users and operators see.
 var shipped = []string{"api/", "hub/", "agent/", "cmd/", "proto/"}
 
-// Messages, metric help and CLI texts are string literals with spaces; kubectl explain shows
-// the comments of the API.
+// camelCase finds where a word of an identifier ends.
+var camelCase = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+
+// Messages, metric help, CLI texts, reasons and field names are string literals and
+// identifiers; kubectl explain shows the comments of the API.
 func TestMessagesUseTheTermsOfTheGlossary(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if f.test() || f.generated() || !slices.ContainsFunc(shipped, func(tree string) bool { return strings.HasPrefix(f.path, tree) }) {
@@ -29,9 +32,12 @@ func TestMessagesUseTheTermsOfTheGlossary(t *testing.T) {
 			}
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING && strings.Contains(literal.Value, " ") {
-				if text, err := strconv.Unquote(literal.Value); err == nil {
-					check(literal, text)
+			switch n := n.(type) {
+			case *ast.Ident:
+				check(n, camelCase.ReplaceAllString(n.Name, "$1 $2"))
+			case *ast.BasicLit:
+				if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+					check(n, camelCase.ReplaceAllString(text, "$1 $2"))
 				}
 			}
 			return true

@@ -25,7 +25,7 @@ func resolve(p *pass) next {
 	case t.Current != nil:
 		p.template, p.spec, p.revision = t.Current, &t.Current.Spec, t.Revision
 	}
-	return goOn
+	return proceed
 }
 
 // accept checks whether the session may be placed. A session that is not accepted waits for
@@ -39,7 +39,7 @@ func accept(p *pass) next {
 	switch {
 	case s.Status.Placement != nil && !status.Retrying(s):
 		p.resources = s.Status.Resources
-		return goOn
+		return proceed
 	case c.Status == metav1.ConditionFalse:
 		p.Release = true
 		return done
@@ -48,7 +48,7 @@ func accept(p *pass) next {
 	if s.Status.Placement == nil {
 		s.Status.Resources = p.resources
 	}
-	return goOn
+	return proceed
 }
 
 // acceptance returns the condition Accepted of the session, including whether this hub

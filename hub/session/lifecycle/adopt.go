@@ -44,7 +44,7 @@ func adopt(p *pass) next {
 			return done
 		}
 	}
-	return goOn
+	return proceed
 }
 
 // adoptFrom adopts a member's copy. A copy that is Active becomes the placement under
@@ -171,5 +171,5 @@ func awaitsReports(p *pass, mode v1alpha1.FailoverMode) string {
 	if mode != v1alpha1.FailoverHold || !p.in.fromBackup(p.Session) || r.Recovering || len(r.Unreported) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the hub was restored from a backup, and %s may run the session (mode Hold): reconnect it, or declare it fenced once it is off for certain", r.Unreported[0])
+	return fmt.Sprintf("the hub was restored from a backup, and %s may run the session (mode Hold): reconnect it, or declare it fenced once nothing runs there", r.Unreported[0])
 }

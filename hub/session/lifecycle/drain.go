@@ -18,7 +18,7 @@ import (
 func evict(p *pass) next {
 	at := p.Session.Status.Placement
 	if at == nil || p.Placed != nil {
-		return goOn
+		return proceed
 	}
 	m := p.in.Members[at.ClusterUID]
 	switch {
@@ -26,7 +26,7 @@ func evict(p *pass) next {
 		endDrain(p)
 		return rebalance(p)
 	case m.Health != health.Ready:
-		return goOn // it could not confirm the stop
+		return proceed // it could not confirm the stop
 	}
 	return evictDrained(p, m.Deadline)
 }
@@ -40,7 +40,7 @@ func evictDrained(p *pass, deadline time.Time) next {
 		l.Stage = stage
 		p.Drain = &Drain{Member: at.ClusterUID, Session: l}
 		showDraining(p, message)
-		return goOn
+		return proceed
 	}
 	switch {
 	case p.keptByHome():
@@ -57,11 +57,11 @@ func evictDrained(p *pass, deadline time.Time) next {
 	}
 	switch decision, answered := p.another(isDrained, v1alpha1.ReasonDraining, &l); {
 	case !answered:
-		return goOn
+		return proceed
 	case !decision.Placed:
 		return waits(drain.NoCapacity, fmt.Sprintf("%s is being drained; the session stays while no other member accepts it: %s", at.ClusterName, decision.Message))
 	default:
-		moveOut(p, MovedByDrain, fmt.Sprintf("%s is being drained: it goes to %s", at.ClusterName, decision.Cluster.Name))
+		moveOut(p, MovedByDrain, fmt.Sprintf("%s is being drained: it is moved to %s", at.ClusterName, decision.Cluster.Name))
 		return done
 	}
 }
@@ -120,7 +120,7 @@ func rebalance(p *pass) next {
 	from, requested := s.Annotations[v1alpha1.AnnotationMove]
 	switch {
 	case !requested:
-		return goOn
+		return proceed
 	case from != at.ClusterName:
 		return endMove(p, "") // it was moved
 	case p.in.Members[at.ClusterUID].Health != health.Ready:
@@ -134,7 +134,7 @@ func rebalance(p *pass) next {
 	}
 	switch decision, answered := p.another(memory.MovedOut, MovedByRebalance, nil); {
 	case !answered:
-		return goOn
+		return proceed
 	case !decision.Placed:
 		p.Release = true
 		return endMove(p, "no other member accepts it: "+decision.Message)

@@ -17,7 +17,7 @@ import (
 // still run it, or an operator forces that.
 func end(p *pass) {
 	p.Loss = LossNone
-	if adopt(p) == goOn {
+	if adopt(p) == proceed {
 		confirmStops(p)
 		wait, forced := forced(p)
 		switch {

@@ -32,5 +32,5 @@ func failBack(p *pass) next {
 			"its first copy still runs in %s and is kept, as its healing requires; the replacement in %s is stopped", rep.Ref.Name, replacement.ClusterName))
 		return done
 	}
-	return goOn
+	return proceed
 }

@@ -28,7 +28,7 @@ func rescheduleLost(p *pass) next {
 	at := s.Status.Placement
 	if at == nil || !p.in.lost(at.ClusterUID) {
 		p.Loss = LossNone
-		return goOn
+		return proceed
 	}
 	policy, found := policy.Governing(s, p.in.Policies)
 	loss := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
@@ -36,7 +36,7 @@ func rescheduleLost(p *pass) next {
 	if why != status.NotStopped {
 		return releaseIdle(p, why, v)
 	}
-	p.Loss = LossWaits
+	p.Loss = LossPending
 	switch {
 	case !v.Due:
 		return awaitFailover(p, v, v.Message)
@@ -65,7 +65,7 @@ func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, loss failover.Session
 		return done
 	case d.Placed:
 		failOver(p, req, d, v)
-		return goOn
+		return proceed
 	case v.Due && v.Wait > 0 && status.FailoverPending(s):
 		// The delay is short, and the condition already shows what the session waits for.
 		return awaitFailover(p, v, status.FailoverPendingMessage(s))
@@ -133,7 +133,7 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 	off := v.Reason == v1alpha1.ReasonMemberFenced
 	if !v.Due || why != status.StopSuspended && !off {
 		p.soon(v.Wait)
-		return goOn
+		return proceed
 	}
 	failed := status.FailedPermanently(s).DeepCopy()
 	left := supersedePlacement(s, p.in.Now)
@@ -147,7 +147,7 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 	}
 	p.warn(v1alpha1.EventFailedOver, "Failover", note)
 	p.FailedOver = &FailedOver{}
-	return goOn
+	return proceed
 }
 
 // awaitFailover shows what a session of a lost member waits for, and its last known

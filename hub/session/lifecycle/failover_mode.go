@@ -12,7 +12,7 @@ func mode(p *pass) next {
 	s := p.Session
 	at := s.Status.Placement
 	if at == nil || s.Spec.Failover.Mode == "" && s.Status.ObservedGeneration == s.Generation {
-		return goOn
+		return proceed
 	}
 	var policy *v1alpha1.PlacementPolicy
 	if s.Spec.Failover.Mode == "" {
@@ -21,5 +21,5 @@ func mode(p *pass) next {
 	if mode := status.FailoverFor(s, p.spec, policy).Mode; status.FailoverMode(s, p.spec) != mode {
 		at.FailoverMode, at.Guarded = mode, false
 	}
-	return goOn
+	return proceed
 }

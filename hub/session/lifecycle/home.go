@@ -39,13 +39,13 @@ func (p *pass) acquireHome() next {
 		if h := s.Status.Home; h != nil && (s.Status.StartTime != nil || s.Status.Placement != nil) {
 			p.home.pinned = &v1alpha1.ClusterRef{Name: h.ClusterName, UID: h.ClusterUID}
 		}
-		return goOn
+		return proceed
 	case v1alpha1.HomePerUser:
 		if p.in.Home != nil {
 			return acquireUserHome(p, p.in.Home)
 		}
 	}
-	return goOn
+	return proceed
 }
 
 // acquireUserHome implements acquireHome for the home that the sessions of a user share.
@@ -66,7 +66,7 @@ func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
 		return done
 	}
 	if p.home.movable || p.home.fresh {
-		return goOn
+		return proceed
 	}
 	return pinHome(p, h)
 }
@@ -91,7 +91,7 @@ func pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
 	at := p.Session.Status.Placement
 	if at == nil || at.ClusterUID == h.Spec.ClusterUID {
-		return goOn
+		return proceed
 	}
 	p.unscheduled(v1alpha1.ReasonNoCapacityToResume, fmt.Sprintf(
 		"the session is in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
@@ -118,7 +118,7 @@ func homeForFailover(p *pass) (message string) {
 // never recorded, so that the home can be released.
 func skipRun(p *pass) next {
 	if status.ToRun(p.Session) || p.in.Home == nil {
-		return goOn
+		return proceed
 	}
 	return next(!home.SkipRun(p.Session, p.in.Home, p.in.Now))
 }

@@ -41,15 +41,15 @@ func mirror(p *pass) next {
 	var unfit *secret.NotAssignableError
 	switch {
 	case rep == nil:
-		return goOn
+		return proceed
 	case errors.As(p.in.NoOrder, &unfit):
 		showUnfit(p, unfit)
-		return goOn
+		return proceed
 	case p.in.NoOrder != nil:
 		p.Err = p.in.NoOrder
 		return done
 	case order == nil:
-		return goOn
+		return proceed
 	}
 	step, _ := assignment.Plan(before, rep.Ref.UID, rep.Assignment, order.Hash)
 	step, waits := assignment.InRecovery(p.in.Restore.Recovering, before, rep.Ref, rep.Assignment, step)
@@ -59,18 +59,18 @@ func mirror(p *pass) next {
 	switch step {
 	case assignment.Assign:
 		if !assignment.UsedUp(rep.Assignment, p.in.Restore.LastAssigned, order.Assignment.Spec.Epoch) {
-			return goOn
+			return proceed
 		}
 		if _, moved := claimed(p); moved {
 			p.soon(assignment.RecoveryPoll) // it is adopted
-			return goOn
+			return proceed
 		}
 		reissue(p, rep)
 		return done
 	case assignment.Mirror, assignment.Resend:
 		mirrorReport(p, rep.Assignment, order)
 	}
-	return goOn
+	return proceed
 }
 
 // mirrorReport writes a report into the status. A change of the session's spec comes first:

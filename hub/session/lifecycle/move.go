@@ -26,29 +26,29 @@ import (
 func move(p *pass) next {
 	s := p.Session
 	if !WaitsForNode(s) {
-		return goOn
+		return proceed
 	}
 	if m := p.in.Members[s.Status.Placement.ClusterUID]; m.Draining || m.Health != health.Ready {
-		return goOn // it is moved anyway, or its member could not confirm the stop
+		return proceed // it is moved anyway, or its member could not confirm the stop
 	}
 	switch wait := p.in.Known.NodeWait; {
 	case wait == nil:
 		p.soon(p.in.Timings.MoveAfter)
-		return goOn
+		return proceed
 	case *wait > 0:
 		p.soon(*wait)
-		return goOn
+		return proceed
 	}
 	if p.keptByHome() {
-		return goOn
+		return proceed
 	}
 	d, answered := p.another(memory.NoNodeFits, v1alpha1.ReasonUnschedulablePod, nil)
 	if !answered || !d.Placed {
-		return goOn
+		return proceed
 	}
 	p.Moved = &Moved{From: *s.Status.Placement, Reason: v1alpha1.ReasonUnschedulablePod}
 	releasePlacement(s)
-	p.warn(v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it goes to %s", p.Moved.From.ClusterName, d.Cluster.Name))
+	p.warn(v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it is moved to %s", p.Moved.From.ClusterName, d.Cluster.Name))
 	return done
 }
 

@@ -37,8 +37,8 @@ type pass struct {
 type next bool
 
 const (
-	goOn next = true
-	done next = false
+	proceed next = true
+	done    next = false
 )
 
 // Next returns the plan for a session.

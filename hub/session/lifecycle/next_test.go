@@ -139,7 +139,7 @@ func outlineOf(in *Input, p Plan) outline {
 	add(p.Hold, "holds")
 	add(p.Waits != "", "waits: "+p.Waits)
 	add(p.Release, "releases capacity")
-	add(p.Loss == LossWaits, "waits for failover")
+	add(p.Loss == LossPending, "waits for failover")
 	add(p.EndMove != nil, "ends the move")
 	add(p.Revision != "", "stores revision "+p.Revision)
 	add(p.Account != "", "accounts: "+string(p.Account))

@@ -16,7 +16,7 @@ import (
 func overlay(p *pass) next {
 	s := p.Session
 	if s.Status.Placement == nil || p.in.Members[s.Status.Placement.ClusterUID].Health != health.Unreachable {
-		return goOn
+		return proceed
 	}
 	changed := false
 	for _, name := range status.AgentConditions {
@@ -28,5 +28,5 @@ func overlay(p *pass) next {
 	if changed {
 		p.warn(v1alpha1.EventUnreached, "Watch", fmt.Sprintf("member %s is unreachable: the session shows its last known state", s.Status.Placement.ClusterName))
 	}
-	return goOn
+	return proceed
 }

@@ -21,7 +21,7 @@ import (
 func place(p *pass) next {
 	s := p.Session
 	if s.Status.Placement != nil {
-		return goOn
+		return proceed
 	}
 	if reason, message := notToPlace(p); reason != "" {
 		p.Release = reason != v1alpha1.ReasonReleasing
@@ -61,7 +61,7 @@ func place(p *pass) next {
 	p.scheduled(p.Placed, decision.Decision)
 	p.Result = ResultPlaced
 	p.normal(v1alpha1.EventPlaced, "Place", decision.Message)
-	return goOn
+	return proceed
 }
 
 // notToPlace returns why a session is not to be placed whatever the capacity, or "" if

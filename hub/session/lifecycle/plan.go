@@ -60,8 +60,8 @@ type Loss string
 // The values of Loss, which is empty if it was not determined.
 const (
 	LossNone Loss = "None"
-	// LossWaits is the loss of a member whose session is to run.
-	LossWaits Loss = "Waits"
+	// LossPending is the loss of a member whose session is to run.
+	LossPending Loss = "Pending"
 )
 
 // End is how a deleted session ends.

@@ -32,18 +32,18 @@ func PreviewOf(in *Input) (Preview, error) {
 	if resolve(p) == done {
 		return Preview{}, p.Err
 	}
-	s, seat, had := p.Session, currentPlacement(in.Session), in.Session.Status.Resources
+	s, current, had := p.Session, currentPlacement(in.Session), in.Session.Status.Resources
 	s.Status.Placement = nil
 	if c := p.acceptance(); c.Status == metav1.ConditionFalse {
 		return Preview{Refused: &c}, nil
 	}
-	if p.resources = p.spec.Resources.For(s.Spec.Resources); seat != nil {
+	if p.resources = p.spec.Resources.For(s.Spec.Resources); current != nil {
 		p.resources = had
 	}
-	held := heldUp(p)
+	held := unplaceable(p)
 	governing, _ := policy.Governing(s, in.Policies)
 	out := Preview{Held: held, Request: p.request(governing), UserHome: p.spec.Home.Mode == v1alpha1.HomePerUser}
-	out.Request.Current = seat
+	out.Request.Current = current
 	if governing != nil {
 		out.Policy = governing.Name
 	}
@@ -59,9 +59,9 @@ func currentPlacement(s *v1alpha1.VDISession) *placement.CurrentPlacement {
 	return &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
 }
 
-// heldUp returns the condition Scheduled of a session that would not be placed now
+// unplaceable returns the condition Scheduled of a session that would not be placed now
 // whatever the capacity, or nil. In both cases it sets p.home.pinned.
-func heldUp(p *pass) *metav1.Condition {
+func unplaceable(p *pass) *metav1.Condition {
 	s, h := p.Session, p.in.Home
 	condition := func(reason, message string) *metav1.Condition {
 		return &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
@@ -69,12 +69,12 @@ func heldUp(p *pass) *metav1.Condition {
 	n := p.acquireHome()
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running, and it is placed as the verdicts show")
+		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running; it is then placed as the verdicts show")
 	case status.TimeOver(s, p.spec):
 		return condition(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec))
 	case len(status.AwaitedReleases(s)) > 0:
 		return condition(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, ""))
-	case n == goOn:
+	case n == proceed:
 		return nil
 	case p.Waits == v1alpha1.ReasonTooManyHomes:
 		return condition(v1alpha1.ReasonTooManyHomes, home.TooMany(h, p.in.Now, p.in.gone))

@@ -22,7 +22,7 @@ func recordEnds(p *pass) next {
 			return done
 		}
 	}
-	return goOn
+	return proceed
 }
 
 // recordStopped records that nothing up to an epoch runs in a member any more: it removes

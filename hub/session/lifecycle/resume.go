@@ -20,10 +20,10 @@ func resume(p *pass) next {
 	switch {
 	case !held.Idle:
 		restart(p)
-		return goOn
+		return proceed
 	case status.StopReasonOf(s, p.spec, false, p.in.Now) != status.NotStopped:
 		keepStopped(p)
-		return goOn
+		return proceed
 	}
 	if p.acquireHome() == done {
 		p.Release = true
@@ -43,7 +43,7 @@ func resume(p *pass) next {
 	p.Placed = &again
 	p.storeRevision()
 	resumed(p, answer.Decision)
-	return goOn
+	return proceed
 }
 
 // resumption returns the request to run a session again where it is, or, unless its home is
@@ -72,7 +72,7 @@ func notResumed(p *pass, a scheduling.Answer) {
 	case a.Other != nil && a.Other.Placed:
 		p.Moved = &Moved{From: *s.Status.Placement, Reason: v1alpha1.ReasonNoCapacityToResume}
 		releasePlacement(s)
-		p.normal(v1alpha1.EventMoved, "Resume", fmt.Sprintf("%s: it goes to %s", message, a.Other.Cluster.Name))
+		p.normal(v1alpha1.EventMoved, "Resume", fmt.Sprintf("%s: it is moved to %s", message, a.Other.Cluster.Name))
 		return
 	case a.Other != nil:
 		message = "no capacity to resume it: " + a.Other.Message

@@ -18,7 +18,7 @@ func stop(p *pass) next {
 	away := p.in.Members[s.Status.Placement.ClusterUID].Health == health.Unreachable
 	why := status.StopReasonOf(s, p.spec, away, now)
 	if s.Status.Placement.Idle || why == status.NotStopped && status.FailedPermanently(s) == nil {
-		return goOn
+		return proceed
 	}
 	s.Status.Placement.Idle = true
 	status.EndRun(s, now)
@@ -30,7 +30,7 @@ func stop(p *pass) next {
 	default:
 		p.warn(v1alpha1.EventFailed, "Fail", fmt.Sprintf("failed permanently in %s: %s", cluster, status.FailedPermanently(s).Message))
 	}
-	return goOn
+	return proceed
 }
 
 // keepStopped keeps a session stopped. A reservation of a resume that could not be written is

@@ -76,13 +76,13 @@ func TestFailBack(t *testing.T) {
 		{"the replacement was restarted", session(func(s *v1alpha1.VDISession) { s.Status.Placement.Run = 2 }), report(), false},
 		{"the replacement is suspended", session(func(s *v1alpha1.VDISession) { s.Status.Placement.Idle = true }), report(), false},
 		{"it is of an earlier failover", session(func(s *v1alpha1.VDISession) { s.Status.LastFailover.FromEpoch = 3 }), report(), false},
-		{"it was released in good order", session(func(s *v1alpha1.VDISession) { s.Status.Releasing[0].Superseded = false }), report(), false},
+		{"it was released without a failover", session(func(s *v1alpha1.VDISession) { s.Status.Releasing[0].Superseded = false }), report(), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			NewWithT(t).Expect(MayFailBack(c.session, ref, c.reported)).To(Equal(c.want))
 		})
 	}
-	t.Run("and the replacement is left behind in its turn", func(t *testing.T) {
+	t.Run("and the replacement is left behind instead", func(t *testing.T) {
 		g, s := NewWithT(t), session()
 		FailBack(s, ref, 7, Seconds(sessiontest.Now))
 		g.Expect(s.Status.Placement).To(HaveField("ClusterUID", sessiontest.Here))

@@ -66,8 +66,8 @@ func readyCondition(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.T
 	if lost := awaitingFailover(s); lost != nil {
 		return *lost
 	}
-	if trouble := firstProblem(s); trouble != nil {
-		return *trouble
+	if problem := firstProblem(s); problem != nil {
+		return *problem
 	}
 	if missing := firstMissing(s, desktopConditions); missing != nil {
 		return *missing

@@ -11,15 +11,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// notices counts the calls that record a restore of the hub.
-type notices struct {
+// recordedRestores counts the calls that record a restore of the hub.
+type recordedRestores struct {
 	times int
 	fails error
 }
 
-func (n *notices) Last() Restore { return Restore{} }
+func (n *recordedRestores) Last() Restore { return Restore{} }
 
-func (n *notices) Detected(context.Context) error {
+func (n *recordedRestores) Detected(context.Context) error {
 	n.times++
 	return n.fails
 }
@@ -28,7 +28,7 @@ func (n *notices) Detected(context.Context) error {
 // epoch is adopted, and not recorded if only the cache is behind.
 func TestRestoreThatAnEpochShowsIsRecordedFirst(t *testing.T) {
 	h, _ := placedInMemory(t)
-	n := &notices{fails: errors.New("etcd is away")}
+	n := &recordedRestores{fails: errors.New("etcd is away")}
 	h.Restores = n
 	later := h.stored()
 	later.Status.Epoch, later.Status.Placement.Epoch = 9, 9
