@@ -39,9 +39,9 @@ func accepted(s *v1alpha1.VDISession, ordered bool, reported *v1alpha1.SessionAs
 }
 
 // answerOf returns what a report that is not accepted implies for the session's current
-// epoch, or nil: the end of a later epoch is the end of all earlier ones, and a refusal in
-// it answers the hub's order. The member could report both without a proof. If they were
-// ignored, the same order would be sent forever.
+// epoch, or nil. The end of a later epoch ends all earlier ones, and a refusal answers the
+// hub's order. The member could report both without a proof. If they were ignored, the same
+// order would be sent forever.
 func answerOf(s *v1alpha1.VDISession, w status.Desired, reported *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 	answer := reported.DeepCopy()
 	answer.Spec.Session.UID, answer.Spec.Epoch, answer.Spec.Proof = s.UID, s.Status.Epoch, ""
