@@ -17,7 +17,7 @@ import (
 // placements since the backup, but the members have them. It waits for their reports before
 // it reserves their capacity.
 type recovery struct {
-	// until is when the hub stops waiting for members; zero: this hub was not restored.
+	// until is when the hub stops waiting for members; zero if this hub was not restored.
 	until time.Time
 	// over is set once the hub no longer waits for members.
 	over bool
