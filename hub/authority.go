@@ -27,9 +27,9 @@ func (o *LinkOptions) issuesCertificates() bool {
 	return o.TLSCertFile == "" && o.TLSKeyFile == "" && o.ClientCAFile == ""
 }
 
-// linkNames returns the names in the hub's certificate. That of its Service is always
-// among them: kubectl vdi join configures it as the server name of agents, whatever
-// address they dial.
+// linkNames returns the names in the hub's certificate. They always include that of its
+// Service: kubectl vdi join configures it as the server name of agents, whatever address
+// they dial.
 func (o *Options) linkNames() []string {
 	return append([]string{"vdi-hub." + o.Namespace + ".svc", "localhost"}, o.LinkDNSNames...)
 }

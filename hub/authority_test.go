@@ -32,8 +32,8 @@ import (
 
 const joinToken = "abc123.0123456789abcdef0123456789abcdef"
 
-// runHub runs a whole hub that is its own authority, until the test ends, and
-// returns where it listens.
+// runHub runs a hub that is its own certificate authority until the test ends, and returns
+// the address on which it listens.
 func runHub(t *testing.T, cfg *rest.Config) (address string) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,13 +63,13 @@ func runHub(t *testing.T, cfg *rest.Config) (address string) {
 	return address
 }
 
-// dial the hub with a certificate, if there is one; the hub is known by its CA's
-// hash.
+// dial connects to the hub, with a certificate if there is one. It verifies the hub by the
+// hash of its CA.
 func dial(t *testing.T, address, caHash string, certificates ...tls.Certificate) fleetv1.FleetServiceClient {
 	t.Helper()
 	config := &tls.Config{
 		Certificates:       certificates,
-		InsecureSkipVerify: true, // an agent that joins has the hash only
+		InsecureSkipVerify: true, // an agent that joins only has the hash
 		VerifyConnection: func(state tls.ConnectionState) error {
 			chain := state.PeerCertificates
 			if len(chain) != 2 || v1alpha1.CertificateHash(chain[1].Raw) != caHash {
@@ -157,7 +157,7 @@ func TestAMemberJoinsRotatesAndIsRevoked(t *testing.T) {
 	g.Expect(code(err)).To(Equal(codes.PermissionDenied), fmt.Sprint(err))
 	g.Expect(err.Error()).NotTo(ContainSubstring("join-abc123"), "why is for the hub's log")
 
-	// At once: the hub need not have seen its own write.
+	// This works at once, even if the hub's cache does not have the certificate yet.
 	member := dial(t, address, caHash, pair(t, key, enrolled.GetCertificate()))
 	_, err = member.RotateCertificate(ctx, &fleetv1.RotateCertificateRequest{CertificateRequest: request})
 	g.Expect(code(err)).To(Equal(codes.InvalidArgument), fmt.Sprint(err))

@@ -16,7 +16,7 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 
-// The interval and the timeout of the attempts to read the own cluster's fingerprint.
+// The interval and the timeout of the attempts to read the hub cluster's fingerprint.
 const (
 	fingerprintEvery = time.Second
 	fingerprintFor   = 30 * time.Second

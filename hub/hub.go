@@ -51,7 +51,7 @@ func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
-			panic(err) // two kinds of one name: a mistake in the program
+			panic(err) // two kinds with the same name: a programming error
 		}
 	}
 	return s
@@ -97,7 +97,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 type fleet struct {
 	*member.Fleet
 	cache *schedulercache.Cache
-	// proofs have their key before the first agent is admitted.
+	// proofs has its key before the first agent is admitted.
 	proofs *assignment.Proofs
 }
 
@@ -134,12 +134,12 @@ func managerOptions(o Options, l *leader) manager.Options {
 	}
 }
 
-// cached returns what the hub's cache holds of numerous objects.
+// cached restricts the hub's cache to what it needs of numerous objects.
 func cached(o Options) map[client.Object]cache.ByObject {
 	objects := session.Cached(o.Namespace, o.SessionNamespaces)
 	objects[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 	objects[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
-	// Read with UserRoles only.
+	// Only read if UserRoles is set.
 	objects[&rbacv1.Role{}] = access.Cached(o.SessionNamespaces)
 	objects[&rbacv1.RoleBinding{}] = access.Cached(o.SessionNamespaces)
 	return objects
@@ -188,9 +188,9 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trac
 	})
 }
 
-// setupControllers also returns what must be done before the first agent is
-// admitted: the key of the proofs is there, the members are known, and so are the
-// reservations.
+// setupControllers adds the controllers. It returns a function that must run before the
+// first agent is admitted: it reads the key of the proofs, registers the members, and
+// rebuilds the reservations.
 func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")

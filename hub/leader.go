@@ -28,15 +28,15 @@ const (
 	drainTimeout = 10 * time.Second
 )
 
-// Bounds of the two with a time factor, since the latency of a busy API server is not
-// scaled: a leader would lose its lock without a fault.
+// Minimums of leaseDuration and renewDeadline: a time factor does not scale the latency of a
+// busy API server, and a leader would lose its lock without a fault.
 const (
 	minLease    = 6 * time.Second
 	minDeadline = 4 * time.Second
 )
 
-// leaseDuration returns whole seconds, as a Lease has: the elector would truncate it, and
-// the others would take over before this replica stops.
+// leaseDuration returns whole seconds, as a Lease requires: the elector would truncate it,
+// and another replica would take over before this one stops.
 func (o *Options) leaseDuration() time.Duration {
 	seconds := (max(o.scaled(leaseDuration), minLease) + time.Second - 1) / time.Second
 	return seconds * time.Second
@@ -57,8 +57,8 @@ type leader struct {
 	serving chan struct{}
 }
 
-// newLeader also restricts the configuration to write only while this replica leads,
-// except for the lock and the own Pod's label.
+// newLeader returns this replica's leadership. It restricts the configuration to write only
+// while this replica leads, except for the lock and the label of its Pod.
 func newLeader(cfg *rest.Config, o Options) (*leader, error) {
 	holder, err := election.Holder(cfg, o.PodName)
 	if err != nil {

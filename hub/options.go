@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// Options are the options of the hub. AddFlags explains each by the flag that sets it.
+// Options are the options of the hub. Their flags in AddFlags document them.
 type Options struct {
 	// Version of the hub, for traces. No flag sets it.
 	Version string
@@ -55,7 +55,7 @@ type SessionOptions struct {
 	AllNamespaces, UserRoles bool
 }
 
-// FailoverOptions are timings of failover, before the time factor. Zero is the default.
+// FailoverOptions are unscaled timings of failover. A Lease or Regain of 0 means the default.
 type FailoverOptions struct{ FailoverAfter, Lease, Regain time.Duration }
 
 // AddFlags defines the flags that set the options.
@@ -129,7 +129,7 @@ func (o *SessionOptions) checkNamespaces() error {
 	return nil
 }
 
-// timings of the link and of failover, scaled.
+// timings returns the timings of the link and of failover, scaled.
 func (o *Options) timings() health.Timings {
 	t, f := health.DefaultTimings(o.TimeFactor), failover.DefaultTimings(1)
 	f.After = o.FailoverAfter

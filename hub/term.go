@@ -31,7 +31,7 @@ const (
 	// and when the last restore of the hub was detected, in its renewTime. Its holder is the
 	// process that raises terms, the leader; the leader's lock is another Lease.
 	termLease = "vdi-hub-term"
-	// annotationRestored on it is the hub's term after its last restore was detected.
+	// annotationRestored, on termLease, is the hub's term after its last detected restore.
 	annotationRestored = "vdi.kasm.io/restored-term"
 )
 
@@ -46,37 +46,37 @@ func init() { metrics.Registry.MustRegister(termRaised) }
 // restored to a lower one.
 var errTermTaken = errors.New("the Lease " + termLease + " is not this leader's any more")
 
-// hubTerm is the term of the leading replica: how often the leader's lock has changed its
-// holder, plus one, plus what terms were raised by since. It grows with every leader, except
-// for a hub whose etcd is restored from a backup: its lock does not include the leaders since
-// then, which the agents have seen. It is raised above theirs, since agents refuse a lower one.
+// hubTerm is the term of the leading replica: the number of transitions of the leader's lock,
+// plus one, plus the stored offset by which terms were raised. It grows with every leader,
+// unless the hub's etcd is restored from a backup: the lock then lacks the leaders since the
+// backup. The term is raised above those that agents have seen, since they refuse lower ones.
 //
-// It also grows while a leader gives orders (see advance), so that the agents have
-// seen a later term than the backup has, whether or not a leader has changed since.
+// It also grows while a leader gives orders (see advance), so that agents have seen a later
+// term than that of a backup even if the leader has not changed since.
 type hubTerm struct {
 	// live must not be a cache.
 	live     client.Reader
 	client   client.Client
 	recorder events.EventRecorder
 	options  Options
-	// restored is called when the term was raised, for this leader or up to recovery before it.
+	// restored is called when the term is raised, and by begin if that was less than recovery ago.
 	restored func()
-	// recovery is how long a restore is recent.
+	// recovery is how long a restore counts as recent.
 	recovery time.Duration
 	now      func() time.Time
 
-	// holder is this process, as the Lease names it.
+	// holder identifies this process in the Lease.
 	holder string
 	// first is the term that this leader began with.
 	first, current atomic.Int64
 	// last is the hub's last restore.
 	last atomic.Pointer[session.Restore]
-	// raising is held while the Lease is changed, and protects offset: what terms are
-	// raised by, as this process has last written it.
+	// raising is held while the Lease is changed, and protects offset: by how much terms are
+	// raised, as this process last wrote it.
 	raising sync.Mutex
 	offset  int64
-	// orders has an item if orders were sent since the term last grew, and lost the error
-	// that ended this leader's right to raise terms.
+	// orders has an item if orders were sent since the term last grew. lost receives the
+	// error that ended this leader's right to raise terms.
 	orders chan struct{}
 	lost   chan error
 }
@@ -147,8 +147,8 @@ func (t *hubTerm) Last() session.Restore {
 	return session.Restore{}
 }
 
-// Detected raises the term, since a member's report has shown that the hub was restored
-// (session.Restores). A leader needs that once.
+// Detected raises the term, once for each leader, since a member's report shows that the hub
+// was restored (session.Restores).
 func (t *hubTerm) Detected(ctx context.Context) error {
 	if t.Last().Term > t.beganWith() {
 		return nil
@@ -156,14 +156,14 @@ func (t *hubTerm) Detected(ctx context.Context) error {
 	return t.raise(ctx, t.get())
 }
 
-// raise makes the term higher than one that an agent has seen before the restore, and
-// stores the time. The term is stored before it is sent to an agent.
+// raise sets the term above one that an agent has seen before the restore, and stores the
+// time of the restore. The term is stored before it is sent to an agent.
 func (t *hubTerm) raise(ctx context.Context, seen int64) error {
 	t.raising.Lock()
 	defer t.raising.Unlock()
 	was := t.get()
 	if seen < was && t.Last().Term > t.beganWith() {
-		return nil // another agent has already caused that
+		return nil // already raised after another agent's report
 	}
 	seen = max(seen, was)
 	t.restored() // nothing is placed from now on, while this is stored
@@ -220,7 +220,7 @@ func (t *hubTerm) holds(lease *coordinationv1.Lease) error {
 	return nil
 }
 
-// read returns the Lease, a new one if there is none.
+// read returns the Lease, or a new one if there is none.
 func (t *hubTerm) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	key := t.key(termLease)
@@ -247,12 +247,12 @@ func (t *hubTerm) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: t.options.Namespace, Name: name}
 }
 
-// offsetOf returns what terms are raised by; a negative number counts as zero.
+// offsetOf returns by how much terms are raised; a negative number counts as zero.
 func offsetOf(lease *coordinationv1.Lease) int64 {
 	return max(0, int64(ptr.Deref(lease.Spec.LeaseTransitions, 0)))
 }
 
-// restoreOf returns the restore that the Lease records; nil: none.
+// restoreOf returns the restore that the Lease records, or nil.
 func restoreOf(lease *coordinationv1.Lease) *session.Restore {
 	term, err := strconv.ParseInt(lease.Annotations[annotationRestored], 10, 64)
 	if err != nil || term < 1 || lease.Spec.RenewTime == nil {

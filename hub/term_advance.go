@@ -9,12 +9,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// advanceEvery is how often the term grows at most, before the time factor. A restore of
-// a backup may not be detected by orders of the last advanceEvery and one renewal before
-// the hub ended.
+// advanceEvery is the minimum time between two raises after orders, before the time factor.
+// A restore may stay undetected if the hub gave no orders after the backup except in the last
+// advanceEvery and one renewal before it ended.
 const advanceEvery = 10 * time.Second
 
-// advance records that orders were sent, so that the term is to grow. It never blocks.
+// advance records that orders were sent, so that the term grows. It never blocks.
 func (t *hubTerm) advance() {
 	select {
 	case t.orders <- struct{}{}:
@@ -22,9 +22,9 @@ func (t *hubTerm) advance() {
 	}
 }
 
-// advances raises the term after orders, at once and then every advanceEvery, until the
-// context ends. An idle hub writes nothing. It returns an error when this leader may not
-// raise the term any more.
+// advances raises the term after orders, at once and then at most every advanceEvery, until
+// the context ends. An idle hub writes nothing. It returns an error when this leader may no
+// longer raise the term.
 //
 // A backup of the hub's etcd has the term of its time. Every later order is followed by a
 // higher term, which every agent stores with its next renewal: the first agent that

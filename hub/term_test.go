@@ -19,8 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// leaders is an API server with a leader's lock, of which one replica after the
-// other has the term.
+// leaders is an API server with a leader's lock, which replicas acquire one after the other.
 type leaders struct {
 	*WithT
 	api      client.WithWatch
@@ -52,7 +51,7 @@ func newLeaders(t *testing.T, transitions int32) *leaders {
 	return l
 }
 
-// next is a replica that begins to lead, some transitions later.
+// next returns a replica that begins to lead, some transitions later.
 func (l *leaders) next(transitions int32) *hubTerm {
 	lock := &coordinationv1.Lease{}
 	l.Expect(l.api.Get(context.Background(), client.ObjectKey{Namespace: "vdi-system", Name: "vdi-hub"}, lock)).To(Succeed())
@@ -140,8 +139,8 @@ func (l *leaders) backup() (restore func()) {
 	}
 }
 
-// A term that an agent received after the backup must be one that the first leader
-// after its restore has not: link.Options.FirstTerm and above.
+// A term that an agent received after the backup must be no lower than that with which the
+// first leader after a restore begins (link.Term.First), so that it shows the restore.
 func TestAnOrderAfterABackupRaisesTheTermBeyondThatOfTheRestoredHub(t *testing.T) {
 	for changes := range int32(3) {
 		l := newLeaders(t, 2)
@@ -198,8 +197,7 @@ func TestAFormerLeaderDoesNotRaiseTheTerm(t *testing.T) {
 	l.Expect(second.grow(t.Context())).To(Succeed())
 }
 
-// The hub's etcd is restored while the hub runs, against the
-// runbook.
+// The hub's etcd is restored while the hub runs, which the runbook forbids.
 func TestALeaderWhoseTermIsSetBackEnds(t *testing.T) {
 	l := newLeaders(t, 2)
 	term := l.next(0)

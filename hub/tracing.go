@@ -8,12 +8,12 @@ import (
 
 // Tracing are the options of the traces of sessions' lifecycles: see package tracing.
 type Tracing struct {
-	// Endpoint of the collector; default: OTEL_EXPORTER_OTLP_ENDPOINT; nothing is traced
-	// if that is empty too. Insecure connects without TLS.
+	// Endpoint of the collector, by default $OTEL_EXPORTER_OTLP_ENDPOINT. If both are empty,
+	// nothing is traced. Insecure connects without TLS.
 	Endpoint string
 	Insecure bool
-	// SamplingRatio of the lifecycles that are traced, from 0 to 1; less than 0:
-	// OTEL_TRACES_SAMPLER, or else all.
+	// SamplingRatio is the share of the lifecycles that are traced, from 0 to 1. If it is
+	// negative, $OTEL_TRACES_SAMPLER applies, by default all.
 	SamplingRatio float64
 }
 

@@ -11,10 +11,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// TestAMemberThatNamesASessionWithoutItsUIDGetsNoData has a member report,
-// in every state and epoch, what bears the name of a session's assignment but
-// not its UID: the plan is that for a session that the hub does not have, and
-// where the member has the session, that for a member that reports nothing.
+// A member reports, in every state and epoch, an assignment with the name of a session's but
+// another UID. The plan is that for a session that the hub does not have, or, if the session
+// is placed in the member, that for a member that reports nothing.
 func TestAMemberThatNamesASessionWithoutItsUIDGetsNoData(t *testing.T) {
 	for _, wanted := range sessionsAsWanted {
 		if wanted.session == nil {
@@ -43,9 +42,8 @@ func TestAMemberThatNamesASessionWithoutItsUIDGetsNoData(t *testing.T) {
 	}
 }
 
-// countedReports is the specification of which reports count, of a session whose
-// status has epoch 5: what is planned for a member that reports epoch
-// 4, 5 and 6 of it, without the right proof and with it.
+// countedReports specifies which reports count for a session whose status has epoch 5: the
+// steps for a member that reports epochs 4, 5 and 6, without and with the right proof.
 var countedReports = map[string][2]string{
 	"placed":    {"Assign 5|Mirror 5|Assign 5", "Assign 5|Mirror 5|Adopt 6"},
 	"releasing": {"Withdraw 5|Withdraw 5|Withdraw 5", "Withdraw 5|Withdraw 5|Adopt 6"},
@@ -54,8 +52,7 @@ var countedReports = map[string][2]string{
 	"nowhere":   {"Orphan 4|Orphan 5|Orphan 6", "Withdraw 4|Withdraw 5|Adopt 6"},
 }
 
-// wrongProofs are those of another member, another session, another epoch and
-// another key, and none.
+// wrongProofs returns proofs of another member, session, epoch and key, and invalid ones.
 func wrongProofs(p *Proofs, epoch int64) map[string]string {
 	return map[string]string{
 		"none":            "",
@@ -93,8 +90,8 @@ func TestOnlyProvenReportsCountBeyondTheStatus(t *testing.T) {
 	}
 }
 
-// TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone, whatever it reports of
-// it: no state and no epoch discloses that there is one.
+// The steps are those for a session that does not exist, whatever the member reports: no state
+// and no epoch discloses that there is one.
 func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
 	session := sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5))
 	for _, state := range statesReported {
@@ -108,9 +105,8 @@ func TestAMemberThatNeverHadASessionIsAnsweredAsIfThereWereNone(t *testing.T) {
 	}
 }
 
-// TestAnAnswerCountsThoughItsEpochIsNotProven has the member of a session end, or
-// refuse, an epoch beyond the hub's: what it reports of the hub's own epoch with that
-// counts, lest the hub order the same forever.
+// The member of a session ends or refuses a later epoch than the hub's, without a proof. That
+// also counts for the hub's own epoch: otherwise the hub would send the same order forever.
 func TestAnAnswerCountsThoughItsEpochIsNotProven(t *testing.T) {
 	refuses := sessiontest.Reported(v1alpha1.AssignmentActive, 7, "hash")
 	refuses.Status.Reason = v1alpha1.RefusedStaleEpoch

@@ -13,8 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// Whatever the hub's status and a member's report are: what the member is ordered to
-// stop was deleted, released there or placed with a later epoch, or the safeguard decides.
+// A member is ordered to stop only what was deleted, released there or placed with a later
+// epoch, whatever the session's status and the report are. MayWithdraw decides on the others.
 func TestEveryWithdrawalHasACauseOrIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sessiontest.With()

@@ -32,7 +32,7 @@ type departure struct {
 // that nothing of them runs.
 type Departures struct {
 	mu    sync.Mutex
-	limit int // zero: maxDepartures
+	limit int // maxDepartures if zero
 	by    map[types.NamespacedName]*departure
 	// released are the sessions whose finalizer this process removes.
 	released map[types.UID]bool
@@ -90,7 +90,7 @@ func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 	}
 }
 
-// prune drops what will never be confirmed. It reports whether there is space.
+// prune drops departures that no member will confirm, and reports whether there is space.
 func (d *Departures) prune(gone func(types.UID) bool) bool {
 	for key, left := range d.by {
 		for member := range left.members {
@@ -105,8 +105,8 @@ func (d *Departures) prune(gone func(types.UID) bool) bool {
 	return len(d.by) < cmp.Or(d.limit, maxDepartures)
 }
 
-// of returns the session of an assignment whose stop a member has not confirmed, and up to
-// which epoch; false if there is none.
+// of returns the session of an assignment whose stop a member has not confirmed, and the last
+// epoch that it must stop. It returns false if there is none.
 func (d *Departures) of(assignment types.NamespacedName, member types.UID) (session types.UID, upTo int64, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,15 +151,15 @@ func (d *Departures) in(member types.UID) []types.NamespacedName {
 	return out
 }
 
-// listen has notify called with the withdrawals of departed sessions.
+// listen sets the function that is called with the withdrawals of departed sessions.
 func (d *Departures) listen(notify func([]mcreconcile.Request)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.notify = notify
 }
 
-// planDeparted returns the step for an assignment of a departed session that a member has
-// to stop up to an epoch. One of a later epoch is an orphan: the hub did not assign it.
+// planDeparted returns the step for an assignment of a departed session that a member must
+// stop up to an epoch. A later epoch is an orphan: the hub did not assign it.
 func planDeparted(upTo int64, reported *v1alpha1.SessionAssignment) (Step, int64) {
 	if reported != nil && reported.Spec.Epoch > upTo && !status.Ended(reported) {
 		return Orphan, reported.Spec.Epoch

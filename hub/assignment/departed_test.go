@@ -49,7 +49,7 @@ func TestReleasedAndUnplacedSessionsAreNoDepartures(t *testing.T) {
 	g.Expect(d.by).To(BeEmpty())
 
 	d.Release(s.UID)
-	d.Keep(s.UID) // it could not be removed, and then another client removed it
+	d.Keep(s.UID) // removing the finalizer failed, and then another client removed it
 	d.Observe(s, noneGone)
 	g.Expect(d.by).To(HaveLen(1))
 }
@@ -79,8 +79,8 @@ func assignmentOf(s *v1alpha1.VDISession) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
 }
 
-// TestStepsOfADepartedSession is the specification: for what a member reports, at an
-// older, the same and a newer epoch than it was assigned last.
+// The steps are specified by the state that a member reports, at an older, the same and a
+// newer epoch than that of its last assignment.
 func TestStepsOfADepartedSession(t *testing.T) {
 	for state, want := range map[v1alpha1.AssignmentState]string{
 		v1alpha1.AssignmentActive:   "Withdraw 5|Withdraw 5|Orphan 6",

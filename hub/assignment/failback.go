@@ -10,10 +10,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// FailsBack reports whether a Restart session returns to the copy that it left behind in
-// a member: it still runs, its healing is KeepOriginal, and the replacement was neither
-// suspended, restarted nor deleted. That is at most once for each failover; by default the
-// copy is stopped. spec is the template revision that the session runs.
+// FailsBack reports whether a Restart session returns to the copy that it left behind in a
+// member: the copy still runs, the session's healing is KeepOriginal, and the replacement was
+// neither suspended, restarted nor deleted. It returns at most once for each failover; by
+// default the copy is stopped. spec is the template revision that the session runs.
 func FailsBack(s *v1alpha1.VDISession, spec *v1alpha1.TemplateSpec, policies []v1alpha1.PlacementPolicy, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) bool {
 	if s == nil || spec == nil || !status.MayFailBack(s, ref, reported) || state == health.Unreachable {
 		return false

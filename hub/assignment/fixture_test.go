@@ -15,8 +15,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// inMemory is a controller of assignments beside an API server that holds one session, and
-// one member.
+// inMemory is an assignment controller with an API server that has one session, and one
+// member.
 type inMemory struct {
 	*WithT
 	*Reconciler
@@ -31,12 +31,12 @@ func newInMemory(t *testing.T, stored *v1alpha1.VDISession) *inMemory {
 	return h
 }
 
-// members of which all are Ready.
+// members are all Ready.
 type members struct {
 	Members
-	// withholds: nothing is withdrawn without a cause.
+	// withholds is set if nothing is withdrawn without a cause.
 	withholds bool
-	// recovers: the hub was restored, and waits for its members' reports.
+	// recovers is set if the hub was restored, and waits for its members' reports.
 	recovers bool
 }
 
@@ -49,7 +49,7 @@ func (m *members) Withdrawn(types.UID, types.UID)              {}
 // sessions is a session controller that has assigned one epoch.
 type sessions struct {
 	assigned int64
-	// lastAssigned may have been assigned by a hub of before the last restore.
+	// lastAssigned is the epoch that the hub may have assigned before its last restore.
 	lastAssigned int64
 	claimed      []string
 	Sessions
@@ -78,7 +78,7 @@ func (s *stores) Get(_ context.Context, key client.ObjectKey, into client.Object
 	return nil
 }
 
-// outbox counts what a member is ordered.
+// outbox counts the orders to a member.
 type outbox struct {
 	client.Client
 	assigned, withdrawn int
@@ -94,7 +94,7 @@ func (o *outbox) Delete(context.Context, client.Object, ...client.DeleteOption) 
 	return nil
 }
 
-// requestOf is the request for a session's assignment in a member.
+// requestOf returns the request for a session's assignment in a member.
 func requestOf(member string, s *v1alpha1.VDISession) mcreconcile.Request {
 	return memberRequest(member, KeyOf(s))
 }

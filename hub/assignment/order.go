@@ -28,9 +28,9 @@ type Orders struct {
 	Revisions *template.Revisions
 	Secrets   *secret.Manager
 	Proofs    *Proofs
-	// Namespaces are the only ones whose sessions are assigned; none: all.
+	// Namespaces are those whose sessions are assigned. Empty means all.
 	Namespaces []string
-	// Trace of sessions' lifecycles; nil: none.
+	// Trace of sessions' lifecycles, or nil.
 	Trace *tracing.Tracer
 }
 
@@ -82,7 +82,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	return &Order{Assignment: a, Hash: hash, URL: scheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
 }
 
-// Serves reports whether the hub keeps access secrets in a namespace.
+// Serves reports whether the hub accepts the sessions of a namespace.
 func (o *Orders) Serves(namespace string) bool {
 	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
@@ -93,8 +93,8 @@ func (o *Orders) NotServed(namespace string) string {
 		namespace, strings.Join(o.Namespaces, ", "))
 }
 
-// LifecycleTrace returns the root of the trace of a session's current run; the zero Point
-// if it is not placed, or not traced.
+// LifecycleTrace returns the root of the trace of a session's current run, or the zero Point
+// if it is not placed or not traced.
 func LifecycleTrace(t *tracing.Tracer, s *v1alpha1.VDISession) tracing.Point {
 	p := s.Status.Placement
 	if !t.On() || p == nil {

@@ -28,8 +28,8 @@ func reserved(name string) bool {
 		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// EnvRefused returns why a template does not accept a variable of its sessions, or "". Case
-// is ignored: programs read both http_proxy and HTTP_PROXY.
+// EnvRefused returns why a template does not accept a variable of its sessions, or "". It
+// ignores case: programs read both http_proxy and HTTP_PROXY.
 func EnvRefused(t *v1alpha1.TemplateSpec, name string) string {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	fromSecret := t.Access.PasswordEnv != "" && same(t.Access.PasswordEnv) || slices.ContainsFunc(t.Secrets, func(use v1alpha1.SecretUse) bool {

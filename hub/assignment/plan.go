@@ -12,27 +12,27 @@ type Step string
 
 // The steps, in the order in which Plan considers them.
 const (
-	// None: there is no assignment, and none is desired.
+	// None means that there is no assignment, and that none is desired.
 	None Step = "None"
-	// Forget: drop an end that is recorded, or of no session.
+	// Forget drops an end that is recorded, or that belongs to no session.
 	Forget Step = "Forget"
-	// Orphan: the hub has no session for the assignment, or did not assign it to this
-	// member.
+	// Orphan means that the hub has no session for the assignment, or did not assign it to
+	// this member.
 	Orphan Step = "Orphan"
-	// Adopt: the member has an epoch that this hub has lost.
+	// Adopt means that the member has an epoch that this hub has lost.
 	Adopt Step = "Adopt"
-	// RecordStopped: the member confirms that nothing runs any more.
+	// RecordStopped means that the member confirms that nothing runs any more.
 	RecordStopped Step = "RecordStopped"
-	// RecordRefused: the member has refused the placement.
+	// RecordRefused means that the member has refused the placement.
 	RecordRefused Step = "RecordRefused"
-	// Withdraw: the member must stop the assignment.
+	// Withdraw means that the member must stop the assignment.
 	Withdraw Step = "Withdraw"
-	// Assign: the member must store the session's desired state.
+	// Assign means that the member must store the session's desired state.
 	Assign Step = "Assign"
-	// Resend: the member lacks Secrets of the assignment: mirror its status, and send them
-	// again.
+	// Resend mirrors the status of a member that lacks Secrets of the assignment, and sends
+	// them again.
 	Resend Step = "Resend"
-	// Mirror: the member has the desired state: mirror its status.
+	// Mirror mirrors the status of a member that has the desired state.
 	Mirror Step = "Mirror"
 )
 
@@ -40,8 +40,8 @@ const (
 // if any. s is nil if the hub has no such session, reported if the member reports none;
 // both are from Attribute. hash is that of the session's desired assignment.
 //
-// An order may be on its way to a member that reports nothing: what is not desired is
-// withdrawn all the same.
+// A member that reports nothing may still receive an earlier order: an assignment that must
+// stop is withdrawn all the same.
 func Plan(s *v1alpha1.VDISession, member types.UID, reported *v1alpha1.SessionAssignment, hash string) (Step, int64) {
 	surplus := Orphan
 	if s != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// The session's status has epoch 5 throughout; the member is "here".
+// sessionsAsWanted are sessions of epoch 5, by what they require of member sessiontest.Here.
 var sessionsAsWanted = []struct {
 	name    string
 	session *v1alpha1.VDISession
@@ -27,9 +27,8 @@ var statesReported = []v1alpha1.AssignmentState{
 	v1alpha1.AssignmentActive, v1alpha1.AssignmentStopping, v1alpha1.AssignmentStopped, v1alpha1.AssignmentRefused,
 }
 
-// wantedSteps is the specification: for each session as wanted, what to do
-// about each state that a member may report, at an older, the same and a newer
-// epoch, and when it reports nothing.
+// wantedSteps specifies the step for each of those sessions and each state that a member may
+// report, at an older, the same and a newer epoch, and if it reports nothing.
 var wantedSteps = map[string]map[string]string{
 	"unknown": {
 		"nothing":  "None 0",

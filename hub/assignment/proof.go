@@ -27,7 +27,7 @@ const (
 
 // Proofs makes and checks the proofs in assignments, that a hub with this key assigned an
 // epoch of a session to a member. Reports of epochs that the hub's state does not have are
-// accepted only with a proof. It also makes the proofs of the terms that members are sent.
+// accepted only with a proof. It also makes the proofs of the terms that are sent to members.
 type Proofs struct {
 	Client client.Client
 	// Live reads from the API server: the hub's cache does not have the Secret.

@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// proofsOf has a key of one letter.
+// proofsOf returns Proofs with a key that repeats one letter.
 func proofsOf(letter byte) *Proofs {
 	key := bytes.Repeat([]byte{letter}, proofKeyBytes)
 	p := &Proofs{}
@@ -24,8 +24,7 @@ func proofsOf(letter byte) *Proofs {
 	return p
 }
 
-// The proof is stored in members: another reckoning of it would make all of them
-// wrong.
+// Proofs are stored in members: a change of their computation would invalidate all of them.
 func TestAProofStaysTheSame(t *testing.T) {
 	const want = "pr5XML5XaXr_-VsdEPozoGlpQfEACqiFWje-JHqOTJI"
 	if got := proofsOf('k').of(sessiontest.Here, "uid-session", 5); got != want {

@@ -41,7 +41,7 @@ type Members interface {
 	Withdrawn(member, session types.UID)
 }
 
-// Reservations of capacity.
+// Reservations are the scheduler's reservations of capacity.
 type Reservations interface {
 	// Ordered sets the hash of the assignment of an epoch in a member.
 	Ordered(session types.UID, epoch int64, member types.UID, hash string)
@@ -51,12 +51,12 @@ type Reservations interface {
 type Sessions interface {
 	// Enqueue enqueues a session of which a member reports a change.
 	Enqueue(session types.NamespacedName)
-	// Claimed enqueues a session that a member proves to have, against the session's status.
+	// Claimed enqueues a session that a member proves to have, contrary to the session's status.
 	Claimed(s *v1alpha1.VDISession, member string)
-	// LastEpoch returns the last epoch of a session that this process has stored; 0: none.
+	// LastEpoch returns the last epoch of a session that this process has stored, or 0.
 	LastEpoch(session types.UID) int64
-	// LastAssigned returns the highest epoch that a hub of before the last restore may have
-	// assigned to a session; 0: none. RestoreDetected reports whether there was a restore.
+	// LastAssigned returns the highest epoch that the hub may have assigned to a session before
+	// its last restore, or 0. RestoreDetected reports whether there was a restore.
 	LastAssigned(s *v1alpha1.VDISession) int64
 	RestoreDetected(s *v1alpha1.VDISession) bool
 }
@@ -65,8 +65,7 @@ type Sessions interface {
 // one member it compares the desired with the reported state, and assigns or withdraws. It
 // writes nothing on the hub: the session controller mirrors reports.
 type Reconciler struct {
-	// Client of the hub, which reads from its cache, and Live, which reads from
-	// its API server.
+	// Client reads from the hub's cache, Live from its API server.
 	Client, Live client.Reader
 	// Clusters are the members by name.
 	Clusters     multicluster.Provider
@@ -82,11 +81,11 @@ type Reconciler struct {
 	resends backoff.Pace[types.UID]
 }
 
-// workers of the controller. They wait for locks only.
+// workers is the number of concurrent reconciles. They wait for locks only.
 const workers = 16
 
-// unfitRetry is how often rendering is retried after it failed: the remedy may be nothing
-// that the hub watches.
+// unfitRetry is how often rendering is retried after it failed: the hub may not watch what
+// the remedy changes.
 const unfitRetry = 30 * time.Second
 
 // visit is one reconcile of one assignment.
@@ -97,8 +96,8 @@ type visit struct {
 	session *v1alpha1.VDISession
 	// departed is the UID of a session that was deleted without its finalizer, or "".
 	departed types.UID
-	// reported by the member, or nil. proven: it has the proof that its epoch was assigned
-	// to the member.
+	// reported is the member's report, or nil. proven is set if it has the proof that its
+	// epoch was assigned to the member.
 	reported *v1alpha1.SessionAssignment
 	proven   bool
 	// order of the session if it is placed in this member, or nil.
@@ -113,7 +112,7 @@ func (v *visit) desired() status.Desired {
 	return status.DesiredIn(v.session, v.ref.UID)
 }
 
-// Reconcile compares and acts.
+// Reconcile plans the next step for one assignment, and executes it.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (ctrl.Result, error) {
 	return backoff.OnConflict(r.update(ctx, req))
 }
@@ -211,7 +210,7 @@ func (r *Reconciler) execute(ctx context.Context, req mcreconcile.Request, v *vi
 		if v.session != nil {
 			r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
 		}
-		// A later end is not yet recorded.
+		// The precondition keeps a later end, which is not recorded yet.
 		seen := client.Preconditions{ResourceVersion: &v.reported.ResourceVersion}
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch), seen)
 	case Withdraw:
@@ -248,8 +247,8 @@ func (r *Reconciler) decide(req mcreconcile.Request, v *visit) (Step, int64) {
 	return step, epoch
 }
 
-// withdraw orders the member to stop the session, unless the session controller is to adopt
-// the member's assignment. The fleet bounds withdrawals without a durable cause.
+// withdraw orders the member to stop the session, unless the session may return to the
+// member's copy. The fleet bounds withdrawals without a durable cause.
 func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *visit, epoch int64) (ctrl.Result, error) {
 	if returns, err := r.returns(ctx, v); returns || err != nil {
 		return ctrl.Result{RequeueAfter: RecoveryPoll}, err
@@ -260,14 +259,14 @@ func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *v
 	return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
 }
 
-// contested reports whether the member proves the epoch under which the session is placed
-// in another.
+// contested reports whether the member proves the epoch under which the session is placed in
+// another member.
 func (v *visit) contested() bool {
 	rep := Report{Ref: v.ref, Assignment: v.reported, Proven: v.proven}
 	return v.session != nil && !v.desired().Stop && rep.AssignedTwice(v.session)
 }
 
-// returns reports whether the session controller is to decide first whether the session
+// returns reports whether the session controller must decide first whether the session
 // returns to the member's copy.
 func (r *Reconciler) returns(ctx context.Context, v *visit) (bool, error) {
 	if v.contested() && (!r.Sessions.RestoreDetected(v.session) || r.Sessions.LastEpoch(v.session.UID) == v.reported.Spec.Epoch) {

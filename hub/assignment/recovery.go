@@ -28,7 +28,7 @@ func InRecovery(recovering bool, s *v1alpha1.VDISession, member v1alpha1.Cluster
 }
 
 // UsedUp reports whether a member does not have a placement from the backup, so that its
-// epoch may have ended there. lastAssigned is that of LastAssigned.
+// epoch may have ended there. lastAssigned is the result of Sessions.LastAssigned.
 func UsedUp(reported *v1alpha1.SessionAssignment, lastAssigned, epoch int64) bool {
 	return (reported == nil || status.Ended(reported)) && lastAssigned >= epoch
 }

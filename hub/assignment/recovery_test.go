@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// visitOf is the visit of a session in the member "eu".
+// visitOf returns the visit of a session in the member "eu".
 func (h *inMemory) visitOf(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) *visit {
 	v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: reported}
 	if v.desired().Run {
@@ -19,8 +19,8 @@ func (h *inMemory) visitOf(s *v1alpha1.VDISession, reported *v1alpha1.SessionAss
 	return v
 }
 
-// A restored hub that waits for its members' reports has placements of the backup: a
-// member gets no order that starts a desktop, and none that stops one unless the session
+// A restored hub that waits for its members' reports has the placements of the backup: it
+// sends a member no order that starts a desktop, and none that stops one unless the session
 // was released there or deleted.
 func TestOrdersDuringARecovery(t *testing.T) {
 	active := func(epoch int64, hash string) *v1alpha1.SessionAssignment {
@@ -57,8 +57,8 @@ func TestOrdersDuringARecovery(t *testing.T) {
 	}
 }
 
-// The placement of a backup may have ended in its member since, and its epoch be used up:
-// it is not ordered where the member holds nothing of it.
+// A placement of a backup may have ended in its member since then, which uses up its epoch:
+// it is not ordered if the member does not run it.
 func TestPlacementOfABackupIsNotOrderedAgain(t *testing.T) {
 	placed := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	for _, c := range []struct {

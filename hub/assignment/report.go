@@ -16,7 +16,7 @@ type Report struct {
 	Ref v1alpha1.ClusterRef
 	// Assignment as reported, or nil.
 	Assignment *v1alpha1.SessionAssignment
-	// Proven: it has the proof that its epoch was assigned to the member.
+	// Proven is set if it has the proof that its epoch was assigned to the member.
 	Proven bool
 }
 
@@ -26,7 +26,7 @@ func (rep *Report) Unknown(s *v1alpha1.VDISession) bool {
 }
 
 // AssignedTwice reports whether the member proves the epoch under which the session is
-// placed in another: a hub of before a restore assigned it there.
+// placed in another member: the hub assigned it before it was restored from a backup.
 func (rep *Report) AssignedTwice(s *v1alpha1.VDISession) bool {
 	if rep.Assignment == nil || !rep.Proven || rep.Assignment.Status.State != v1alpha1.AssignmentActive {
 		return false

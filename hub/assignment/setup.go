@@ -53,7 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 func (r *Reconciler) reported(name multicluster.ClusterName, cl cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
 	return mchandler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		key := client.ObjectKeyFromObject(o)
-		// By its name: a refusal does not name the session.
+		// The session is found by the assignment's name, since a refusal does not have its name.
 		if s, err := index.ByAssignment(ctx, r.Client, key, client.UnsafeDisableDeepCopy); err == nil && s != nil {
 			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
 		}
@@ -112,7 +112,7 @@ func memberRequest(cluster string, assignment types.NamespacedName) mcreconcile.
 	}
 }
 
-// connected enqueues, whenever a member connects, what is placed there and what it reports:
+// connected enqueues the placed and the reported assignments of each member that connects:
 // requests for an unavailable member were dropped.
 func (r *Reconciler) connected(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 	r.Fleet.Listen(func(c member.Change) {

@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// An assignment that an earlier leader decided is not ordered from a view that
-// is older than what that leader wrote last.
+// An epoch of an earlier leader is not ordered if the cache is older than that leader's last
+// write.
 func TestOldViewAssignsNothing(t *testing.T) {
 	placed := func(member func(*v1alpha1.VDISession), epoch int64) func(*v1alpha1.VDISession) {
 		return func(s *v1alpha1.VDISession) { member(s); s.Status.Epoch = epoch }

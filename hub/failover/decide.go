@@ -9,9 +9,9 @@ import (
 
 // Session is the state of a session that failover depends on.
 type Session struct {
-	// Mode that applies to its placement; empty: Hold.
+	// Mode of failover of its placement. Empty means Hold.
 	Mode v1alpha1.FailoverMode
-	// After is the session's own wait; nil: Timings.After.
+	// After is the session's own wait. If nil, it is Timings.After.
 	After *time.Duration
 	// Guarded is set if a guard beside the desktop stops it after its lease.
 	Guarded bool
@@ -25,11 +25,11 @@ type Member struct {
 	Unreachable bool
 	// LostAt is when it became Unreachable.
 	LostAt time.Time
-	// LastHeartbeat is when it sent its last heartbeat; zero: unknown.
+	// LastHeartbeat is when it sent its last heartbeat, or zero if that is unknown.
 	LastHeartbeat time.Time
 	// GrantedAt is the last time at which any leader may have granted it a renewal.
 	GrantedAt time.Time
-	// Fenced is set if an operator's declaration that nothing runs there any more holds.
+	// Fenced is set while an operator's declaration that nothing runs there is in effect.
 	Fenced bool
 	// Removed is set if it is no longer a member, and Unknown if that is not certain yet.
 	Removed, Unknown bool
@@ -39,7 +39,7 @@ type Member struct {
 type Fleet struct {
 	// Now is the time.
 	Now time.Time
-	// LedSince is since when this hub has led without a long pause.
+	// LedSince is when this hub began to lead, or the end of its last long pause since then.
 	LedSince time.Time
 	// CutOff is set if no member outside the hub's own cluster sends heartbeats.
 	CutOff bool
@@ -51,16 +51,16 @@ type Fleet struct {
 type Verdict struct {
 	// Due is set if it may be rescheduled.
 	Due bool
-	// Wait is after what time to check again, whether it is due or not; 0: nothing changes
-	// by time alone.
+	// Wait is the time until the next check, whether the session is due or not. It is 0 if
+	// nothing changes by time alone.
 	Wait time.Duration
-	// Reason why its member is lost, MemberUnreachable or MemberFenced; empty: it is not.
+	// Reason why its member is lost, MemberUnreachable or MemberFenced. Empty if it is not.
 	Reason string
 	// Message states what the session waits for, and the remedy. It does not change every
 	// second.
 	Message string
-	// MassFailure is that of the fleet, for an unreachable member: an operator override
-	// does not depend on how many members are lost.
+	// MassFailure is Fleet.MassFailure for an unreachable member, and false for an operator
+	// override, which does not depend on how many members are lost.
 	MassFailure bool
 }
 

@@ -18,8 +18,8 @@ var (
 
 func ptr(d time.Duration) *time.Duration { return &d }
 
-// silent is a member that was reachable, and granted a renewal, so long ago; 40 s
-// after that it became Unreachable.
+// silent returns a member that sent its last heartbeat, and was granted a renewal, that long
+// ago, and became Unreachable 40 s later.
 func silent(ago time.Duration) Member {
 	heartbeat := start.Add(-ago)
 	return Member{Name: "eu-west", Unreachable: true, LostAt: heartbeat.Add(40 * time.Second), LastHeartbeat: heartbeat, GrantedAt: heartbeat}
@@ -140,7 +140,7 @@ func drawWorld(t *rapid.T) world {
 
 func (w world) verdict() Verdict { return Facts{normal, w.member, w.fleet}.Decide(w.session) }
 
-// G1 depends on the first three.
+// G1 depends on the conditions of Fence and Hold sessions.
 func TestFailoverByTimeMeetsItsConditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -174,8 +174,8 @@ func TestADeclarationOfAnOperatorHoldsForAllModes(t *testing.T) {
 	})
 }
 
-// A wait is kept: just before it is over a session is not due, then it is, and it
-// stays so while the facts do.
+// A session is not due just before its wait is over, is due after it, and stays due while the
+// facts do not change.
 func TestWaitsAreExactAndDueStaysDue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)

@@ -19,8 +19,8 @@ const (
 )
 
 const (
-	// maxWait is the longest time until a waiting session is tried again: the rates may
-	// have changed by then.
+	// maxWait is the longest time until a waiting session is retried: the rates may have
+	// changed by then.
 	maxWait = 10 * time.Second
 	// entryLifetime is how long a waiting session is counted after its retry time.
 	entryLifetime = 30 * time.Second
@@ -42,13 +42,13 @@ func NewRateLimit() *RateLimit {
 	return &RateLimit{fleet: bucket{retryAt: map[types.UID]time.Time{}}, targets: map[types.UID]*bucket{}}
 }
 
-// FleetWait returns the delay of a session by the fleet's rate limit; 0: it may be
-// placed, if TargetWait permits. mass is the result of IsMassFailure.
+// FleetWait returns how long the fleet's rate limit delays a session, or 0 if only
+// TargetWait may delay it. mass is the result of IsMassFailure.
 func (b *RateLimit) FleetWait(session types.UID, mass bool, now time.Time) time.Duration {
 	return b.fleet.wait(session, rate(fleetRate, mass), now)
 }
 
-// TargetWait does the same for a target.
+// TargetWait returns how long a target's rate limit delays a session, or 0.
 func (b *RateLimit) TargetWait(session, target types.UID, mass bool, now time.Time) time.Duration {
 	return b.bucket(target).wait(session, rate(targetRate, mass), now)
 }
@@ -92,10 +92,10 @@ func (b *RateLimit) bucket(target types.UID) *bucket {
 // bucket is a token bucket that holds the tokens of one second, but at least one.
 type bucket struct {
 	tokens float64
-	// at is when tokens was computed; zero: the bucket is full.
+	// at is when tokens was computed, or zero before the first time: the bucket is full.
 	at time.Time
-	// retryAt are the times at which sessions without a token are tried again, staggered;
-	// last is the latest.
+	// retryAt has the staggered times at which sessions without a token are retried; last is
+	// the latest.
 	retryAt map[types.UID]time.Time
 	last    time.Time
 }

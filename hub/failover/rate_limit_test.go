@@ -13,10 +13,10 @@ import (
 type crowd struct {
 	limit *RateLimit
 	mass  bool
-	// target that each session would go to.
+	// target returns the member in which a session would be placed.
 	target func(i int) types.UID
 	tries  int
-	// passed are the times at which each passed.
+	// passed has the times at which the sessions were admitted.
 	passed map[int]time.Time
 }
 
@@ -133,8 +133,8 @@ type attempt struct {
 	mass   bool
 }
 
-// Over any window no more pass than the rate and one second's worth of it, whichever
-// sessions try at whatever time, and clocks that are set back make no exception.
+// In any window the limit admits no more sessions than its rate permits plus those of one
+// second, whichever sessions try at whatever time, even if the clock is set back.
 func TestRateLimitHoldsOverAnyWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCrowd(false, rapid.IntRange(1, 4).Draw(t, "targets"))
@@ -156,7 +156,7 @@ func TestRateLimitHoldsOverAnyWindow(t *testing.T) {
 	})
 }
 
-// checkWindows checks every window that begins with the first of them.
+// checkWindows checks every window that begins with the first of the attempts.
 func checkWindows(t *rapid.T, passes []attempt) {
 	fleet, target, mass := 0, 0, true
 	end := passes[0].at

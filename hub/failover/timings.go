@@ -25,8 +25,8 @@ type Timings struct {
 	Slack time.Duration
 }
 
-// DefaultTimings returns those of docs/design.md, section 7, times a factor. The factor is
-// for demonstrations and tests; 1 is for production.
+// DefaultTimings returns the timings of docs/design.md, section 7, times a factor. The factor
+// is for demonstrations and tests; 1 is for production.
 func DefaultTimings(factor float64) Timings {
 	return Timings{
 		After: 60 * time.Second, Lease: 180 * time.Second, Regain: 300 * time.Second, Slack: 70 * time.Second,

@@ -18,7 +18,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// invented are reports of sessions that there are not.
+// invented returns reports of sessions that do not exist.
 func invented(prefix string, n int) []protocol.Report {
 	out := make([]protocol.Report, n)
 	for i := range out {
@@ -27,7 +27,7 @@ func invented(prefix string, n int) []protocol.Report {
 	return out
 }
 
-// attacker is a connected member that no session was ever placed in.
+// attacker connects a member in which no session was ever placed.
 func (x *fixture) attacker() (link.Member, *peer) {
 	x.register("eu", "uid-eu")
 	m, p, err := x.open("uid-eu", "i1")
@@ -50,7 +50,7 @@ func TestAMemberCannotMakeTheHubKeepReportsThatItInvents(t *testing.T) {
 	x.Expect(remembered).To(BeNumerically("<=", 10_000))
 }
 
-// placedHere are reports of sessions that the hub placed in the member.
+// placedHere returns reports of sessions that the hub placed in the member.
 func (x *fixture) placedHere(prefix string, n int) []protocol.Report {
 	reports := invented(prefix, n)
 	for _, r := range reports {
@@ -114,8 +114,8 @@ func TestOrphansThatAreGoneFreeTheirShareForOthers(t *testing.T) {
 	x.Expect([]int{objects, remembered}).To(Equal([]int{5, 20}))
 }
 
-// An orphan whose session becomes known, as when its session is placed there after all, is
-// shown at its next report.
+// An orphan whose session becomes known, because it is placed there after all, is shown at
+// its next report.
 func TestAnOrphanWhoseSessionIsPlacedThereIsShown(t *testing.T) {
 	x := newFixture(t)
 	m, _ := x.attacker()
@@ -168,7 +168,7 @@ func TestAnInventoryIsBoundedBeforeItIsWhole(t *testing.T) {
 	x.Expect(kept).To(Equal(10*2048), "of orphans beyond those that are shown, the status is not kept")
 	x.Expect(m.Screen(page("b", 1))).To(MatchError(protocol.ErrExcess))
 
-	// With another stream all starts over. Sessions that are known have bytes.
+	// Another stream begins with new bounds. The status of known sessions is bounded in bytes.
 	other := &connection{fleet: x.state, member: x.uids["uid-eu"], peer: &peer{}}
 	x.cache("uid-eu").MaxBytes = 1 << 20
 	x.placedHere("known", 1000)
@@ -241,8 +241,8 @@ func TestAnAgentThatReportsTooMuchIsNamedAndHeldOffForAWhile(t *testing.T) {
 	x.Expect(synced()).To(HavePrefix("True Synced"))
 }
 
-// A lease renewal of another member waits for nothing that is done for a member's
-// reports: not even if that never ends.
+// A lease renewal of another member does not wait while a member's reports are applied, even
+// if that never ends.
 func TestRenewalsDoNotWaitForAnotherMembersReports(t *testing.T) {
 	x := newFixture(t)
 	m, _ := x.attacker()
@@ -354,8 +354,8 @@ func TestConditionsOfAReportAreBounded(t *testing.T) {
 	x.Expect(bytes).To(BeNumerically("<=", 4<<20))
 }
 
-// The confirmation of a withdrawal counts although the member reports nothing of the
-// session, and the hub has it no more: its finalizer was removed.
+// The confirmation of a withdrawal counts although the member reports nothing of the session
+// and the hub no longer has it, since its finalizer was removed.
 func TestARequestedEndCounts(t *testing.T) {
 	x := newFixture(t)
 	m, _ := x.attacker()

@@ -6,14 +6,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Cache is the scheduler's. It is never called under the fleet's lock, which it acquires
-// under its own.
+// Cache is the scheduler's cache. It is never called under the fleet's lock, which it
+// acquires under its own.
 type Cache interface {
 	Reservations
 	Sessions
 }
 
-// Reservations of capacity, until the members' reports count it.
+// Reservations are capacity that the members' reports do not count yet.
 type Reservations interface {
 	// CountedFrom records the first capacity report of a member that counts a session's
 	// assignment with a hash, which the member has stored.
@@ -22,13 +22,13 @@ type Reservations interface {
 	Reported(member types.UID, sequence uint64)
 	// Ended releases the reservation for a session's epoch in a member.
 	Ended(session types.UID, epoch int64, member types.UID)
-	// Restarted records that another process reports for a member.
+	// Restarted records that another agent process reports for a member.
 	Restarted(member types.UID)
 	// Removed removes a member that is no longer part of the fleet.
 	Removed(member types.UID)
 }
 
-// Sessions of the members, according to the hub.
+// Sessions are the members' sessions according to the hub.
 type Sessions interface {
 	// Sessions counts the sessions that are placed in a member, or not confirmed as stopped
 	// there; releasing counts the latter.
@@ -37,7 +37,7 @@ type Sessions interface {
 	Holds(member, session types.UID) bool
 }
 
-// Snapshot returns members as candidates, without their sessions; nil: all.
+// Snapshot returns members as candidates, without their sessions: all members if of is nil.
 func (f *Registry) Snapshot(of []types.UID) placement.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()

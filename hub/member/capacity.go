@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxCapacityBytes bounds the sum of reports of changes: the size limit of a whole
-	// report, which is one message.
+	// maxCapacityBytes bounds a report together with its later changes. It is the size limit
+	// of a whole report, which is one message.
 	maxCapacityBytes = 4 << 20
 	// maxCapacityTemplates is the bound while the hub has not read its templates yet.
 	maxCapacityTemplates = 4096
 )
 
-// templateKeys are the template revisions that agents evaluate; nil: not read yet. The
-// map is replaced, never changed.
+// templateKeys are the template revisions that agents evaluate, or nil until they are read.
+// The map is replaced, never changed.
 type templateKeys map[placement.TemplateKey]struct{}
 
 func keysOf(set *fleetv1.TemplateSet) templateKeys {
@@ -32,7 +32,7 @@ func keysOf(set *fleetv1.TemplateSet) templateKeys {
 	return keys
 }
 
-// requested reports whether to keep capacity of a template, with that of so many others kept.
+// requested reports whether to keep a template's capacity if that of others is kept already.
 func (k templateKeys) requested(key placement.TemplateKey, others int) bool {
 	if k == nil {
 		return others < maxCapacityTemplates
@@ -85,8 +85,8 @@ func (was reportedCapacity) apply(r *fleetv1.CapacityReport, requested templateK
 	return applied{reportedCapacity: now, counts: true, changed: changed, templates: changedTemplates(was.capacity, now.capacity)}, nil
 }
 
-// bound drops templates that agents do not evaluate, and returns an error if the rest is
-// too much.
+// bound drops templates that agents do not evaluate, and returns an error if the others
+// exceed maxCapacityBytes.
 func bound(now reportedCapacity, requested templateKeys) error {
 	total, kept := 0, 0
 	for key, bytes := range now.bytes {

@@ -19,7 +19,7 @@ func templatesReport(sequence, basedOn uint64, templates ...*fleetv1.TemplateCap
 	return &fleetv1.CapacityReport{Sequence: sequence, BasedOn: basedOn, Nodes: int32(sequence), Templates: templates} //nolint:gosec // small
 }
 
-// slotsShown are the slots by template, as the hub counts them.
+// slotsShown returns the slots by template, as the hub counts them.
 func slotsShown(t *testing.T, m *member) map[string]int32 {
 	t.Helper()
 	out := map[string]int32{}
@@ -59,7 +59,7 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	take(templatesReport(2, 1, capacityOf("a", 1)), false, false) // of no known report
+	take(templatesReport(2, 1, capacityOf("a", 1)), false, false) // based on no known report
 	take(templatesReport(3, 0, capacityOf("a", 4), capacityOf("b", 5)), true, true)
 	first := m.capacity
 	take(templatesReport(4, 3, capacityOf("b", 6)), true, true)
@@ -69,7 +69,7 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	}
 	take(templatesReport(6, 5, capacityOf("a", 9)), false, false) // one is missing
 	shows(map[string]int32{"a": 4, "b": 6})
-	take(templatesReport(5, 4, capacityOf("c", 1)), true, true) // a template more
+	take(templatesReport(5, 4, capacityOf("c", 1)), true, true) // one more template
 	shows(map[string]int32{"a": 4, "b": 6, "c": 1})
 	if m.capacity.Sequence != 5 || m.capacity.Nodes != 5 {
 		t.Errorf("the totals of the member are of report %d", m.capacity.Nodes)

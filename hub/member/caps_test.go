@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// capped is a request that policy lab governs.
+// capped returns a request that policy lab governs.
 func capped(name string, caps v1alpha1.SessionCaps, change ...func(*placement.Request)) placement.Request {
 	r := request(name)
 	r.PolicyName, r.Policy = "lab", &v1alpha1.PlacementPolicySpec{SessionCaps: caps}
@@ -24,7 +24,7 @@ func capped(name string, caps v1alpha1.SessionCaps, change ...func(*placement.Re
 	return r
 }
 
-// byPolicy is a session as the hub's cache shows it, placed by policy lab.
+// byPolicy returns a session as in the hub's cache, placed by policy lab.
 func byPolicy(name string, epoch int64, member types.UID) *v1alpha1.VDISession {
 	s := onHub(name, epoch, member)
 	s.Namespace, s.Spec.User, s.Status.Placement.Policy = "desktops", "ann", "lab"
@@ -107,7 +107,7 @@ func TestCapsOutliveTheHub(t *testing.T) {
 	x.Observe(placed, true)
 }
 
-// A session that is requested to move to where it is, and does not, still counts.
+// A session that is placed again in its own member still counts there if that is not written.
 func TestForgettingADecisionChangesNoOtherCount(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")

@@ -83,8 +83,7 @@ func (c *connection) Part(buckets convert.BucketSet, items []protocol.Report) {
 }
 
 // applyInventory applies an inventory, either the first of a connection or that of a
-// resync, and has placed and reported sessions compared again. It counts the stale ones of
-// so many items.
+// resync, and has placed and reported sessions compared again. It counts the stale items.
 func (c *connection) applyInventory(items int, take func(*cluster.Cache) (stale int), begins bool) {
 	stale := 0
 	ok := c.onCache(func(cache *cluster.Cache) { stale = take(cache) })
@@ -177,7 +176,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		m.reported, m.reportedAt = true, c.fleet.clock.Now()
 	})
 	if ok && result.counts {
-		// Once it is in the snapshot: in between capacity counts twice, never not at all.
+		// After it is in the snapshot: until then capacity counts twice, rather than not at all.
 		c.fleet.cache.Reported(c.member.uid, report.GetSequence())
 	}
 	if ok && !result.counts {

@@ -25,7 +25,7 @@ const maxRemedy = 600
 // depend on it.
 type connectionHistory struct {
 	// connectedAt is when this hub admitted the last connection, lostAt when the last one
-	// ended; zero: none.
+	// ended; zero if there was none.
 	connectedAt, lostAt time.Time
 	// lostReason and lostWhy explain the last loss.
 	lostReason, lostWhy string
@@ -33,31 +33,31 @@ type connectionHistory struct {
 	// member's own was connected.
 	otherCluster string
 	// incompatible is why an agent with an incompatible protocol was refused since the
-	// member's own sent its last heartbeat; refused is when that was last.
+	// member's own sent its last heartbeat; refused is the time of the last refusal.
 	incompatible string
 	refused      time.Time
-	// exceeded is why the last stream ended whose agent reported more than a member may
-	// have, exceededAt when; exceededAnnounced is the message of the last event about it.
+	// exceeded is the error, and exceededAt the end, of the last stream whose agent reported
+	// too much; exceededAnnounced is the message of the last event about it.
 	exceeded, exceededAnnounced string
 	exceededAt                  time.Time
-	// granted is when this hub last granted a renewal; zero: not since the member's access
-	// was revoked.
+	// granted is when this hub last granted a renewal; zero if it has not since the member's
+	// access was revoked.
 	granted time.Time
-	// lastGrant is the same, and lastHeartbeat when the member sent its last heartbeat;
-	// they are never reset.
+	// lastGrant is the last grant, and lastHeartbeat the member's last heartbeat; they are
+	// never reset.
 	lastGrant, lastHeartbeat time.Time
 	// uncertain is set if, by its last renewal, another agent replica may lead.
 	uncertain bool
-	// revokedAt is when this hub first read that the member is revoked; zero: it is not,
+	// revokedAt is when this hub first read that the member is revoked; zero if it is not,
 	// or has sent a heartbeat since.
 	revokedAt time.Time
-	// expires is when the certificate of the member's agent expires; zero: it has none of
-	// the hub's.
+	// expires is when the certificate of the member's agent expires; zero if the hub did not
+	// issue it.
 	expires time.Time
 }
 
 // everConnected reports whether an agent of the member has ever connected, according to its
-// status. A fingerprint alone does not prove it: enrolment records it.
+// status. A fingerprint alone does not prove it: enrollment records one.
 func everConnected(mc *v1alpha1.MemberCluster) bool {
 	if c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionConnected); c != nil {
 		return c.Reason != v1alpha1.ReasonNeverConnected
@@ -102,13 +102,13 @@ func (m *member) ended(t health.Timings, now time.Time, err error) {
 	}
 }
 
-// update updates the member from its MemberCluster; a revoked member has no connection
-// when it returns.
+// update updates the member from its MemberCluster, and ends the connection of a revoked
+// member.
 func (m *member) update(mc *v1alpha1.MemberCluster, t health.Timings, now time.Time) {
 	m.adopt(mc)
 	m.fence.declare(mc.Spec.Fenced, !m.heartbeats.Silent(t, now), m.heartbeats.ConfirmedAt(t, now))
 	if m.fingerprint == "" {
-		m.fingerprint = mc.Status.Fingerprint // enrolment has bound it
+		m.fingerprint = mc.Status.Fingerprint // recorded at enrollment
 	}
 	m.fence.other = m.fence.declared != nil && m.fence.declared.Fingerprint != m.fingerprint
 	if m.fence.bars() && m.peer != nil {
@@ -122,7 +122,7 @@ func (m *member) update(mc *v1alpha1.MemberCluster, t health.Timings, now time.T
 }
 
 // revoke ends the member's connection and resets its health: once allowed again, it starts
-// with nothing that counts against it or in its favor.
+// without a history of heartbeats.
 func (m *member) revoke(t health.Timings, now time.Time) {
 	if m.peer != nil {
 		m.peer.Close(link.ErrRevoked)
@@ -178,8 +178,8 @@ func (m *member) refuseFingerprint(fingerprint string) error {
 // recordIncompatible records why an agent with an incompatible protocol was refused, and
 // returns whether that is new.
 //
-// If the member's own agent sent a heartbeat recently, the other one does not matter. Of
-// several that alternate, the first is reported until it stops trying.
+// If the member's own agent sent a heartbeat recently, the other one does not matter. If
+// several alternate, the first is shown until it no longer tries to connect.
 func (m *member) recordIncompatible(t health.Timings, reason error, now time.Time) bool {
 	why := boundedTo(reason.Error(), maxRemedy)
 	switch {

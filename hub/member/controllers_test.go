@@ -19,15 +19,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// controllers are the fleet's reconcilers over a client in memory, which
-// counts what is written.
+// controllers are the fleet's reconcilers with a fake client that counts writes.
 type controllers struct {
 	*fixture
 	c        client.Client
 	members  *Reconciler
 	recorder *events.FakeRecorder
 	writes   int
-	// held answers HeldIn.
+	// held is the result of HeldIn.
 	held Held
 }
 
@@ -67,7 +66,7 @@ func (x *controllers) reconcile(name string) ctrl.Result {
 	return result
 }
 
-// shows are the conditions of a member.
+// shows returns the conditions of a member.
 func (x *controllers) shows(mc *v1alpha1.MemberCluster) []string {
 	var out []string
 	for _, c := range mc.Status.Conditions {
@@ -122,7 +121,7 @@ func TestMemberInUseIsKept(t *testing.T) {
 	x.Expect(x.c.Delete(ctx, mc)).To(Succeed())
 	there := func() bool { return !apierrors.IsNotFound(x.c.Get(ctx, client.ObjectKeyFromObject(mc), mc)) }
 
-	// An earlier leader placed one: only the hub's cache has it.
+	// An earlier leader placed a session: only the hub's cache has it.
 	x.held = Held{Placed: 1}
 	x.reconcile("eu")
 	x.reconcile("eu")
@@ -136,7 +135,7 @@ func TestMemberInUseIsKept(t *testing.T) {
 	}
 	x.Expect(warnings).To(Equal(1), "reported once")
 	x.held = Held{}
-	// One was decided a moment ago: only the fleet has it.
+	// A session was placed a moment ago: only the fleet has it.
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	x.reconcile("eu")
 	x.Expect(there()).To(BeTrue())

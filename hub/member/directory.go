@@ -22,9 +22,9 @@ var _ link.Directory = &Directory{}
 
 // Open admits the connection of a member's agent (link.Directory).
 //
-// Of two agents with one identity the connected one stays, as long as it renews: only the
-// same instance replaces it, or another one after its heartbeats have stopped, or one
-// with a higher term while it reports that its leadership is uncertain.
+// A connected agent that renews is replaced only by the same instance, or, while it reports
+// that its leadership is uncertain, by an agent with a higher term. After its heartbeats have
+// stopped, another agent with its identity may replace it.
 //
 // The agent of a member that is declared fenced is admitted once the API server has stored
 // that the declaration is removed.
@@ -51,7 +51,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello protocol.Hell
 	changed := before.State != after.State || before.Cause != after.Cause || otherCluster != m.otherCluster || lowered || alive != m.fence.alive
 	f.mu.Unlock()
 	if restarted {
-		// After all that the connection before reported, and before anything of this one.
+		// After all reports of the previous connection, and before any report of this one.
 		m.applying.Lock()
 		f.cache.Restarted(uid)
 		m.applying.Unlock()
@@ -69,7 +69,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello protocol.Hell
 	return &connection{fleet: f.state, member: m, peer: peer}, nil
 }
 
-// admit makes a connection the member's, or returns why not. The caller holds the lock.
+// admit makes a connection the member's, or returns an error. The caller holds the lock.
 func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now time.Time) error {
 	if m.revoked {
 		return link.ErrRevoked
@@ -127,7 +127,7 @@ func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (lease time.Durat
 	return f.timings.Failover.Lease, nil
 }
 
-// renew records a renewal, or returns why it is not granted. The caller holds the lock.
+// renew records a renewal, or returns an error if it is refused. The caller holds the lock.
 func (f *Directory) renew(m *member, renewal link.Renewal) (changes []Change, err error) {
 	switch {
 	case m == nil:

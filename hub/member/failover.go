@@ -19,8 +19,8 @@ func (f *Failovers) FailoverOf(member types.UID) failover.Decider {
 	return f.factsOf(member, f.now())
 }
 
-// LostSince returns the last heartbeat of a member, by the hub's clock. If that is not
-// known, it returns when this hub began to lead.
+// LostSince returns the time of a member's last heartbeat, by the hub's clock, or when this
+// hub began to lead if that is unknown.
 func (f *Failovers) LostSince(member types.UID) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,8 +42,8 @@ func (f *Failovers) Gone(member types.UID) bool {
 	return f.gone(member, f.now())
 }
 
-// gone is certain for members that were removed while this hub led. For others its cache
-// may lag until it has led for a while.
+// gone reports whether a member was removed permanently. Unless it was removed while this hub
+// led, that is certain only after the hub has led for a while: its cache may lag until then.
 func (f *state) gone(member types.UID, now time.Time) bool {
 	if f.uids[member] != nil {
 		return false
@@ -91,8 +91,8 @@ type degradation struct {
 	cutOff, mass bool
 }
 
-// degradation ignores members that an operator has taken out: their silence is no evidence
-// about the others.
+// degradation returns that state without members that are not witnesses: their missing
+// heartbeats are no evidence about the others.
 func (f *state) degradation(now time.Time) degradation {
 	members, gone, others, healthy := 0, 0, 0, 0
 	for _, m := range f.members {
@@ -109,8 +109,8 @@ func (f *state) degradation(now time.Time) degradation {
 	return degradation{cutOff: others > 0 && healthy == 0, mass: failover.IsMassFailure(gone, members)}
 }
 
-// degradationChanges returns the notifications for a change of that degradation: the
-// sessions of every lost member are evaluated again.
+// degradationChanges returns the notifications for a change of the degradation: the sessions
+// of every lost member are evaluated again.
 func (f *state) degradationChanges(now time.Time) []Change {
 	before := f.degraded
 	if f.degraded = f.degradation(now); f.degraded == before {
@@ -137,7 +137,7 @@ func (f *state) inHubCluster(m *member) bool {
 }
 
 // lostBefore returns when a member lost readiness before this hub began to lead, according
-// to its status; zero: it was ready.
+// to its status, or zero if it was ready.
 func lostBefore(mc *v1alpha1.MemberCluster) time.Time {
 	c := meta.FindStatusCondition(mc.Status.Conditions, v1alpha1.ConditionReady)
 	if c == nil || c.Status == metav1.ConditionTrue {
@@ -151,11 +151,11 @@ func lostBefore(mc *v1alpha1.MemberCluster) time.Time {
 // meanwhile count against no member: a healthy member needs up to half a minute to connect
 // again, and one may do so sooner than another.
 
-// outageEnds is called before a heartbeat of a member is recorded. If it is the first
-// after an outage, each of the other members whose heartbeats ended together with the
-// last of them gets its full time again, as if it had just sent a heartbeat. For one
-// whose heartbeats ended before, the outage does not count: a member that keeps
-// recovering can't prevent the failover of a lost one. The caller holds the lock.
+// outageEnds is called before a heartbeat of a member is recorded. If it is the first after
+// an outage, each other member whose heartbeats ended when the outage began gets its full
+// time again, as if it had just sent one. For a member that was lost before, only the outage
+// does not count: a member that recovers again and again can't prevent the failover of a
+// lost one. The caller holds the lock.
 func (f *Directory) outageEnds(m *member, now time.Time) {
 	if f.inHubCluster(m) || !m.heartbeats.Silent(f.timings, now) {
 		return
@@ -189,8 +189,8 @@ func (f *Directory) outageEnds(m *member, now time.Time) {
 	}
 }
 
-// witness reports whether a member's silence is evidence about the hub's network: an
-// operator has not taken it out, and it has connected before.
+// witness reports whether a member's missing heartbeats are evidence about the hub's network:
+// it has connected before, and an operator has neither revoked it nor declared it fenced.
 func (m *member) witness(now time.Time) bool {
 	return m.heartbeats.EverConnected() && !m.revoked && !m.fence.holds(now)
 }

@@ -23,11 +23,11 @@ var (
 	held     = failover.Session{Mode: v1alpha1.FailoverHold}
 )
 
-// region is a fleet of some members that the hub has led for long; all renew.
+// region is a fleet whose hub has led for long and whose members all renew.
 type region struct {
 	*fixture
 	members []types.UID
-	// dead ones renew no more.
+	// dead has the members that no longer renew.
 	dead map[types.UID]bool
 }
 
@@ -43,7 +43,7 @@ func newRegion(t *testing.T, names ...string) *region {
 	return r
 }
 
-// connectAs has a member's agent connect, of a cluster of its own.
+// connectAs connects a member's agent, from a cluster of its own.
 func (r *region) connectAs(uid types.UID) {
 	m, err := r.Open(context.Background(), uid, protocol.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
 	r.Expect(err).NotTo(HaveOccurred())
@@ -53,7 +53,7 @@ func (r *region) connectAs(uid types.UID) {
 	r.renew(uid, "i1")
 }
 
-// passes advances time, while the live members renew and all of them are checked.
+// passes advances time while the live members renew and the health of all is checked.
 func (r *region) passes(d time.Duration) {
 	for ; d > 0; d -= r.timings.Renew {
 		r.runs(min(d, r.timings.Renew))
@@ -74,7 +74,7 @@ func (r *region) disconnect(names ...string) {
 	}
 }
 
-// moves returns where a session of a member is moved to.
+// moves returns the member to which a session is moved, if any, and the verdict.
 func (r *region) moves(name string, mode failover.Session, from types.UID) (string, failover.Verdict) {
 	d, v := r.Failover(request(name), mode, from, 2)
 	r.Expect(d.Placed).To(Equal(d.Cluster.Name != ""))
@@ -249,7 +249,7 @@ func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
 	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeFalse(), "the others are gone")
 }
 
-// A member that an operator cut off is no evidence about the hub's network.
+// A member that an operator revoked is no evidence about the hub's network.
 func TestOnlyMemberBesideTheHubsOwnThatIsRevoked(t *testing.T) {
 	r := newRegion(t, "home", "eu")
 	r.HubCluster("fp-uid-home")
@@ -344,7 +344,7 @@ func TestFailoverThatWasNotWrittenIsForgotten(t *testing.T) {
 	r.Expect(r.sessions("us") + r.sessions("asia")).To(BeZero())
 }
 
-// waiting is how many sessions wait for their turn, by the metric.
+// waiting returns how many sessions wait for the rate limits, according to the metric.
 func (x *fixture) waiting() float64 {
 	families, err := metrics.Registry.Gather()
 	x.Expect(err).NotTo(HaveOccurred())

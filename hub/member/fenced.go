@@ -20,22 +20,22 @@ const unfenceWait = 5 * time.Second
 
 // fence is an operator's declaration that nothing runs in a member any more.
 //
-// It ends when the member's agent returns, and that must outlive this leader: the next
-// one reads the declaration, and nothing of the agent's return. So no agent is admitted,
-// and no lease granted, before the API server has stored that the declaration is removed.
-// Until then the agent starts nothing that may have been placed elsewhere.
+// It ends when the member's agent returns. The next leader would read the declaration, but
+// not the agent's return. So no agent is admitted, and no lease granted, before the API
+// server has stored that the declaration is removed. Until then the agent starts nothing
+// that may have been placed elsewhere.
 type fence struct {
-	// declared is the declaration; nil: none.
+	// declared is the declaration, or nil.
 	declared *v1alpha1.FencedDeclaration
 	// from is when this hub begins to act on it. A hub without heartbeats of the member
 	// first waits as long as for an Unreachable member: the agent may have returned to an
 	// earlier leader.
 	from time.Time
-	// other is set if it names another cluster than the member's.
+	// other is set if the declaration is for another cluster than the member's.
 	other bool
 	// alive is set if the member's agent has returned since, or was connected.
 	alive bool
-	// changed is closed when the declaration changes; nil: no agent waits for that.
+	// changed is closed when the declaration changes, and nil if no agent waits for that.
 	changed chan struct{}
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// The agent returned to a leader that ended before the declaration was gone from the
-// API server. Its desktops run, and the next leader still reads the declaration.
+// The agent returned to a leader that ended before it removed the declaration. Its desktops
+// run, and the next leader still reads the declaration.
 func TestDeclarationEndsWithTheAgentsReturnWhateverLeaderThereIs(t *testing.T) {
 	next := newFixture(t)
 	next.pauses.Start(next.clock.Now())
@@ -46,8 +46,8 @@ func TestDeclarationEndsWithTheAgentsReturnWhateverLeaderThereIs(t *testing.T) {
 	r.Expect(r.FailoverOf("uid-eu").Decide(held)).To(Equal(failover.Verdict{}))
 }
 
-// Where the agent does not return, the next leader acts on the declaration as soon as
-// it would take the member for Unreachable by itself, and does not wait any longer.
+// If the agent does not return, the next leader acts on the declaration as soon as the member
+// is Unreachable for it without the declaration, and no later.
 func TestNextLeaderActsOnADeclarationAfterTheHeartbeatTimeout(t *testing.T) {
 	next := watched(t)
 	next.register("eu", "uid-eu", declared("fp"), func(mc *v1alpha1.MemberCluster) {
@@ -61,8 +61,8 @@ func TestNextLeaderActsOnADeclarationAfterTheHeartbeatTimeout(t *testing.T) {
 	next.Expect(v.Reason).To(Equal(v1alpha1.ReasonMemberFenced))
 }
 
-// An agent that is admitted may start what the next leader, which reads the
-// declaration, places elsewhere: it waits until the declaration is durably gone.
+// An admitted agent may start what the next leader, if it reads the declaration, places
+// elsewhere: the agent is refused until the removal of the declaration is stored.
 func TestAgentIsAdmittedOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
@@ -89,7 +89,7 @@ func TestAgentIsAdmittedOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 	x.connect("uid-eu", "i2")
 }
 
-// It waits at the door for that, so that it needs no second attempt.
+// The hub delays the agent's connection until the declaration is removed: no retry is needed.
 func TestAgentWaitsWhileTheDeclarationIsCleared(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
@@ -108,8 +108,8 @@ func TestAgentWaitsWhileTheDeclarationIsCleared(t *testing.T) {
 	x.Eventually(opened).Should(Receive(BeNil()))
 }
 
-// A connection that is open when a declaration comes ends: what is placed elsewhere
-// by it is not to run under an order or a lease of a moment later.
+// A declaration ends an open connection: no later order or lease may run what is placed
+// elsewhere because of it.
 func TestDeclarationEndsAConnection(t *testing.T) {
 	r := newRegion(t, "us")
 	r.register("eu", "uid-eu")
@@ -122,7 +122,7 @@ func TestDeclarationEndsAConnection(t *testing.T) {
 	r.Expect(err).To(MatchError(link.ErrFenced))
 }
 
-// What the API server refuses of a status keeps back nothing else.
+// A status that the API server refuses does not block the other writes.
 func TestRefusedStatusDelaysNeitherUnfenceNorHeartbeat(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))

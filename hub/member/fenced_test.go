@@ -69,7 +69,7 @@ func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {
 	r.Expect(r.Place(request("a"), 1).Placed).To(BeTrue())
 }
 
-// An agent that was back for a moment has shown that its cluster is not off.
+// An agent that returns only for a moment shows that its cluster is not off.
 func TestAgentThatReconnectsBrieflyClearsTheDeclaration(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	r.disconnect("eu")
@@ -92,13 +92,13 @@ func TestDeclarationOfAConnectedMemberDoesNotCount(t *testing.T) {
 	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse(), "it was declared too early")
 }
 
-// refuseFingerprint has the agent of "eu" try to connect, and returns the refusal.
+// refuseFingerprint tries to connect the agent of "eu", and returns the refusal.
 func (r *region) refuseFingerprint() error {
 	_, err := r.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, &peer{})
 	return err
 }
 
-// fencing is one member, and what an operator and the hub do with it.
+// fencing is a fleet of one disconnected member, which an operator may declare fenced.
 type fencing struct {
 	*controllers
 	mc *v1alpha1.MemberCluster

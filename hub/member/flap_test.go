@@ -180,7 +180,7 @@ func TestIncompatibleAgentIsReported(t *testing.T) {
 	x.reconcile("eu")
 	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=True/Connected", "Connected=True/Connected"), "it was upgraded")
 
-	// The hub is upgraded, and its agent is not.
+	// The hub is upgraded, and the agent is not.
 	m.Closed(errReset)
 	x.clock.Step(x.timings.Suspect)
 	x.reconcile("eu")
@@ -206,7 +206,7 @@ func TestRepeatedlyRefusedAgentsCostNoWrites(t *testing.T) {
 	x.reconcile("eu")
 	x.changes.take()
 	writes := x.writes
-	// Beside one that is well, and whose stream breaks now and then.
+	// A refused agent connects beside a healthy one whose stream breaks now and then.
 	for range 20 {
 		m.Closed(errReset)
 		x.Refused("uid-eu", tooOld("0.1"))
@@ -220,7 +220,7 @@ func TestRepeatedlyRefusedAgentsCostNoWrites(t *testing.T) {
 	}
 	beats := int(20*2*time.Second/x.timings.Heartbeat) + 1
 	x.Expect(x.writes-writes).To(BeNumerically("<=", beats), "heartbeats alone")
-	// Two that take turns, and none besides.
+	// Two refused agents alternate, and no other is connected.
 	m.Closed(errReset)
 	x.clock.Step(x.timings.Unreachable)
 	x.Refused("uid-eu", tooOld("0.1"))
@@ -268,10 +268,9 @@ func TestExpiringCertificateIsReported(t *testing.T) {
 	x.Expect(x.recorder.Events).NotTo(Receive())
 }
 
-// jumped is the same instant of the monotonic clock, at which the wall clock
-// shows so many seconds more: what time.Now returns after the clock was set.
-// A time.Time keeps the seconds of its wall clock above its 30 bits of
-// nanoseconds, as long as it has a monotonic reading.
+// jumped returns the same instant of the monotonic clock, with a wall clock that shows so
+// many seconds more: what time.Now returns after the clock was set. A time.Time with a
+// monotonic reading has the seconds of its wall clock above its 30 bits of nanoseconds.
 func jumped(t time.Time, seconds int) time.Time {
 	fields := (*struct {
 		wall uint64
@@ -293,7 +292,7 @@ func TestMetricsOfMembers(t *testing.T) {
 	collector := &memberCollector{}
 	registry := prometheus.NewPedanticRegistry()
 	x.Expect(registry.Register(collector)).To(Succeed())
-	// series are those that are not 0, or all.
+	// series returns the series that are not 0, or all.
 	series := func(zeros bool) []string {
 		families, err := registry.Gather()
 		x.Expect(err).NotTo(HaveOccurred())

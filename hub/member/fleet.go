@@ -28,12 +28,12 @@ type Options struct {
 	// Cache of the scheduler.
 	Cache Cache
 	// Proven reports whether a proof shows that an epoch of a session was placed in a
-	// member. It must not call the fleet. nil: nothing is proven.
+	// member. It must not call the fleet. If nil, nothing is proven.
 	Proven func(member, session types.UID, epoch int64, proof string) bool
 }
 
 // Fleet is the hub leader's state of its members. All of it can be rebuilt from the hub's
-// API server and the agents' inventories. Its parts are one concern each, over one state.
+// API server and the agents' inventories. Each part has one concern; all share one state.
 type Fleet struct {
 	*state
 	Registry
@@ -51,7 +51,7 @@ type Failovers struct{ *state }
 // Restores delays decisions after the hub was restored from a backup.
 type Restores struct{ *state }
 
-// state of the fleet.
+// state is the state that the parts of a Fleet share.
 type state struct {
 	// Provider of the members' clusters. Its lock is acquired under the state's.
 	*cluster.Provider
@@ -84,18 +84,18 @@ type state struct {
 	listeners []func(Change)
 }
 
-// leadership is since when this hub has led and run.
+// leadership has the times since which this hub has led and run.
 type leadership struct {
 	// pauses of this hub; see now.
 	pauses health.PauseDetector
 	// began is when this hub began to lead: when it first registered a member. Earlier
 	// events, which it did not observe, count against no member.
 	began time.Time
-	// ledSince is the same, or since when it has run without a long pause.
+	// ledSince is the same time, or the end of the last long pause since then.
 	ledSince time.Time
 }
 
-// templateState is what agents evaluate.
+// templateState has the templates that agents evaluate.
 type templateState struct {
 	templates *fleetv1.TemplateSet
 	// requested are the keys of templates; nil until they are read.
@@ -130,18 +130,18 @@ type ChangeKind int
 
 // The kinds of change.
 const (
-	// MemberChanged means that its MemberCluster or its health changed.
+	// MemberChanged means that a member's MemberCluster or health changed.
 	MemberChanged ChangeKind = iota
-	// MemberConnected means that orders flow, and that placed and reported sessions must be
-	// compared again.
+	// MemberConnected means that orders can be sent to it, and that placed and reported
+	// sessions must be compared again.
 	MemberConnected
-	// MemberCapacity means that it may have more capacity: a capacity report, a session
-	// less, a released reservation.
+	// MemberCapacity means that it may have more capacity, because of a capacity report, the
+	// end of a session, or a released reservation.
 	MemberCapacity
-	// MemberTemplates means that it reports a change of some templates: of whether they can
-	// run there or why they can't.
+	// MemberTemplates means that it reports a change of whether some templates can run there,
+	// or why they can't.
 	MemberTemplates
-	// MemberSessions means that more is placed there.
+	// MemberSessions means that more is placed there, or that the progress of its drain changed.
 	MemberSessions
 	// PolicyCapacity means that the caps of a policy count less than before, in any member.
 	// It names no member.
@@ -159,8 +159,7 @@ type Change struct {
 }
 
 // Listen calls the listener on every change, from any goroutine and never under the fleet's
-// lock; it must not block. It begins with the present state, and may receive a change
-// twice.
+// lock; it must not block. It begins with the current state, and may receive a change twice.
 func (f *Registry) Listen(listener func(Change)) {
 	f.mu.Lock()
 	f.listeners = append(f.listeners, listener)
@@ -229,7 +228,7 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 	m.version, m.adopted = mc.ResourceVersion, now
 	var changes []Change
 	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
-	// The URLs of the sessions there contain these.
+	// Orders contain the URLs of sessions, which depend on these.
 	moved := ok && m.serving && m.cluster.Synced.Load() &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
 	was := m.revoked
@@ -269,8 +268,8 @@ func (f *state) removeLocked(m *member) {
 	f.Provider.Remove(m.cluster)
 }
 
-// SetTemplates has every agent evaluate template revisions; current is the current revision
-// of each template.
+// SetTemplates sets the template revisions that every agent evaluates; current is the current
+// revision of each template.
 func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,7 +27,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// fixture is a fleet with a clock of its own, its provider running.
+// fixture is a fleet with a fake clock, whose provider runs.
 type fixture struct {
 	*Fleet
 	*cache.Cache
@@ -81,7 +81,7 @@ func (x *fixture) open(uid types.UID, instance string) (link.Member, *peer, erro
 	return m, p, err
 }
 
-// connect opens a stream, and reports what the member holds and its capacity.
+// connect opens a stream, and reports the member's inventory and capacity.
 func (x *fixture) connect(uid types.UID, instance string, items ...*v1alpha1.SessionAssignment) (link.Member, *peer) {
 	m, p, err := x.open(uid, instance)
 	x.Expect(err).NotTo(HaveOccurred())
@@ -356,7 +356,7 @@ func TestOrdersGoToTheOpenConnection(t *testing.T) {
 	x.Expect(p.orders[0].Assign.Name).To(Equal("wanted"))
 	x.Expect(*p.orders[1].Withdraw).To(Equal(protocol.Withdrawal{SessionUID: "uid-running", Namespace: "desktops", Name: "running", UpToEpoch: 3}))
 
-	// An assignment that has ended is forgotten by the client that has seen the end.
+	// An ended assignment is dropped only by a client that has read its end.
 	cache := x.cache("uid-eu")
 	seen := cache.Get(keyOfName("running")).ResourceVersion
 	m.Results([]protocol.Result{{SessionUID: "uid-running", Namespace: "desktops", Name: "running", Epoch: 3, Code: protocol.Stopped}})

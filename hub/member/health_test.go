@@ -11,8 +11,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// A hub that has stood by for hours holds nothing against members that it
-// begins to watch now.
+// For a hub that was on standby for hours, nothing counts against members when it begins to
+// lead.
 func TestNewLeaderDoesNotCountEarlierSilenceAgainstMembers(t *testing.T) {
 	x := newFixture(t)
 	x.clock.Step(24 * time.Hour)
@@ -24,7 +24,7 @@ func TestNewLeaderDoesNotCountEarlierSilenceAgainstMembers(t *testing.T) {
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "its first heartbeat makes it Ready: no failure of it was observed")
 }
 
-// connectedBefore is a member whose agent has connected to an earlier leader.
+// connectedBefore sets that the member's agent has connected to an earlier leader.
 func connectedBefore(mc *v1alpha1.MemberCluster) {
 	mc.Status.Fingerprint = "fp"
 	v1alpha1.SetCondition(&mc.Status.Conditions, 1, condition(v1alpha1.ConditionConnected)(metav1.ConditionTrue, v1alpha1.ReasonConnected, ""))

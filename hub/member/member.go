@@ -68,7 +68,7 @@ type object struct {
 type agent struct {
 	fingerprint  string
 	agentVersion string
-	// restrictions that the agent reports; nil: none, or it has not connected.
+	// restrictions that the agent reports; nil if it has none, or has not connected.
 	restrictions *v1alpha1.MemberRestrictions
 	instance     string
 	// term of the agent's process: see outranked. lowered is the event to record if it was
@@ -135,7 +135,7 @@ func (r clusterRegistry) Send(order protocol.Order) error {
 	return nil
 }
 
-// Engaged announces that orders flow.
+// Engaged notifies the listeners that orders can be sent.
 func (r clusterRegistry) Engaged() {
 	r.fleet.notify(r.member.change(MemberConnected))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// conditionsOf returns the conditions of a member's status. While a new leader has no
-// heartbeat yet, the last condition on what only the agent can report stays.
+// conditionsOf returns the conditions of a member's status. Until a new leader has received
+// a heartbeat, the last conditions on what only the agent can report stay.
 func conditionsOf(v view, status *v1alpha1.MemberClusterStatus) []metav1.Condition {
 	was := func(kind string) *metav1.Condition { return meta.FindStatusCondition(status.Conditions, kind) }
 	conditions := []metav1.Condition{

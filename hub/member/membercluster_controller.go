@@ -44,7 +44,7 @@ const statusInterval = 2 * time.Second
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=events,verbs=create
 
-// Reconciler keeps a MemberCluster's status, finalizer and heartbeat.
+// Reconciler maintains a MemberCluster's status, finalizer and heartbeat.
 type Reconciler struct {
 	Client   client.Client
 	Recorder events.EventRecorder
@@ -86,7 +86,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// identityChanged passes what enrolment and rotation write in a status.
+// identityChanged passes updates of a status by enrollment and certificate rotation.
 var identityChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.MemberCluster)
 	after, same := e.ObjectNew.(*v1alpha1.MemberCluster)
@@ -152,8 +152,8 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if done, err := r.finalize(ctx, mc, v); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	// A status that the API server refuses must block neither of the others: an agent
-	// waits for the first, and operators check the second.
+	// A status that the API server refuses must not block the others: an agent waits for
+	// unfence, and operators check the heartbeat.
 	wait, notWritten := r.status(ctx, mc, v)
 	notUnfenced := r.unfence(ctx, mc, v)
 	beat, notBeaten := r.heartbeat(ctx, mc, v)
@@ -250,7 +250,7 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	return every, nil
 }
 
-// progressOf returns a member's progress; a queue never assigns one name to two workers.
+// progressOf returns a member's progress. It has no lock: a name is never with two workers.
 func (r *Reconciler) progressOf(mc *v1alpha1.MemberCluster) *progress {
 	known, _ := r.progress.Load(mc.Name)
 	d, _ := known.(*progress)

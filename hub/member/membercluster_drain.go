@@ -19,9 +19,9 @@ import (
 type Drain struct {
 	// StartTime is when the hub began, according to the member's status.
 	StartTime time.Time
-	// Deadline after which sessions in use are moved as well; zero: never.
+	// Deadline after which sessions in use are moved as well. Zero means never.
 	Deadline time.Time
-	// MaxUnavailable is how many sessions may be moving at once.
+	// MaxUnavailable is how many sessions may be moved at once.
 	MaxUnavailable int
 }
 
@@ -44,7 +44,7 @@ type DrainCounts struct {
 
 // draining is the state of a member's drain.
 type draining struct {
-	// began is status.drain.startTime; zero: not written yet, or no drain.
+	// began is status.drain.startTime; zero if it is not written yet, or there is no drain.
 	began  time.Time
 	counts DrainCounts
 }
@@ -60,8 +60,8 @@ func (d *draining) adopt(mc *v1alpha1.MemberCluster) {
 	}
 }
 
-// DrainOf returns the drain of a member; false: there is none, or its start is not durable
-// yet.
+// DrainOf returns the drain of a member, and false if there is none, or its start is not
+// durable yet.
 func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,7 @@ func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 	})
 }
 
-// drainView is what the status shows of a member's drain; nil: none.
+// drainView is what the status shows of a member's drain; nil if there is none.
 type drainView struct {
 	DrainCounts
 	limits v1alpha1.DrainLimits

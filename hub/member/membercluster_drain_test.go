@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// schedule has an operator change a member's scheduling.
+// schedule changes a member's spec as an operator does.
 func (x *controllers) schedule(name string, change func(*v1alpha1.MemberClusterSpec)) {
 	mc := x.stored(name)
 	change(&mc.Spec)
@@ -31,7 +31,7 @@ func (x *controllers) stored(name string) *v1alpha1.MemberCluster {
 	return mc
 }
 
-// drained is the Drained condition of a member.
+// drained returns the Drained condition of a member.
 func (x *controllers) drained(name string) string {
 	c := meta.FindStatusCondition(x.stored(name).Status.Conditions, v1alpha1.ConditionDrained)
 	if c == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // writeFenced writes into a status whether an operator's declaration holds. A removal
-// because the agent is back is shown until the member is ready.
+// because the agent has returned is shown until the member is ready.
 func writeFenced(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
 	was := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFenced)
 	switch {
@@ -47,7 +47,7 @@ func declaredBy(d *v1alpha1.FencedDeclaration) string {
 	return fmt.Sprintf("%s declared at %s that nothing runs there any more", bounded(d.By), d.At.UTC().Format(time.RFC3339))
 }
 
-// unfence removes the declaration of a member whose agent is back.
+// unfence removes the declaration of a member whose agent has returned.
 func (r *Reconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v view) error {
 	if !v.fence.alive || v.fence.other || mc.Spec.Fenced == nil {
 		return nil

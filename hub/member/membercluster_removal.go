@@ -12,7 +12,7 @@ import (
 
 // Held are a member's sessions according to the hub.
 type Held struct {
-	// Placed there, and Releasing: released there and not confirmed as stopped.
+	// Placed counts those placed there, Releasing those released and not confirmed as stopped.
 	Placed, Releasing int
 }
 
@@ -25,8 +25,8 @@ func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v
 	if mc.DeletionTimestamp.IsZero() {
 		return false, r.addFinalizer(ctx, mc)
 	}
-	// Recent decisions are only in the fleet's count; those of an earlier leader may be
-	// only in the hub's cache yet.
+	// Recent decisions are only in the fleet's count; those of an earlier leader may still be
+	// only in the hub's cache.
 	held, err := r.HeldIn(ctx, v1alpha1.ClusterRef{Name: mc.Name, UID: mc.UID})
 	if err != nil {
 		return false, err

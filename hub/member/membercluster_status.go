@@ -26,7 +26,7 @@ type view struct {
 	capacity   *placement.Capacity
 	slots      map[placement.TemplateKey]int32
 	current    map[string]string
-	// lastHeartbeat is the last heartbeat that this hub received; zero: none.
+	// lastHeartbeat is the last heartbeat that this hub received, or zero.
 	lastHeartbeat time.Time
 	connectionHistory
 	ever, revoked bool
@@ -41,7 +41,7 @@ type view struct {
 
 // counts of a member's sessions.
 type counts struct {
-	// sessions that are there or may still be; releasing are those of them that were
+	// sessions counts those that run there or may, releasing those of them that were
 	// released there.
 	sessions, releasing int32
 	// withheld is how many withdrawals without a durable cause are not sent.
@@ -136,8 +136,8 @@ func (f *Registry) show(name string) {
 func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
 	status.ObservedGeneration = generation
 	if v.revoked && status.Certificate != nil {
-		// Not nil: no issued certificate becomes valid again once the member is allowed
-		// again.
+		// Empty, not nil: no issued certificate becomes valid again once the member is
+		// allowed again.
 		status.Certificate = &v1alpha1.MemberCertificate{}
 	}
 	for _, c := range conditionsOf(v, status) {

@@ -49,7 +49,7 @@ type memberCollector struct {
 
 func (c *memberCollector) of(f *Fleet) { c.fleet.Store(f) }
 
-// Describe sends what may be collected (prometheus.Collector).
+// Describe sends the descriptions of the metrics (prometheus.Collector).
 func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
 		out <- d
@@ -192,8 +192,7 @@ var (
 	unrequestedTemplates = unkept.WithLabelValues("template")
 )
 
-// countStale counts the stale ones of some items; all of them are if the stream is no
-// longer the member's.
+// countStale counts stale items: all items if the stream is no longer the member's.
 func countStale(current bool, stale, items int) {
 	switch {
 	case !current:

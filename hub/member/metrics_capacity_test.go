@@ -56,7 +56,7 @@ func TestCapacityAndUseAreMeasuredByRegion(t *testing.T) {
 	}
 }
 
-// collected are the series of this fleet's gauges whose names begin so.
+// collected returns the series of this fleet's gauges whose names begin with one of names.
 func (x *fixture) collected(names ...string) []string {
 	collector := &memberCollector{}
 	collector.of(x.Fleet)

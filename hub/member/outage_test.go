@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 )
 
-// back restores members, and their agents connect.
+// back connects the agents of members again.
 func (r *region) back(names ...string) {
 	for _, name := range names {
 		uid := types.UID("uid-" + name)
@@ -20,9 +20,8 @@ func (r *region) back(names ...string) {
 	}
 }
 
-// All were lost, and those whose network was cut are back first. The third one's
-// power returns a moment later: its agent has the time to connect that it would have
-// had without the outage, and its desktops do not run twice.
+// All members are lost, and two reconnect first. The third one's agent gets the time to
+// reconnect that it would have without the outage, so that its desktops do not run twice.
 func TestMembersThatWereLostTogetherGetTheirFullTimeAfterTheOutage(t *testing.T) {
 	r := newRegion(t, "eu", "us", "asia")
 	r.disconnect("us", "asia")
@@ -44,8 +43,8 @@ func TestMembersThatWereLostTogetherGetTheirFullTimeAfterTheOutage(t *testing.T)
 	r.Expect(to).To(BeElementOf("us", "asia"), "it had its time")
 }
 
-// So it is where the outage was of the hub's network as a whole when it began to lead,
-// for longer than a new leader waits.
+// The same holds if the hub's whole network is down when it begins to lead, for longer than a
+// new leader waits.
 func TestMembersGetTheirFullTimeAfterAnOutageAtTheHubsStart(t *testing.T) {
 	x := watched(t)
 	r := &region{fixture: x, dead: map[types.UID]bool{}}
@@ -59,8 +58,8 @@ func TestMembersGetTheirFullTimeAfterAnOutageAtTheHubsStart(t *testing.T) {
 	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Wait).To(Equal(r.timings.Unreachable + r.timings.Failover.After))
 }
 
-// A member that fell before the others did has only the time left that it had: the
-// outage is not counted, and no more is granted.
+// A member that was lost before the others keeps its remaining time: the outage does not
+// count, and does not extend it.
 func TestOutageIsNotCountedAgainstAMemberThatWasLostBefore(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	r.disconnect("eu")
@@ -72,8 +71,8 @@ func TestOutageIsNotCountedAgainstAMemberThatWasLostBefore(t *testing.T) {
 	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Wait).To(Equal(40 * time.Second))
 }
 
-// The only other member falls silent again and again: what ran in the lost one is
-// placed elsewhere nevertheless.
+// The only other member stops its heartbeats again and again: the sessions of the lost one
+// are placed elsewhere nevertheless.
 func TestMemberThatFlapsKeepsNoSessionsOfALostOne(t *testing.T) {
 	r := newRegion(t, "eu", "us")
 	r.disconnect("eu", "us")

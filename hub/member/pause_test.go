@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// watched is a fleet that watches whether the hub runs, as often as the test sets.
+// watched returns a fleet that detects pauses of the hub; the test sets how often it checks.
 func watched(t *testing.T) *fixture {
 	x := newFixture(t)
 	x.pauses.Start(x.clock.Now())
@@ -34,7 +34,7 @@ func (x *fixture) runs(d time.Duration) {
 	}
 }
 
-// runsHearing is the same while an agent renews.
+// runsHearing advances time while the hub runs and an agent renews.
 func (x *fixture) runsHearing(uid string, d time.Duration) {
 	for ; d > 0; d -= x.timings.Renew {
 		x.runs(min(d, x.timings.Renew))
@@ -106,7 +106,7 @@ func TestMemberWithoutAHeartbeatAfterThePauseBecomesUnreachable(t *testing.T) {
 	x.Expect(x.is("eu")).To(Equal("Ready"), "its heartbeat is recent, however it is counted")
 	x.runs(x.timings.Suspect - 2*x.timings.Renew)
 	x.Expect(x.is("eu")).To(Equal("Unknown"), "it may have sent a heartbeat that the hub did not receive")
-	// It sleeps again and again: only when it is awake it waits.
+	// The hub pauses again and again: only the time that it runs counts.
 	awake := x.timings.Suspect - 2*x.timings.Renew
 	for ; awake < x.timings.Unreachable; awake += x.timings.Renew {
 		x.clock.Step(x.timings.Suspect)
@@ -187,14 +187,14 @@ func TestPauseDetectorChecksPeriodically(t *testing.T) {
 	x.Expect(<-done).To(Succeed())
 }
 
-// since is a detector that last noted at a time that the hub ran.
+// since returns a detector whose last check was at a time.
 func since(ran time.Time) health.PauseDetector {
 	var p health.PauseDetector
 	p.Start(ran)
 	return p
 }
 
-// manned is a manager that keeps what is added to it.
+// manned is a manager that records the runnables that are added to it.
 type manned struct {
 	manager.Manager
 	added []manager.Runnable

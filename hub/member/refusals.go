@@ -14,10 +14,10 @@ import (
 //
 // Later the lower one is admitted, which is safe: the term only distinguishes a member's
 // agent from one that it has superseded. Certificates, and leader election among the
-// member's agents, ensure that only one acts for the member. Without this rule a member
-// whose etcd, which stores its terms, was restored from a backup would be locked out until
-// the hub's next leader, and so would one for which a process that once had its certificate
-// sent a term far ahead.
+// member's agents, ensure that only one acts for the member. Otherwise the hub would refuse
+// two kinds of members until its next leader: those whose etcd, which stores their terms, was
+// restored from a backup, and those for which a process that once had their certificate sent
+// a far higher term.
 func (m *member) outranked(t health.Timings, term int64, now time.Time) error {
 	if term < m.term && m.heartbeats.Silence(now) < t.Unreachable {
 		return fmt.Errorf("%w: this one is of term %d, that one of %d, and sent its last heartbeat %s ago",
@@ -59,8 +59,8 @@ func (c *connectionHistory) excessShownFor(t health.Timings, now time.Time) time
 	return max(0, t.Recovery-now.Sub(c.exceededAt))
 }
 
-// popEvents returns the events to record for a member: of its terms, once, and of an
-// agent that reported too much, each reason once, until another or none was announced.
+// popEvents returns and clears the messages of events to record for a member: for a lower
+// term of its agent, and for an agent that reported too much, once for each new reason.
 func (f *Registry) popEvents(name string) (lowered, exceeded string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

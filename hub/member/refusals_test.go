@@ -42,7 +42,7 @@ func TestAgentOfAnEarlierTermIsAdmittedOnceTheLaterOneIsSilent(t *testing.T) {
 	x.Expect(err).To(MatchError(link.ErrStaleAgent), "its term is the one that counts now")
 }
 
-// A stream that is held open without a renewal keeps no other agent out.
+// A stream that is open without renewals does not lock out another agent.
 func TestAgentOfAnEarlierTermReplacesOneThatRenewsNothing(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")

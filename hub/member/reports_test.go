@@ -40,10 +40,10 @@ func keyOfName(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "desktops", Name: name}
 }
 
-// cache of a member.
+// cache returns the cache of a member.
 func (x *fixture) cache(uid types.UID) *cluster.Cache { return x.uids[uid].cluster.Cache }
 
-// shown is what a member's cache has, as name -> state@epoch.
+// shown returns the items of a member's cache, as name -> state@epoch.
 func (x *fixture) shown(uid types.UID) map[string]string {
 	out := map[string]string{}
 	for _, a := range x.cache(uid).Items() {
@@ -52,19 +52,19 @@ func (x *fixture) shown(uid types.UID) map[string]string {
 	return out
 }
 
-// client of a member's cluster.
+// client returns the client of a member's cluster.
 func (x *fixture) client(name string) client.Client {
 	cl, err := x.Get(context.Background(), multicluster.ClusterName(name))
 	x.Expect(err).NotTo(HaveOccurred())
 	return cl.GetClient()
 }
 
-// reportAll reports everything that a member holds.
+// reportAll reports a member's whole inventory.
 func reportAll(m link.Member, items ...*v1alpha1.SessionAssignment) {
 	m.Part(convert.AllBuckets(), reportsOf(items...))
 }
 
-// capacityReport is a capacity report of nodes with one core each.
+// capacityReport returns a capacity report of nodes with one core each.
 func capacityReport(sequence uint64, nodes int32) *fleetv1.CapacityReport {
 	return &fleetv1.CapacityReport{
 		Sequence: sequence, Nodes: nodes, AdmittedNamespaces: []string{"desktops"},

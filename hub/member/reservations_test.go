@@ -17,7 +17,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// onHub is a session as the hub's cache shows it.
+// onHub returns a session as in the hub's cache.
 func onHub(name string, epoch int64, member types.UID, releasing ...types.UID) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{}
 	s.Name, s.UID, s.Status.Epoch = name, types.UID("uid-"+name), epoch
@@ -107,7 +107,7 @@ func TestInventoryCountsFromTheReportThatFollows(t *testing.T) {
 	m.Capacity(capacityReport(2, 1))
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 	m.Closed(nil)
-	// It was stored, and the answer was lost with the stream.
+	// The order was stored, and its result was lost with the stream.
 	m, _, err := x.open("uid-eu", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
 	reportAll(m, item("a", 1, active))
@@ -157,7 +157,7 @@ func TestOlderViewDoesNotUndoADecision(t *testing.T) {
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Spec.SessionCap = ptr.To[int32](1) })
 	x.connect("uid-eu", "i1")
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
-	x.Observe(onHub("a", 0, ""), false) // the finalizer's write comes through
+	x.Observe(onHub("a", 0, ""), false) // the write of the finalizer arrives
 	x.Expect(x.sessions("eu")).To(Equal(int32(1)))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the cap holds meanwhile")
 	x.Observe(onHub("a", 1, "uid-eu"), false)

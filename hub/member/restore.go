@@ -17,16 +17,16 @@ import (
 // placements since the backup, but the members have them. It waits for their reports before
 // it reserves their capacity.
 type recovery struct {
-	// until is when the hub stops waiting for members; zero: this hub was not restored.
+	// until is when the hub stops waiting for members; zero if this hub was not restored.
 	until time.Time
-	// over is set once the hub no longer waits for them.
+	// over is set once the hub no longer waits for members.
 	over bool
 }
 
 // Restored records that the hub was restored from a backup: an agent has seen state that is
 // newer than the hub's. Nothing is placed, and nothing resumed, until every member that
-// ever connected has reported to this leader, or for Timings.Recovery. It takes effect
-// once: an agent that reports it again, true or not, delays nothing.
+// ever connected has reported to this leader, or for Timings.Recovery. Only the first call
+// has an effect: an agent that reports it again, true or not, delays nothing.
 func (f *Restores) Restored() {
 	f.mu.Lock()
 	first := f.recovery.until.IsZero()
@@ -70,13 +70,13 @@ func (f *Restores) Recovering() bool {
 	return wait
 }
 
-// Claims reports whether a member has a session under a later epoch than one, with a proof
-// that it was placed there: a restored hub has lost that epoch.
+// Claims returns the member, if any, that has a session under a later epoch with a proof that
+// it was placed there: a restored hub has lost that epoch.
 func (f *Restores) Claims(assignment types.NamespacedName, session types.UID, epoch int64) (member string, yes bool) {
 	f.mu.Lock()
 	members := slices.Collect(maps.Values(f.members))
 	f.mu.Unlock()
-	for _, m := range members { // whose caches call the fleet under their locks
+	for _, m := range members { // without the lock: caches call the fleet under their own
 		item := m.cluster.Cache.Get(assignment)
 		if item != nil && item.Spec.Session.UID == session && item.Spec.Epoch > epoch && item.Status.State == v1alpha1.AssignmentActive &&
 			f.proven != nil && f.proven(m.uid, session, item.Spec.Epoch, item.Spec.Proof) {

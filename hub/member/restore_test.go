@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// everBefore is a member that was connected to an earlier leader.
+// everBefore sets that the member was connected to an earlier leader.
 func everBefore(mc *v1alpha1.MemberCluster) { mc.Status.AgentVersion = "1" }
 
 func (x *fixture) places(name string) string {

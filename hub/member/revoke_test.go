@@ -109,8 +109,8 @@ func TestRevokedMemberWithExternallyIssuedCertificates(t *testing.T) {
 	x.Expect(status.Certificate).To(BeNil(), "their issuer goes on deciding on them")
 }
 
-// A cache that lags behind what was just written must not remove a certificate
-// again; but the state of a restored API server is accepted in the end.
+// A cache that lags behind a write must not remove a certificate again; but the state of a
+// restored API server is accepted after cacheLag.
 func TestStaleCacheRemovesNoCertificate(t *testing.T) {
 	x := newFixture(t)
 	serial := func(version, serial string) func(*v1alpha1.MemberCluster) {

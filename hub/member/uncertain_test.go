@@ -61,7 +61,7 @@ func TestAMemberWhoseAgentCannotWriteAcceptsNoSessionsAndKeepsItsOwn(t *testing.
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready))
 	fallen := x.fallen("eu")
 
-	for range 120 { // ten minutes
+	for range 120 { // 10 min
 		x.clock.Step(x.timings.Renew)
 		x.renewUncertain("i1")
 	}

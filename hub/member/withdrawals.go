@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// withdrawnLeast and withdrawnPercent bound how many assignments a member may be
-	// ordered to stop for which no session's status names a cause: so many, or that share
-	// of its assignments.
+	// withdrawnLeast and withdrawnPercent bound how many assignments without a durable cause
+	// a member may be ordered to stop: the larger one of that number and that share of its
+	// assignments.
 	withdrawnLeast   = 5
 	withdrawnPercent = 30
 	// withdrawnWithin is how long a withdrawal counts.
 	withdrawnWithin = time.Hour
 )
 
-// withdrawals are those of a member that have no durable cause. Single ones occur: a
-// member was restored from a backup, and has again what it confirmed as stopped. Many at
+// withdrawals are those of a member that have no durable cause. Single ones occur if a member
+// was restored from a backup, and again has assignments that it confirmed as stopped. Many at
 // once mean that the hub has lost state, and would stop desktops in use.
 type withdrawals struct {
-	// done are the sessions that were withdrawn, with the times; held those that are not.
+	// done has the sessions that were withdrawn, with the times, held those that were not.
 	done map[types.UID]time.Time
 	held map[types.UID]struct{}
 	// of is the maximum number of the member's assignments since the first of done.
@@ -30,9 +30,9 @@ type withdrawals struct {
 }
 
 // MayWithdraw reports whether to order a member to stop its assignment of a session
-// although nothing durable gives a cause, and counts it. Beyond the bound nothing is
-// stopped until the withheld ones are gone: delete them in the member, or place the
-// sessions there.
+// although no durable record gives a cause, and counts it. Beyond the bound nothing is
+// stopped until no withdrawal is withheld: delete those assignments in the member, or place
+// the sessions there.
 func (f *Registry) MayWithdraw(member, session types.UID) bool {
 	f.mu.Lock()
 	m := f.uids[member]

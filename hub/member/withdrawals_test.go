@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// A hub that has lost state finds nearly all that a member runs to be none of its
-// doing: it stops a few, and then leaves the decision to an operator.
+// A hub that has lost state has no record of nearly all that a member runs: it stops a few
+// of these assignments, and then leaves the decision to an operator.
 func TestWithdrawalsWithoutACauseStop(t *testing.T) {
 	for holds, most := range map[int]int{3: 3, 10: 5, 100: 30} {
 		t.Run(fmt.Sprint(holds), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestWithdrawalsWithoutACauseStop(t *testing.T) {
 			x.renew("uid-eu", "i1")
 			x.reconcile("eu")
 			withdrawn := 0
-			for range 2 { // the answers are the same at the second request
+			for range 2 { // the results are the same at the second call
 				withdrawn = 0
 				for i := range holds {
 					withdrawn += count(x.MayWithdraw("uid-eu", types.UID(fmt.Sprint("uid-s", i))))
@@ -42,7 +42,7 @@ func TestWithdrawalsWithoutACauseStop(t *testing.T) {
 			x.Expect(x.collected("vdi_hub_member_withdrawals_stopped")).To(Equal([]string{
 				fmt.Sprintf("vdi_hub_member_withdrawals_stopped{member=eu} %d", holds-most)}))
 
-			// Once they are dealt with, nothing is held back, and an hour later others may.
+			// Once those are withdrawn, none is withheld, and an hour later others are permitted.
 			for i := range holds {
 				x.Withdrawn("uid-eu", types.UID(fmt.Sprint("uid-s", i)))
 			}

@@ -40,7 +40,7 @@ const (
 	maxSampled = 500
 )
 
-// Revisions are the template revisions that sessions were made from.
+// Revisions provides the template revisions of sessions.
 type Revisions interface {
 	// Spec returns the spec of a revision, which must not be changed.
 	Spec(ctx context.Context, template, revision string) (*v1alpha1.TemplateSpec, error)
@@ -66,7 +66,7 @@ type Members interface {
 type Reconciler struct {
 	Client  client.Client
 	Members Members
-	// Placement is the scheduler's.
+	// Placement is the scheduler's cache.
 	Placement Placement
 	Revisions Revisions
 	Clock     clock.PassiveClock
@@ -75,8 +75,8 @@ type Reconciler struct {
 
 	// queued is set while an update is queued.
 	queued atomic.Bool
-	// notBefore is the time of the next update: first after an interval, in which
-	// members reconnect to a new leader. Used by one goroutine only.
+	// notBefore is the earliest time of the next update. Members reconnect to a new leader
+	// during the interval before the first one. Used by one goroutine only.
 	notBefore time.Time
 	// writeTime is how long the writes of an update took. Used by one goroutine only.
 	writeTime time.Duration
@@ -113,7 +113,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// relevant reports whether a change of a policy or session can change what is shown.
+// relevant reports whether a change of a policy or session can change a policy's status.
 func relevant(before, after client.Object) bool {
 	if before.GetGeneration() != after.GetGeneration() || before.GetResourceVersion() == after.GetResourceVersion() {
 		return true

@@ -21,13 +21,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// appraiser reports that some of the sessions would be placed elsewhere, one in
-// so many.
+// appraiser reports that one in oneIn sessions would be placed elsewhere, and none if it is 0.
 type appraiser struct {
 	oneIn    int
 	unknown  bool
 	requests []placement.Request
-	// takes is how long it takes.
+	// takes advances the clock by the duration of a call.
 	takes func()
 }
 
@@ -51,7 +50,7 @@ type fixture struct {
 	clock *clocktesting.FakePassiveClock
 }
 
-// newFixture has policy "lab" for namespace lab, and "all" for the others.
+// newFixture returns a controller with policy "lab" for namespace lab, and "all" for others.
 func newFixture(t *testing.T, sessions ...*v1alpha1.VDISession) *fixture {
 	h := &fixture{WithT: NewWithT(t), fleet: &appraiser{}, clock: clocktesting.NewFakePassiveClock(sessiontest.Now)}
 	scheme := runtime.NewScheme()
@@ -86,7 +85,7 @@ func (r revisions) Spec(_ context.Context, template, revision string) (*v1alpha1
 
 func suspended(s *v1alpha1.VDISession) { s.Spec.OperatingMode = v1alpha1.ModeSuspended }
 
-// session is a session of a namespace.
+// session returns a session of a namespace.
 func session(namespace, name string, change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)}}
 	s.Spec.User, s.Spec.Template = "ann", "browser"
@@ -102,7 +101,7 @@ func atEU(s *v1alpha1.VDISession) {
 	s.Status.Placement = &v1alpha1.Placement{ClusterName: "eu", ClusterUID: sessiontest.Here, Epoch: 1}
 }
 
-// reconcile reconciles once, if the controller is due.
+// reconcile reconciles once, without the wait before the first update.
 func (h *fixture) reconcile() (wait time.Duration) {
 	if h.notBefore.IsZero() {
 		h.notBefore = h.clock.Now()
@@ -242,8 +241,8 @@ func TestRelevantChanges(t *testing.T) {
 	x.Expect(changed(func(s *v1alpha1.VDISession) { s.Generation = 2 })).To(BeTrue())
 }
 
-// BenchmarkUsageBy is a pass over 100,000 sessions and ten policies, without what
-// the fleet evaluates.
+// BenchmarkUsageBy measures a pass over 100,000 sessions and ten policies, without the
+// evaluation of their placements.
 func BenchmarkUsageBy(b *testing.B) {
 	policies := make([]v1alpha1.PlacementPolicy, 10)
 	for i := range policies {

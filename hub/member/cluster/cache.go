@@ -154,7 +154,7 @@ func (p *Cache) TakeExcess() error {
 	return err
 }
 
-// Orphans describes the orphans of the last report for a condition; empty: none. It
+// Orphans describes the orphans of the last report for a condition, or is empty. It
 // acquires no lock.
 func (p *Cache) Orphans() string {
 	o := p.quota.seen.Load()

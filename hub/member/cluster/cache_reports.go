@@ -16,8 +16,8 @@ import (
 // older epoch does not. The agent resends what differs.
 type reports struct {
 	hashes convert.Ledger[types.NamespacedName]
-	// altered are those that differ in the cache: results have changed them since, or the
-	// report was not applied.
+	// altered are the reports that differ from the cache: results have changed the item since,
+	// or the report was not applied.
 	altered map[types.NamespacedName]bool
 }
 

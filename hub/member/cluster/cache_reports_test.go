@@ -25,7 +25,7 @@ func reportsOf(items ...*v1alpha1.SessionAssignment) []protocol.Report {
 	return reports
 }
 
-// digestOf is an agent's digest of its inventory.
+// digestOf returns an agent's digest of its inventory.
 func digestOf(held map[string]*v1alpha1.SessionAssignment) *convert.Digest {
 	var d convert.Digest
 	for _, a := range held {
@@ -34,9 +34,8 @@ func digestOf(held map[string]*v1alpha1.SessionAssignment) *convert.Digest {
 	return &d
 }
 
-// A stream that begins with the digest leaves the cache as one does that
-// begins with the whole inventory, whatever reports and results came before, or
-// were lost.
+// A stream that begins with the digest results in the same cache as one that begins with the
+// whole inventory, whatever reports and results were received or lost before.
 func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -101,7 +100,7 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 	})
 }
 
-// checkSums reckons again what is kept as it changes, and that marks are not
+// checkSums checks the incremental sums against newly computed ones, and that marks are not
 // kept forever.
 func checkSums(t *rapid.T, p *Cache) {
 	var assigned uint64
@@ -142,7 +141,7 @@ func TestUnchangedAssignmentsAreNotRequestedAgain(t *testing.T) {
 	if n := p.Differing(digestOf(held)).Len(); n != 0 {
 		t.Errorf("%d buckets are requested although nothing has changed", n)
 	}
-	// What a result claims counts only until the agent has reported.
+	// A result counts only until the agent reports.
 	p.updateLocked(keyOfName("s7"), func(old *v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment {
 		return afterStored(old, &protocol.Result{SessionUID: "uid-s7", Namespace: "desktops", Name: "s7", Epoch: 1, SpecHash: "other"})
 	})
@@ -165,7 +164,7 @@ func TestStaleReportsAreCounted(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a": "Active3", "b": "Active1"}, p.shown()); diff != "" {
 		t.Errorf("cache (-want +got):\n%s", diff)
 	}
-	// What was reported and is not shown is requested the next time.
+	// What was reported and is not in the cache is requested the next time.
 	held := map[string]*v1alpha1.SessionAssignment{"a": item("a", 2, active), "b": item("b", 1, active)}
 	if differ := p.Differing(digestOf(held)); differ.Len() != 1 || !differ.Has(convert.BucketOf("uid-a")) {
 		t.Errorf("%d buckets are requested, want that of a", differ.Len())

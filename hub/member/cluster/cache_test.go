@@ -34,7 +34,7 @@ func keyOfName(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "desktops", Name: name}
 }
 
-// shown is a cache as name -> stateepoch.
+// shown returns the items of a cache, as name -> stateepoch.
 func (p *Cache) shown() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +73,7 @@ func TestReplaceReportsTheDifferenceOnly(t *testing.T) {
 		item("same", 1, active), item("changed", 2, active), item("fresh", 1, active), item("newer", 4, active)), false)
 	want := map[string]string{
 		"same": "Active1", "changed": "Active2", "fresh": "Active1", "newer": "Active5",
-		// What the hub has still to record was reported by results, not by inventories.
+		// Ends that the hub has not recorded yet come from results, not from inventories.
 		"ended": "Stopped1", "unwanted": "Refused1",
 	}
 	if diff := cmp.Diff(want, p.shown()); diff != "" {
@@ -144,10 +144,10 @@ func TestWatchWithoutListIsRefused(t *testing.T) {
 	}
 }
 
-// pulled is a watch of which a test takes the events itself.
+// pulled is a watch from which a test takes the events itself.
 type pulled struct{ *cacheWatch }
 
-// watchOf lists and watches as a reflector does, but pumps nothing by itself.
+// watchOf lists and watches as a reflector does, but does not start the pump.
 func watchOf(t *testing.T, p *Cache) pulled {
 	t.Helper()
 	if _, err := p.List(metav1.ListOptions{}); err != nil {
@@ -172,8 +172,8 @@ func (w pulled) drain() map[string]string {
 	}
 }
 
-// Whatever is written while a reflector lists and watches, over and over, it
-// misses nothing: its own copy ends up equal to the cache.
+// A reflector that lists and watches repeatedly during writes misses nothing: its copy ends up
+// equal to the cache.
 func TestNothingSlipsBetweenListAndWatch(t *testing.T) {
 	g := NewWithT(t)
 	p := newCache(nil, nil)
@@ -193,7 +193,7 @@ func TestNothingSlipsBetweenListAndWatch(t *testing.T) {
 		copied := map[string]string{}
 		list, err := p.List(metav1.ListOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
-		runtime.Gosched() // writes come in between
+		runtime.Gosched() // writes occur in between
 		for _, a := range list.(*v1alpha1.SessionAssignmentList).Items {
 			copied[a.Name] = describe(&a)
 		}
@@ -228,8 +228,8 @@ func follow(w watch.Interface, copied map[string]string, most int) {
 	}
 }
 
-// Any interleaving of reports of agents leaves an informer's store equal to the
-// cache, once it is quiet.
+// Any interleaving of agents' reports leaves an informer's store equal to the cache once all
+// events are delivered.
 func TestInformerFollowsTheCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewWithT(t)
@@ -272,7 +272,7 @@ func TestInformerFollowsTheCache(t *testing.T) {
 	})
 }
 
-// As the provider uses it: through a cache of controller-runtime.
+// The provider uses the cache through a cache of controller-runtime.
 func TestMemberClusterShowsTheCache(t *testing.T) {
 	g := NewWithT(t)
 	scheme := kruntime.NewScheme()
@@ -307,7 +307,7 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 	g.Consistently(events, 50*time.Millisecond).ShouldNot(Receive())
 }
 
-// updateLocked changes what the cache has of one assignment.
+// updateLocked changes one item of the cache under its lock.
 func (p *Cache) updateLocked(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

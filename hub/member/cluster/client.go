@@ -15,7 +15,7 @@ import (
 // errReadOnly is returned for a write that the link has no order for.
 var errReadOnly = errors.New("a member's client creates, updates and deletes SessionAssignments and nothing else")
 
-// memberClient reads a member's cache, by the client in it, and writes to its outbox.
+// memberClient reads a member's cache, with the embedded client, and writes to its outbox.
 type memberClient struct {
 	client.Client
 	cache *Cache

@@ -33,7 +33,7 @@ type Registry interface {
 	Engaged()
 	// Placed reports whether the hub placed a session in the member.
 	Placed(session types.UID) bool
-	// Known reports whether the hub did, or the proof shows it.
+	// Known reports whether the hub placed a session there, or the proof shows that it did.
 	Known(session types.UID, epoch int64, proof string) bool
 }
 

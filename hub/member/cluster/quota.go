@@ -66,7 +66,7 @@ type quota struct {
 	hidden       map[types.NamespacedName]uint64
 	// hiddenSum is the sum of hidden.
 	hiddenSum uint64
-	// excess is the reason why the stream must end; nil: none.
+	// excess is the reason why the stream must end, or nil.
 	excess error
 	// seen are the orphans of the last report, for conditions; read without the lock.
 	seen atomic.Pointer[orphans]
@@ -116,7 +116,7 @@ func (q *quota) known(key types.NamespacedName, item *v1alpha1.SessionAssignment
 	return q.isKnown == nil || q.isKnown(session, item.Spec.Epoch, item.Spec.Proof)
 }
 
-// keepWithoutObject is keep for a report whose object is not stored.
+// keepWithoutObject decides, as keep does, on a report whose object is not stored.
 func (q *quota) keepWithoutObject(key types.NamespacedName, old, bare *v1alpha1.SessionAssignment) keeping {
 	switch {
 	case q.excess != nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// What the cache shows after a result, for what it showed before.
+// The cache's item after a result depends on the item before it.
 func TestCacheAfterResults(t *testing.T) {
 	stored := protocol.Result{Code: protocol.Stored, SpecHash: "new"}
 	withdrawn := protocol.Result{Code: protocol.Stored}
@@ -82,8 +82,8 @@ func TestCacheAfterResults(t *testing.T) {
 	}
 }
 
-// The agent's account of how long a desktop ran is what the session is charged by once the
-// desktop has stopped.
+// The running time that the agent reported counts for the session after its desktop has
+// stopped.
 func TestAccountOfTheTimeUsedOutlivesTheDesktop(t *testing.T) {
 	before := item("a", 5, stopping)
 	before.Status.TimeUsed = "2m"

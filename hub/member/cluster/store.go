@@ -17,7 +17,7 @@ type store struct {
 	watchers map[*cacheWatch]struct{}
 	// assigned is the digest of the items that the member has.
 	assigned uint64
-	// next was opened by list, for watch to return.
+	// next is the watch that list opened, for watch to return.
 	next *cacheWatch
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
-// That a member has stored another spec is no report of its state yet.
+// A result that a member has stored another spec does not report the state of that spec.
 func TestStatusIsOfAnEarlierSpecOnceAnotherIsStored(t *testing.T) {
 	for _, c := range []struct {
 		hash string

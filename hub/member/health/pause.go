@@ -6,9 +6,8 @@ const (
 	// ChecksPerRenew is the minimum number of calls of PauseDetector.Check between two
 	// renewals.
 	ChecksPerRenew = 2
-	// missedChecks is the number of missing checks that shows that the hub did not run. It
-	// is less than what makes a member Suspect whose renewals the hub could not receive
-	// meanwhile.
+	// missedChecks is the number of missed checks that shows that the hub did not run. It
+	// takes less time than makes a member Suspect whose renewals the hub could not receive.
 	missedChecks = 3
 )
 
@@ -20,8 +19,8 @@ type PauseDetector struct{ last time.Time }
 // Start begins to detect pauses.
 func (p *PauseDetector) Start(now time.Time) { p.last = now }
 
-// Check records that the hub runs. If it did not for a while until now, it returns since
-// when.
+// Check records that the hub runs. If it did not run for a while until now, Check returns
+// the time of the previous call, and true.
 func (p *PauseDetector) Check(t Timings, now time.Time) (since time.Time, paused bool) {
 	if p.last.IsZero() {
 		return time.Time{}, false

@@ -11,8 +11,8 @@ import (
 type Timings struct {
 	// Renew is how often an agent renews.
 	Renew time.Duration
-	// Suspect and Unreachable are after what time without heartbeats a member is Suspect
-	// or Unreachable.
+	// Suspect and Unreachable are the times without heartbeats after which a member is
+	// Suspect or Unreachable.
 	Suspect, Unreachable time.Duration
 	// Stable is how long a member that lost Ready must renew without such a gap to be
 	// Ready again.
@@ -22,7 +22,7 @@ type Timings struct {
 	FlipWindow, Quarantine time.Duration
 	// Heartbeat is how often the hub renews the Lease object of a live member.
 	Heartbeat time.Duration
-	// Failover's timings, of which the lease is what a renewal grants.
+	// Failover are the timings of failover. A renewal grants its Lease.
 	Failover failover.Timings
 	// Recovery is how long a hub that was restored from a backup waits for its members'
 	// reports before it places anything.
@@ -33,12 +33,12 @@ const (
 	// recoverRenewals are how many renewals a member that lost Ready must send, in addition
 	// to being stable: a single one may be an old one that a network had delayed.
 	recoverRenewals = 3
-	// quarantineFlips within the window quarantine a member.
+	// quarantineFlips is how many losses of Ready within FlipWindow quarantine a member.
 	quarantineFlips = 3
 )
 
-// DefaultTimings returns those of docs/design.md, section 5, times a factor. The factor is
-// for demonstrations and tests; 1 is for production.
+// DefaultTimings returns the timings of docs/design.md, section 5, times a factor. The factor
+// is for demonstrations and tests; 1 is for production.
 func DefaultTimings(factor float64) Timings {
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
 	return Timings{

@@ -16,10 +16,10 @@ const (
 	// recently broken stream does not count against it; placement requires an open one as
 	// well.
 	Ready State = "Ready"
-	// Suspect means without heartbeats for a while, or not yet stable again after
-	// failure, or cut off from its own API server; it accepts no new sessions.
+	// Suspect means that it sends no heartbeats, is not yet stable again after a failure, or
+	// is cut off from its own API server. It accepts no new sessions.
 	Suspect State = "Suspect"
-	// Unreachable means without heartbeats for long, or revoked.
+	// Unreachable means that it has sent no heartbeats for long, is revoked or is fenced.
 	Unreachable State = "Unreachable"
 )
 
@@ -71,8 +71,8 @@ type Tracker struct {
 	troubled bool
 	// stalled is set if it did not keep up, and has opened no other connection.
 	stalled bool
-	// since is when its heartbeats returned, zero: not yet; renewals counts its renewals
-	// since then.
+	// since is when its heartbeats returned, or zero before that; renewals counts its
+	// renewals since then.
 	since    time.Time
 	renewals int
 	// flips are its last losses of Ready, newest first; falls counts all.
@@ -86,8 +86,7 @@ type Tracker struct {
 // hub that began to lead at a time.
 func NewTracker(ever bool, began time.Time) Tracker { return Tracker{ever: ever, last: began} }
 
-// Reset drops the heartbeats, for a member that must connect again: nothing counts against
-// it, and nothing in its favor.
+// Reset drops the record of heartbeats, for a member that must connect again.
 func (s *Tracker) Reset() { *s = Tracker{ever: s.ever, falls: s.falls} }
 
 // EverConnected reports whether an agent of the member has ever connected.
@@ -96,7 +95,7 @@ func (s *Tracker) EverConnected() bool { return s.ever }
 // Falls returns how often the member lost Ready while this hub led.
 func (s *Tracker) Falls() int { return s.falls }
 
-// LastHeartbeat returns the last heartbeat that this hub received; zero: none.
+// LastHeartbeat returns the last heartbeat that this hub received, or zero.
 func (s *Tracker) LastHeartbeat() time.Time {
 	if !s.received {
 		return time.Time{}
@@ -146,8 +145,8 @@ func (s *Tracker) heartbeat(now time.Time) {
 	s.last, s.received, s.ever, s.paused = now, true, true, false
 }
 
-// Stalled records that a connection was ended because the agent did not keep up. Right
-// after a pause of the hub it may have been the hub that did not.
+// Stalled records that a connection was ended because the agent did not keep up, unless the
+// hub was paused right before: then it may have been the hub that did not.
 func (s *Tracker) Stalled(t Timings, now time.Time) {
 	s.Update(t, now)
 	if !s.resumed.IsZero() && now.Sub(s.resumed) < t.Suspect {
@@ -159,8 +158,8 @@ func (s *Tracker) Stalled(t Timings, now time.Time) {
 
 // Paused records that the hub itself did not run between two times. A healthy member is
 // treated as after a new leader's start: nothing counts against it until its next
-// heartbeat. For any other the time did not pass, so that a hub that pauses often still
-// detects the lost ones.
+// heartbeat. For other members the pause does not count, so that a hub that pauses often
+// still detects the lost ones.
 func (s *Tracker) Paused(t Timings, from, to time.Time) {
 	s.Update(t, from)
 	pause := to.Sub(from)
@@ -241,7 +240,7 @@ type Verdict struct {
 	State State
 	// Cause of Suspect and Unreachable.
 	Cause Cause
-	// Recheck is after how long that may change by time alone; 0: never.
+	// Recheck is the time until that may change by time alone, or 0 if it can't.
 	Recheck time.Duration
 }
 
@@ -264,7 +263,7 @@ func (s Tracker) Assess(t Timings, o Overrides, now time.Time) Verdict {
 	}
 	v := s.assess(t, now)
 	if v.State == Ready && o.Uncertain {
-		// It can't store its orders.
+		// Its agent can't store orders.
 		v.State, v.Cause = Suspect, Uncertain
 	}
 	return v
@@ -298,7 +297,7 @@ func (s Tracker) assess(t Timings, now time.Time) Verdict {
 	}
 }
 
-// Soonest returns the shortest of the waits above zero; 0: none.
+// Soonest returns the shortest of the waits above zero, or 0.
 func Soonest(waits ...time.Duration) (least time.Duration) {
 	for _, w := range waits {
 		if w > 0 && (least == 0 || w < least) {

@@ -44,7 +44,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
-// act is an event that the hub observes of a member.
+// act is an event of a member.
 type act string
 
 const (
@@ -68,7 +68,7 @@ func (s *Tracker) act(a act, now time.Time) {
 	}
 }
 
-// beat renews every five seconds from one second to another, both included.
+// beat returns renewals every five seconds from one second to another, both included.
 func beat(from, to int) []step {
 	var out []step
 	for at := from; at <= to; at += 5 {
@@ -77,7 +77,7 @@ func beat(from, to int) []step {
 	return out
 }
 
-// step is something that happens at a second, and what the member is then.
+// step is an event at a second, and the member's health after it.
 type step struct {
 	at   int
 	act  act
@@ -97,7 +97,7 @@ func steps(parts ...any) []step {
 	return out
 }
 
-// lost is one fall from Ready at a second and the recovery after it: 65 s.
+// lost returns one loss of Ready at a second and the recovery from it: 65 s.
 func lost(at int) []step {
 	return steps(step{at, renews, "Ready"}, step{at + 15, checks, "Suspect/Silence"}, beat(at+20, at+50), beat(at+55, at+60))
 }
@@ -180,7 +180,7 @@ func TestPauseDetector(t *testing.T) {
 			t.Errorf("after %s: %v since %s", after, paused, since)
 		}
 	}
-	check(time.Hour, false) // it was not started
+	check(time.Hour, false) // not started
 	p.Start(now)
 	check(timings.Renew, false)
 	check(3*timings.Renew/2, false)
@@ -188,7 +188,7 @@ func TestPauseDetector(t *testing.T) {
 	check(timings.Renew, false)
 }
 
-// eager is the same as a Tracker, reckoned second by second.
+// eager is a model of Tracker that is computed second by second.
 type eager struct {
 	ever, renewedHere, troubled, stalled bool
 	last, since, renewals, fallen        int
@@ -263,9 +263,8 @@ func (e *eager) health(now int) string {
 	return "Ready"
 }
 
-// A check has the same result as checks in every second would have
-// had, whatever the wall clock shows meanwhile; and no check is needed before
-// the time that was named.
+// A check has the same result as checks in every second, whatever the wall clock shows
+// meanwhile, and the result does not change before the Recheck time of the check before.
 func TestHealthDoesNotDependOnWhenItIsCheckedNorOnTheWallClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timings, began := DefaultTimings(1), time.Now()
@@ -300,10 +299,9 @@ func TestHealthDoesNotDependOnWhenItIsCheckedNorOnTheWallClock(t *testing.T) {
 	})
 }
 
-// jumped is the same instant of the monotonic clock, at which the wall clock
-// shows so many seconds more: what time.Now returns after the clock was set.
-// A time.Time keeps the seconds of its wall clock above its 30 bits of
-// nanoseconds, as long as it has a monotonic reading.
+// jumped returns the same instant of the monotonic clock, with a wall clock that shows so
+// many seconds more: what time.Now returns after the clock was set. A time.Time with a
+// monotonic reading has the seconds of its wall clock above its 30 bits of nanoseconds.
 func jumped(t time.Time, seconds int) time.Time {
 	fields := (*struct {
 		wall uint64
