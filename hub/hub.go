@@ -306,9 +306,9 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 		return fmt.Errorf("listening for agents: %w", err)
 	}
 	ctrl.Log.Info("Leading", "term", l.term.get(), "linkAddress", l.address)
-	l.leader.listens()
+	l.leader.markServing()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.term.advances(ctx) })
+	group.Go(func() error { return l.term.runAdvance(ctx) })
 	group.Go(func() error { return link.NewServer(l.options, l.fleet).Serve(ctx, listener) })
 	return group.Wait()
 }

@@ -104,5 +104,5 @@ func (l *leader) addRole(mgr manager.Manager, o Options) error {
 	return nil
 }
 
-// listens records that this replica listens for agents.
-func (l *leader) listens() { close(l.serving) }
+// markServing records that this replica listens for agents.
+func (l *leader) markServing() { close(l.serving) }

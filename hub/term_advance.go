@@ -22,14 +22,14 @@ func (t *hubTerm) advance() {
 	}
 }
 
-// advances raises the term after orders, at once and then at most every advanceEvery, until
+// runAdvance raises the term after orders, at once and then at most every advanceEvery, until
 // the context ends. An idle hub writes nothing. It returns an error when this leader may no
 // longer raise the term.
 //
 // A backup of the hub's etcd has the term of its time. Every later order is followed by a
 // higher term, which every agent stores with its next renewal: the first agent that
 // connects after a restore shows that the hub was restored.
-func (t *hubTerm) advances(ctx context.Context) error {
+func (t *hubTerm) runAdvance(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():

@@ -175,7 +175,7 @@ func TestTheTermGrowsWithOrdersAloneAndIsStoredFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	term.advance()
-	go func() { done <- term.advances(ctx) }()
+	go func() { done <- term.runAdvance(ctx) }()
 	l.Eventually(term.get).Should(Equal(int64(4)))
 	l.Consistently(term.get, "50ms").Should(Equal(int64(4)), "nothing was ordered since")
 	cancel()
@@ -193,7 +193,7 @@ func TestAFormerLeaderDoesNotRaiseTheTerm(t *testing.T) {
 	l.Expect(first.grow(t.Context())).To(MatchError(errTermTaken))
 	l.Expect(first.raise(t.Context(), 9)).To(MatchError(errTermTaken))
 	l.Expect(first.get()).To(Equal(int64(4)))
-	l.Expect(first.advances(t.Context())).To(MatchError(errTermTaken), "and it ends")
+	l.Expect(first.runAdvance(t.Context())).To(MatchError(errTermTaken), "and it ends")
 	l.Expect(second.grow(t.Context())).To(Succeed())
 }
 
@@ -205,7 +205,7 @@ func TestALeaderWhoseTermIsSetBackEnds(t *testing.T) {
 	l.Expect(term.grow(t.Context())).To(Succeed())
 	restore()
 	term.advance()
-	l.Expect(term.advances(t.Context())).To(MatchError(ContainSubstring("went back from 1 to 0")))
+	l.Expect(term.runAdvance(t.Context())).To(MatchError(ContainSubstring("went back from 1 to 0")))
 }
 
 func TestARestoreThatAnEpochShowsIsStoredOnce(t *testing.T) {

@@ -40,7 +40,7 @@ func (k *Keeper) join(ctx context.Context) error {
 		return k.requireToken()
 	}
 	err = k.enroll(ctx, b)
-	metricEnrolments.WithLabelValues(outcome(err)).Inc()
+	metricEnrollments.WithLabelValues(outcome(err)).Inc()
 	if err == nil {
 		return nil
 	}

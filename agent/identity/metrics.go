@@ -11,8 +11,8 @@ var (
 		Name: "vdi_agent_link_certificate_rotations_total",
 		Help: "Attempts to rotate the agent's certificate, by outcome.",
 	}, []string{"outcome"})
-	metricEnrolments = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_agent_link_enrolments_total",
+	metricEnrollments = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "vdi_agent_link_enrollments_total",
 		Help: "Attempts to join the fleet with a token, by outcome.",
 	}, []string{"outcome"})
 	metricJoinNeeded = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{

@@ -65,7 +65,7 @@ func (u Usage) Run(at Instant) time.Duration {
 // Began returns the run's beginning by the process's clock.
 func (u Usage) Began() time.Duration { return u.from }
 
-// Elapsed returns the time that counts towards the timeout: of all runs, in this member and
+// Elapsed returns the time that counts toward the timeout: of all runs, in this member and
 // earlier ones. It uses the hub's value only between runs: during a run that may already
 // include a part of it.
 func (u Usage) Elapsed(a *api.SessionAssignment, at Instant) time.Duration {

@@ -35,7 +35,7 @@ func TestAMemberThatNamesASessionWithoutItsUIDGetsNoData(t *testing.T) {
 				}
 				forged.Spec.Session.UID = "its-own"
 				if s, reported := Attribute(session, sessiontest.Here, forged, true); s != session || reported != forged {
-					t.Errorf("%s, reported %s of epoch %d: what bears the UID is ignored", wanted.name, state, epoch)
+					t.Errorf("%s, reported %s of epoch %d: the report with the UID is ignored", wanted.name, state, epoch)
 				}
 			}
 		}

@@ -166,7 +166,7 @@ func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit
 	v.proven = r.Orders.Proofs.Proves(s, v.ref.UID, reported)
 	v.session, v.reported = Attribute(s, v.ref.UID, reported, v.proven)
 	if v.session != s || v.reported != reported {
-		foreignReports.Inc()
+		unprovenReports.Inc()
 	}
 	return v, nil
 }
@@ -250,7 +250,7 @@ func (r *Reconciler) decide(req mcreconcile.Request, v *visit) (Step, int64) {
 // withdraw orders the member to stop the session, unless the session may return to the
 // member's copy. The fleet bounds withdrawals without a durable cause.
 func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *visit, epoch int64) (ctrl.Result, error) {
-	if returns, err := r.returns(ctx, v); returns || err != nil {
+	if awaits, err := r.awaitsSessionController(ctx, v); awaits || err != nil {
 		return ctrl.Result{RequeueAfter: RecoveryPoll}, err
 	}
 	if causeless(v.session, v.ref.UID, v.reported) && !r.Fleet.MayWithdraw(v.ref.UID, v.session.UID) {
@@ -266,9 +266,9 @@ func (v *visit) contested() bool {
 	return v.session != nil && !v.desired().Stop && rep.AssignedTwice(v.session)
 }
 
-// returns reports whether the session controller must decide first whether the session
-// returns to the member's copy.
-func (r *Reconciler) returns(ctx context.Context, v *visit) (bool, error) {
+// awaitsSessionController reports whether the session controller must decide first
+// whether the session returns to the member's copy.
+func (r *Reconciler) awaitsSessionController(ctx context.Context, v *visit) (bool, error) {
 	if v.contested() && (!r.Sessions.RestoreDetected(v.session) || r.Sessions.LastEpoch(v.session.UID) == v.reported.Spec.Epoch) {
 		return true, nil
 	}

@@ -99,14 +99,14 @@ func (facts Facts) Decide(s Session) Verdict {
 	v := Verdict{Reason: v1alpha1.ReasonMemberUnreachable, MassFailure: f.MassFailure}
 	switch {
 	case s.Mode != v1alpha1.FailoverRestart && s.Mode != v1alpha1.FailoverFence:
-		v.Message = m.missing() + ": with mode Hold the session stays there until it sends heartbeats again, " + m.orFence()
+		v.Message = m.missing() + ": with mode Hold the session stays there until it sends heartbeats again, " + m.fenceRemedy()
 		return v
 	case s.Mode == v1alpha1.FailoverFence && !s.Guarded:
-		v.Message = m.missing() + ": no guard beside the desktop is known to stop it, so the session is held there as with mode Hold, until it sends heartbeats again, " + m.orFence()
+		v.Message = m.missing() + ": no guard beside the desktop is known to stop it, so the session is held there as with mode Hold, until it sends heartbeats again, " + m.fenceRemedy()
 		return v
 	case f.CutOff && !f.Now.Before(f.LedSince.Add(t.Regain)):
-		v.Message = m.missing() + ", and no other outside the hub's own cluster is: it may be the hub that is cut off, so that nothing is moved. " +
-			"Check the hub's network; " + m.orFence()
+		v.Message = m.missing() + ", and neither has any other member outside the hub's own cluster: the hub itself may be cut off, so no session is moved. " +
+			"Check the hub's network; " + m.fenceRemedy()
 		return v
 	}
 	at := dueAt(t, s, m, f)
@@ -115,7 +115,7 @@ func (facts Facts) Decide(s Session) Verdict {
 		return v
 	}
 	v.Wait = at.Sub(f.Now)
-	v.Message = fmt.Sprintf("%s: unless it reconnects, the session is rescheduled at %s%s", m.missing(), moment(at), because(t, s, m, f, at))
+	v.Message = fmt.Sprintf("%s: unless it reconnects, the session is rescheduled at %s%s", m.missing(), timestamp(at), because(t, s, m, f, at))
 	return v
 }
 
@@ -136,7 +136,7 @@ func because(t Timings, s Session, m Member, f Fleet, at time.Time) string {
 	case at.Equal(m.LostAt.Add(t.after(s))):
 		return ""
 	}
-	return fmt.Sprintf(": the hub has led, or run without a pause, only since %s, and gives members time to reconnect", moment(f.LedSince))
+	return fmt.Sprintf(": the hub has led, or run without a pause, only since %s, and gives members time to reconnect", timestamp(f.LedSince))
 }
 
 func (t Timings) after(s Session) time.Duration {
@@ -157,14 +157,14 @@ func (m Member) missing() string {
 	if m.LastHeartbeat.IsZero() {
 		return m.name() + " sends no heartbeat"
 	}
-	return m.name() + " has sent no heartbeat since " + moment(m.LastHeartbeat)
+	return m.name() + " has sent no heartbeat since " + timestamp(m.LastHeartbeat)
 }
 
-func (m Member) orFence() string {
+func (m Member) fenceRemedy() string {
 	return "or, once you have made sure that nothing runs there, until `kubectl vdi fence " + m.Name + "`"
 }
 
-func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

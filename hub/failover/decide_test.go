@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 		"Fence without a guard, ever":     {session: Session{Mode: v1alpha1.FailoverFence}, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"no guard", "as with mode Hold", "kubectl vdi fence eu-west"}},
 		"Hold, ever":                      {session: hold, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"mode Hold", "kubectl vdi fence eu-west"}},
 		"an unknown mode":                 {session: Session{}, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"mode Hold"}},
-		"Restart, while the hub is alone": {session: restart, member: silent(time.Hour), fleet: Fleet{Now: start, LedSince: long, CutOff: true}, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"it may be the hub that is cut off", "kubectl vdi fence eu-west"}},
+		"Restart, while the hub is alone": {session: restart, member: silent(time.Hour), fleet: Fleet{Now: start, LedSince: long, CutOff: true}, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"the hub itself may be cut off", "kubectl vdi fence eu-west"}},
 		"Hold, declared fenced":           {session: hold, member: fenced, fleet: Fleet{Now: start, LedSince: start, CutOff: true}, due: true, reason: v1alpha1.ReasonMemberFenced, message: []string{"declared fenced"}},
 		"Fence without a guard, declared": {session: Session{Mode: v1alpha1.FailoverFence}, member: fenced, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced},
 		"a member that was removed":       {session: hold, member: Member{Removed: true}, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced, message: []string{"removed"}},

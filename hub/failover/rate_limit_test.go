@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crowd are sessions that all request a failover at once, and again when they are due.
-type crowd struct {
+// waitingSessions are sessions that all request a failover at once, and again when they are due.
+type waitingSessions struct {
 	limit *RateLimit
 	mass  bool
 	// target returns the member in which a session would be placed.
@@ -20,13 +20,13 @@ type crowd struct {
 	passed map[int]time.Time
 }
 
-func newCrowd(mass bool, targets int) *crowd {
-	return &crowd{limit: NewRateLimit(), mass: mass, passed: map[int]time.Time{}, target: func(i int) types.UID {
+func newWaitingSessions(mass bool, targets int) *waitingSessions {
+	return &waitingSessions{limit: NewRateLimit(), mass: mass, passed: map[int]time.Time{}, target: func(i int) types.UID {
 		return types.UID(fmt.Sprint("t", i%targets))
 	}}
 }
 
-func (c *crowd) try(i int, now time.Time) time.Duration {
+func (c *waitingSessions) try(i int, now time.Time) time.Duration {
 	c.tries++
 	session := types.UID(fmt.Sprint("s", i))
 	if wait := c.limit.FleetWait(session, c.mass, now); wait > 0 {
@@ -41,7 +41,7 @@ func (c *crowd) try(i int, now time.Time) time.Duration {
 }
 
 // run fails over n sessions, and returns how long it took.
-func (c *crowd) run(n int) time.Duration {
+func (c *waitingSessions) run(n int) time.Duration {
 	next := map[int]time.Time{}
 	for i := range n {
 		next[i] = start
@@ -84,7 +84,7 @@ func TestRateLimitAdmitsItsNumberOfFailovers(t *testing.T) {
 		"and one target":        {n: 50, targets: 1, mass: true, least: 48 * time.Second, most: 55 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCrowd(test.mass, test.targets)
+			c := newWaitingSessions(test.mass, test.targets)
 			if took := c.run(test.n); took < test.least || took > test.most {
 				t.Errorf("it took %s", took)
 			}
@@ -99,7 +99,7 @@ func TestRateLimitAdmitsItsNumberOfFailovers(t *testing.T) {
 }
 
 func TestRateLimitForgetsSessionsThatDoNotRetry(t *testing.T) {
-	c := newCrowd(false, 1)
+	c := newWaitingSessions(false, 1)
 	for i := range 30 {
 		c.try(i, start)
 	}
@@ -137,7 +137,7 @@ type attempt struct {
 // second, whichever sessions try at whatever time, even if the clock is set back.
 func TestRateLimitHoldsOverAnyWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := newCrowd(false, rapid.IntRange(1, 4).Draw(t, "targets"))
+		c := newWaitingSessions(false, rapid.IntRange(1, 4).Draw(t, "targets"))
 		now := start
 		var all []attempt
 		for i := range rapid.IntRange(1, 50).Draw(t, "steps") {
@@ -188,7 +188,7 @@ func within(t *rapid.T, what string, n int, most float64) {
 }
 
 func TestAnEarlyRetryKeepsItsPlaceInTheQueue(t *testing.T) {
-	c := newCrowd(false, 1)
+	c := newWaitingSessions(false, 1)
 	for i := range 10 {
 		c.try(i, start)
 	}

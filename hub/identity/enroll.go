@@ -37,7 +37,7 @@ func (a *Authority) Enroll(ctx context.Context, request *fleetv1.EnrollRequest) 
 	if err != nil {
 		return nil, counted(err)
 	}
-	metricIssued.WithLabelValues("enrolment").Inc()
+	metricIssued.WithLabelValues("enrollment").Inc()
 	log.FromContext(ctx).Info("Enrolled an agent",
 		"cluster", member, "secret", v1alpha1.JoinTokenPrefix+who.tokenID, "serial", certificate.serial())
 	return certificate.wire(), nil

@@ -49,7 +49,7 @@ func (m *member) acceptsSessions(t health.Timings, now time.Time) (bool, string)
 	switch v := m.assess(t, now); {
 	case m.removing:
 		return false, "it is being removed"
-	case m.fence.bars():
+	case m.fence.refusesAgent():
 		return false, messageFenced
 	case v.State == health.NeverConnected:
 		return false, "its agent has never connected"

@@ -65,7 +65,7 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	take(templatesReport(4, 3, capacityOf("b", 6)), true, true)
 	shows(map[string]int32{"a": 4, "b": 6})
 	if m.capacity == first || first.Templates[placement.TemplateKey{Name: "b", Revision: "r"}].ImageNodes != 5 {
-		t.Error("the report before was changed: what was reckoned from it is remembered by its address")
+		t.Error("the report before was changed: results computed from it are cached by its address")
 	}
 	take(templatesReport(6, 5, capacityOf("a", 9)), false, false) // one is missing
 	shows(map[string]int32{"a": 4, "b": 6})

@@ -127,7 +127,7 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 		m, _ := x.connect(types.UID("uid-"+name), "i1")
 		m.Capacity(capacityReport(2, map[string]int32{"eu": 0, "us": 5}[name]))
 	}
-	seated := func(name string, member types.UID, change func(*v1alpha1.PlacementPolicySpec)) placement.Request {
+	placed := func(name string, member types.UID, change func(*v1alpha1.PlacementPolicySpec)) placement.Request {
 		x.Observe(byPolicy(name, 1, member), false)
 		return capped(name, v1alpha1.SessionCaps{PerCluster: ptr.To[int32](3)}, func(r *placement.Request) {
 			r.Current = &placement.CurrentPlacement{Cluster: member, UsesCapacity: true}
@@ -143,15 +143,15 @@ func TestElsewhereCountsThoseThatWouldGoToAnotherMember(t *testing.T) {
 	x.members["eu"].spec.Region, x.members["us"].spec.Region = "eu", "us"
 	x.register("ap", "uid-ap")
 	n, ok := x.Misplaced(t.Context(), []placement.Request{
-		seated("stays", "uid-eu", prefers("eu")),
-		seated("goes", "uid-eu", func(p *v1alpha1.PlacementPolicySpec) {
+		placed("stays", "uid-eu", prefers("eu")),
+		placed("would move", "uid-eu", func(p *v1alpha1.PlacementPolicySpec) {
 			p.PreferredRegions, p.SessionCaps = []string{"us"}, v1alpha1.SessionCaps{}
 		}),
-		seated("finds a cap reached", "uid-eu", prefers("us")),
-		seated("is where it wants to be", "uid-us", prefers("us")),
-		seated("finds no capacity", "uid-us", prefers("eu")),
-		seated("fits nowhere", "uid-us", requires("ap")),
-		seated("is in a member without an agent", "uid-ap", func(p *v1alpha1.PlacementPolicySpec) { p.SessionCaps = v1alpha1.SessionCaps{} }),
+		placed("finds a cap reached", "uid-eu", prefers("us")),
+		placed("is in its preferred region", "uid-us", prefers("us")),
+		placed("finds no capacity", "uid-us", prefers("eu")),
+		placed("fits nowhere", "uid-us", requires("ap")),
+		placed("is in a member without an agent", "uid-ap", func(p *v1alpha1.PlacementPolicySpec) { p.SessionCaps = v1alpha1.SessionCaps{} }),
 	})
 	x.Expect(ok).To(BeTrue())
 	x.Expect(n).To(Equal(1))

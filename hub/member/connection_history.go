@@ -67,7 +67,7 @@ func everConnected(mc *v1alpha1.MemberCluster) bool {
 
 // assess returns the health of the member at a time.
 func (m *member) assess(t health.Timings, now time.Time) health.Verdict {
-	return m.heartbeats.Assess(t, health.Overrides{Revoked: m.revoked, Fenced: m.fence.holds(now), Uncertain: m.uncertain}, now)
+	return m.heartbeats.Assess(t, health.Overrides{Revoked: m.revoked, Fenced: m.fence.inEffect(now), Uncertain: m.uncertain}, now)
 }
 
 // began records that a connection was admitted.
@@ -111,7 +111,7 @@ func (m *member) update(mc *v1alpha1.MemberCluster, t health.Timings, now time.T
 		m.fingerprint = mc.Status.Fingerprint // recorded at enrollment
 	}
 	m.fence.other = m.fence.declared != nil && m.fence.declared.Fingerprint != m.fingerprint
-	if m.fence.bars() && m.peer != nil {
+	if m.fence.refusesAgent() && m.peer != nil {
 		m.peer.Close(link.ErrFenced)
 		m.ended(t, now, link.ErrFenced)
 	}

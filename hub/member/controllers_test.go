@@ -106,7 +106,7 @@ func TestMemberStatusIsWrittenWhenItMatters(t *testing.T) {
 
 	x.clock.Step(x.timings.Suspect - statusInterval)
 	x.reconcile("eu")
-	x.Expect(x.writes).To(Equal(6), "it has fallen silent")
+	x.Expect(x.writes).To(Equal(6), "it sends no heartbeats")
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("NeverConnected")))
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("Connected")))
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("Suspect")))

@@ -80,7 +80,7 @@ func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now t
 		}
 		return m.refuseFingerprint(hello.Fingerprint)
 	}
-	if m.fence.bars() {
+	if m.fence.refusesAgent() {
 		f.outageEnds(m, now)
 		return m.refuseFenced(f.timings, now)
 	}
@@ -141,7 +141,7 @@ func (f *Directory) renew(m *member, renewal link.Renewal) (changes []Change, er
 		return nil, link.ErrAlreadyConnected
 	}
 	now := f.now()
-	if m.fence.bars() {
+	if m.fence.refusesAgent() {
 		f.outageEnds(m, now)
 		return []Change{m.change(MemberChanged)}, m.refuseFenced(f.timings, now)
 	}

@@ -65,7 +65,7 @@ func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
 		return facts
 	}
 	facts.Member = failover.Member{
-		Name: m.name, Fenced: m.fence.holds(now), LastHeartbeat: m.lastHeartbeat, GrantedAt: f.began,
+		Name: m.name, Fenced: m.fence.inEffect(now), LastHeartbeat: m.lastHeartbeat, GrantedAt: f.began,
 		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
 		LostAt:      m.heartbeats.LossAt(f.timings),
 	}
@@ -192,5 +192,5 @@ func (f *Directory) outageEnds(m *member, now time.Time) {
 // witness reports whether a member's missing heartbeats are evidence about the hub's network:
 // it has connected before, and an operator has neither revoked it nor declared it fenced.
 func (m *member) witness(now time.Time) bool {
-	return m.heartbeats.EverConnected() && !m.revoked && !m.fence.holds(now)
+	return m.heartbeats.EverConnected() && !m.revoked && !m.fence.inEffect(now)
 }

@@ -205,7 +205,7 @@ func TestWhenAllOthersAreGoneItIsTheHubThatIsCutOff(t *testing.T) {
 		to, v := r.moves("a", mode, "uid-eu")
 		r.Expect(to).To(BeEmpty(), "its own member is no witness")
 		r.Expect(v.Wait).To(BeZero())
-		r.Expect(v.Message).To(ContainSubstring("it may be the hub that is cut off"))
+		r.Expect(v.Message).To(ContainSubstring("the hub itself may be cut off"))
 	}
 	r.changes.take()
 	r.back("us")

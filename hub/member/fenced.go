@@ -52,11 +52,13 @@ func (f *fence) declare(d *v1alpha1.FencedDeclaration, alive bool, from time.Tim
 	}
 }
 
-// bars reports whether the member's agent is refused until the declaration is removed.
-func (f *fence) bars() bool { return f.declared != nil && !f.other }
+// refusesAgent reports whether the member's agent is refused until the declaration is removed.
+func (f *fence) refusesAgent() bool { return f.declared != nil && !f.other }
 
-// holds reports whether the member's sessions may be placed elsewhere at once.
-func (f *fence) holds(now time.Time) bool { return f.bars() && !f.alive && !now.Before(f.from) }
+// inEffect reports whether the member's sessions may be placed elsewhere at once.
+func (f *fence) inEffect(now time.Time) bool {
+	return f.refusesAgent() && !f.alive && !now.Before(f.from)
+}
 
 // refuseFenced records that the agent of a member that is declared fenced has returned, and
 // refuses it for now.
@@ -71,7 +73,7 @@ func (m *member) refuseFenced(t health.Timings, now time.Time) error {
 func (f *Directory) unfenced(ctx context.Context, uid types.UID) bool {
 	f.mu.Lock()
 	m := f.uids[uid]
-	if m == nil || !m.fence.bars() {
+	if m == nil || !m.fence.refusesAgent() {
 		f.mu.Unlock()
 		return m != nil
 	}

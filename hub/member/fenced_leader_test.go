@@ -35,7 +35,7 @@ func TestDeclarationEndsWithTheAgentsReturnWhateverLeaderThereIs(t *testing.T) {
 	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse(), "it has not listened for its agent yet")
 
 	r.runs(r.timings.Unreachable / 2)
-	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
+	r.Expect(r.tryConnect()).To(MatchError(link.ErrFenced))
 	v, _ := r.viewOf("eu")
 	r.Expect(v.fence.alive).To(BeTrue(), "so the declaration is cleared")
 	r.runs(10 * r.timings.Unreachable)
@@ -76,7 +76,7 @@ func TestAgentIsAdmittedOnceTheDeclarationIsGoneFromTheAPIServer(t *testing.T) {
 		},
 	})
 	for range 3 {
-		x.refuseFingerprint()
+		x.expectRefused()
 		_, err := x.members.update(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "eu"}})
 		x.Expect(err).To(MatchError(down))
 		_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
@@ -132,7 +132,7 @@ func TestRefusedStatusDelaysNeitherUnfenceNorHeartbeat(t *testing.T) {
 			return refused
 		},
 	})
-	x.refuseFingerprint()
+	x.expectRefused()
 	_, err := x.members.update(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "eu"}})
 	x.Expect(err).To(MatchError(refused))
 	x.Expect(x.read().Spec.Fenced).To(BeNil())

@@ -43,7 +43,6 @@ func TestDeclaringAMemberFencedReleasesSessionsOfEveryModeAtOnce(t *testing.T) {
 	}
 	r.connectAs("uid-us")
 	r.passes(time.Minute)
-	r.disconnect() // us alone is back
 	to, _ := r.moves("a", held, "uid-eu")
 	r.Expect(to).To(BeEmpty(), "capacity is required nevertheless")
 }
@@ -57,7 +56,7 @@ func TestFencedMemberGetsNoSessionsUntilItIsCleared(t *testing.T) {
 	r.Expect(d.Placed).To(BeFalse())
 	r.Expect(d.Message).To(ContainSubstring(messageFenced))
 
-	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
+	r.Expect(r.tryConnect()).To(MatchError(link.ErrFenced))
 	r.Expect(r.FailoverOf("uid-eu").Decide(held)).To(Equal(failover.Verdict{}), "it is not off")
 	r.Expect(r.Place(request("a"), 1).Placed).To(BeFalse(), "as long as it is declared")
 	v, _ := r.viewOf("eu")
@@ -75,7 +74,7 @@ func TestAgentThatReconnectsBrieflyClearsTheDeclaration(t *testing.T) {
 	r.disconnect("eu")
 	r.passes(20 * time.Second)
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
-	r.Expect(r.refuseFingerprint()).To(MatchError(link.ErrFenced))
+	r.Expect(r.tryConnect()).To(MatchError(link.ErrFenced))
 	r.passes(time.Minute)
 	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse())
 	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
@@ -92,8 +91,8 @@ func TestDeclarationOfAConnectedMemberDoesNotCount(t *testing.T) {
 	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse(), "it was declared too early")
 }
 
-// refuseFingerprint tries to connect the agent of "eu", and returns the refusal.
-func (r *region) refuseFingerprint() error {
+// tryConnect tries to connect the agent of "eu", and returns the refusal.
+func (r *region) tryConnect() error {
 	_, err := r.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, &peer{})
 	return err
 }
@@ -137,7 +136,7 @@ func (x *fencing) events() (out []string) {
 	return out
 }
 
-func (x *fencing) refuseFingerprint() {
+func (x *fencing) expectRefused() {
 	_, _, err := x.open("uid-eu", "i2")
 	x.Expect(err).To(MatchError(link.ErrFenced))
 }
@@ -162,7 +161,7 @@ func TestDeclarationIsClearedOnceTheAgentIsBack(t *testing.T) {
 	x := newFencing(t)
 	x.edit(declared("fp"))
 	x.events()
-	x.refuseFingerprint()
+	x.expectRefused()
 	x.reconcile("eu")
 	x.Expect(x.read().Spec.Fenced).To(BeNil())
 	x.Expect(x.shows(x.mc)).To(ContainElement("Fenced=False/FencedButAlive"))
@@ -220,7 +219,7 @@ func TestMemberThatIsBackIsNotRemovedBeforeItsStopsAreConfirmed(t *testing.T) {
 	x.edit(declared("fp"))
 	x.Expect(x.c.Delete(context.Background(), x.mc)).To(Succeed())
 	x.held = Held{Releasing: 1}
-	x.refuseFingerprint()
+	x.expectRefused()
 	x.reconcile("eu")
 	x.connect("uid-eu", "i2")
 	x.reconcile("eu")

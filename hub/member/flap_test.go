@@ -66,7 +66,7 @@ func TestFlappingStreamCostsNoWrites(t *testing.T) {
 		x.reconcile("eu")
 	}
 	x.Expect(x.writes-writes).To(BeNumerically("<=", beats()-beaten+1), "heartbeats alone")
-	x.Expect(x.uids["uid-eu"].heartbeats.Falls()).To(BeZero(), "a short reconnect is no flip")
+	x.Expect(x.uids["uid-eu"].heartbeats.LossesOfReady()).To(BeZero(), "a short reconnect is no flip")
 
 	m.Closed(errReset)
 	x.reconcile("eu")
@@ -98,7 +98,7 @@ func TestFlappingMemberCostsFewWrites(t *testing.T) {
 		}
 	}
 	x.Expect(x.writes-writes).To(BeNumerically("<=", 4*flaps), "lost, back, and what is coalesced of each; it was checked 25 times")
-	x.Expect(x.uids["uid-eu"].heartbeats.Falls()).To(Equal(1), "it was never stable again")
+	x.Expect(x.uids["uid-eu"].heartbeats.LossesOfReady()).To(Equal(1), "it was never stable again")
 }
 
 func TestStalledMemberIsShownUntilItIsStableAgain(t *testing.T) {

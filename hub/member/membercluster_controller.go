@@ -62,8 +62,8 @@ type Reconciler struct {
 // progress records the last actions for a member, to limit their rate.
 type progress struct {
 	uid types.UID
-	// written and beaten are when the status and the heartbeat were last written.
-	written, beaten time.Time
+	// written and renewed are when the status and the heartbeat were last written.
+	written, renewed time.Time
 	// blocked is the last announced cause that blocks its removal.
 	blocked string
 }
@@ -233,7 +233,7 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat
-	if due := r.progressOf(mc).beaten.Add(every); due.After(now) {
+	if due := r.progressOf(mc).renewed.Add(every); due.After(now) {
 		return due.Sub(now), nil
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "member-" + mc.Name}}
@@ -246,7 +246,7 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	if err != nil {
 		return 0, fmt.Errorf("renewing the heartbeat: %w", err)
 	}
-	r.progressOf(mc).beaten = now
+	r.progressOf(mc).renewed = now
 	return every, nil
 }
 

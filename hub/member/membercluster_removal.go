@@ -36,7 +36,7 @@ func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v
 	case fenced && placed > 0:
 		r.keep(mc, fmt.Sprintf("it is declared fenced, and %d sessions are still placed there: it is removed once each is rescheduled or deleted; `kubectl get vdis -A` shows what they wait for", placed))
 		return false, nil
-	case !fenced && v.fence.bars() && all > 0:
+	case !fenced && v.fence.refusesAgent() && all > 0:
 		return false, nil // the declaration is about to take effect, or to be removed
 	case !fenced && all > 0:
 		r.keep(mc, fmt.Sprintf("%d sessions are placed there or not confirmed stopped: delete them, or drain it with `kubectl vdi drain %s`; if it is off for good, declare it fenced with `kubectl vdi fence %s`", all, mc.Name, mc.Name))

@@ -80,7 +80,7 @@ func (f *Registry) view(m *member) view {
 		agent:             m.agent,
 		counts:            counts{withheld: len(m.withdrawals.held)},
 		fence:             m.fence,
-		fenced:            m.fence.holds(now),
+		fenced:            m.fence.inEffect(now),
 		hubCluster:        f.inHubCluster(m),
 		drain:             m.drainView(),
 		capacity:          m.capacity,

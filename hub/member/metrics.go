@@ -81,7 +81,7 @@ func (f *state) collectHealth(out chan<- prometheus.Metric) {
 		is := m.assess(f.timings, now).State
 		counts[is]++
 		switch {
-		case m.fence.holds(now):
+		case m.fence.inEffect(now):
 			lost[v1alpha1.ReasonMemberFenced]++
 		case is == health.Unreachable:
 			lost[v1alpha1.ReasonMemberUnreachable]++
@@ -89,7 +89,7 @@ func (f *state) collectHealth(out chan<- prometheus.Metric) {
 		for _, state := range health.States() {
 			out <- prometheus.MustNewConstMetric(memberHealth, prometheus.GaugeValue, float64(count(state == is)), m.name, string(state))
 		}
-		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.heartbeats.Falls()), m.name)
+		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.heartbeats.LossesOfReady()), m.name)
 		out <- prometheus.MustNewConstMetric(memberWithheld, prometheus.GaugeValue, float64(len(m.withdrawals.held)), m.name)
 		if !m.granted.IsZero() {
 			left := max(0, f.timings.Failover.Lease-now.Sub(m.granted))
@@ -182,14 +182,14 @@ var staleStatuses = promauto.With(metrics.Registry).NewCounterVec(prometheus.Cou
 	Help: "Statuses that were not applied, since their epoch or stream had ended, by reason.",
 }, []string{"reason"})
 
-// unkept counts the reports that the hub does not keep.
+// droppedReports counts the reports that the hub does not keep.
 var (
-	unkept = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+	droppedReports = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_link_unknown_total",
 		Help: "Reports of sessions or templates that are unknown to the hub, which it does not keep: results, and templates of capacity reports.",
 	}, []string{"kind"})
-	unknownResults       = unkept.WithLabelValues("result")
-	unrequestedTemplates = unkept.WithLabelValues("template")
+	unknownResults       = droppedReports.WithLabelValues("result")
+	unrequestedTemplates = droppedReports.WithLabelValues("template")
 )
 
 // countStale counts stale items: all items if the stream is no longer the member's.

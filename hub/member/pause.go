@@ -48,6 +48,6 @@ func (f *state) now() time.Time {
 	if !f.recovery.until.IsZero() {
 		f.recovery.until = f.recovery.until.Add(pause)
 	}
-	log.Log.WithName("fleet").Info("The hub did not run for a while: heartbeats that it missed count against no member", "while", pause.String())
+	log.Log.WithName("fleet").Info("The hub did not run for a while: missed heartbeats do not count against members", "pause", pause.String())
 	return now
 }

@@ -34,8 +34,8 @@ func (x *fixture) runs(d time.Duration) {
 	}
 }
 
-// runsHearing advances time while the hub runs and an agent renews.
-func (x *fixture) runsHearing(uid string, d time.Duration) {
+// runsRenewing advances time while the hub runs and an agent renews.
+func (x *fixture) runsRenewing(uid string, d time.Duration) {
 	for ; d > 0; d -= x.timings.Renew {
 		x.runs(min(d, x.timings.Renew))
 		x.renew(eu.UID, uid)
@@ -49,12 +49,12 @@ func (x *fixture) is(name string) string {
 	return strings.TrimSuffix(string(v.State)+"/"+string(v.Cause), "/")
 }
 
-func (x *fixture) fallen(name string) int {
+func (x *fixture) losses(name string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	m := x.members[name]
 	m.heartbeats.Update(x.timings, x.now())
-	return m.heartbeats.Falls()
+	return m.heartbeats.LossesOfReady()
 }
 
 func TestPausedHubDoesNotCountThePauseAgainstItsMembers(t *testing.T) {
@@ -62,14 +62,14 @@ func TestPausedHubDoesNotCountThePauseAgainstItsMembers(t *testing.T) {
 	x.register("eu", "uid-eu")
 	x.connect("uid-eu", "i1")
 	for range 6 {
-		x.runsHearing("i1", x.timings.Renew)
+		x.runsRenewing("i1", x.timings.Renew)
 		x.clock.Step(time.Minute)
 		x.Expect(x.is("eu")).To(Equal("Unknown"), "no time is known")
 		x.Expect(x.Place(request("a"), 1).Placed).To(BeFalse())
 		x.renew("uid-eu", "i1")
 		x.Expect(x.is("eu")).To(Equal("Ready"), "its first heartbeat makes it so")
 	}
-	x.Expect(x.fallen("eu")).To(BeZero())
+	x.Expect(x.losses("eu")).To(BeZero())
 	x.clock.Step(time.Minute)
 	x.renew("uid-eu", "i1")
 	x.Expect(x.is("eu")).To(Equal("Ready"), "whichever check is the first")
@@ -77,7 +77,7 @@ func TestPausedHubDoesNotCountThePauseAgainstItsMembers(t *testing.T) {
 
 	x.runs(x.timings.Suspect)
 	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"), "a hub that runs receives heartbeats")
-	x.Expect(x.fallen("eu")).To(Equal(1))
+	x.Expect(x.losses("eu")).To(Equal(1))
 }
 
 func TestMemberThatWasSilentBeforeThePauseStaysSo(t *testing.T) {
@@ -93,7 +93,7 @@ func TestMemberThatWasSilentBeforeThePauseStaysSo(t *testing.T) {
 	x.Expect(x.is("eu")).To(Equal("Suspect/Silence"), "it was silent for 39 s while the hub was running")
 	x.runs(time.Second)
 	x.Expect(x.is("eu")).To(Equal("Unreachable/Silence"))
-	x.Expect(x.fallen("eu")).To(Equal(1))
+	x.Expect(x.losses("eu")).To(Equal(1))
 	x.clock.Step(time.Minute)
 	x.Expect(x.is("eu")).To(Equal("Unreachable/Silence"))
 }
@@ -114,7 +114,7 @@ func TestMemberWithoutAHeartbeatAfterThePauseBecomesUnreachable(t *testing.T) {
 		x.runs(x.timings.Renew)
 	}
 	x.Expect(x.is("eu")).To(Equal("Unreachable/Silence"))
-	x.Expect(x.fallen("eu")).To(BeZero(), "it was not seen to fall")
+	x.Expect(x.losses("eu")).To(BeZero(), "no loss of Ready was observed")
 	x.renew("uid-eu", "i1")
 	x.Expect(x.is("eu")).To(Equal("Ready"))
 }
@@ -125,11 +125,11 @@ func TestThePauseOfTheHubDoesNotCountAsStableTime(t *testing.T) {
 	x.connect("uid-eu", "i1")
 	x.runs(x.timings.Suspect)
 	x.renew("uid-eu", "i1")
-	x.runsHearing("i1", 20*time.Second)
+	x.runsRenewing("i1", 20*time.Second)
 	x.clock.Step(time.Minute)
 	x.renew("uid-eu", "i1")
 	x.Expect(x.is("eu")).To(Equal("Suspect/Recovering"))
-	x.runsHearing("i1", 10*time.Second)
+	x.runsRenewing("i1", 10*time.Second)
 	x.Expect(x.is("eu")).To(Equal("Ready"), "stable for 30 s while the hub was running")
 }
 
@@ -142,7 +142,7 @@ func TestStreamThatIsTooSlowAfterAPauseOfTheHubIsNoFailure(t *testing.T) {
 	m.Closed(protocol.ErrStalled)
 	x.Expect(x.is("eu")).To(Equal("Ready"), "it was the hub that did not read its answers")
 	m, _ = x.connect("uid-eu", "i1")
-	x.runsHearing("i1", x.timings.Suspect)
+	x.runsRenewing("i1", x.timings.Suspect)
 	m.Closed(protocol.ErrStalled)
 	x.Expect(x.is("eu")).To(Equal("Suspect/Stalled"))
 }
@@ -156,7 +156,7 @@ func TestRestoredHubWaitsForItsMembersDespiteAPause(t *testing.T) {
 	x.clock.Step(x.timings.Recovery)
 	x.renew("uid-eu", "i1")
 	x.Expect(x.Place(request("a"), 1).Reason).To(Equal("HubRestored"))
-	x.runsHearing("i1", x.timings.Recovery)
+	x.runsRenewing("i1", x.timings.Recovery)
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 }
 
@@ -182,7 +182,7 @@ func TestPauseDetectorChecksPeriodically(t *testing.T) {
 	x.renew("uid-eu", "i1")
 	x.clock.Step(time.Hour)
 	x.Eventually(ran).Should(Equal(since(x.clock.Now())))
-	x.Expect(x.fallen("eu")).To(Equal(1), "that hour is not its fault")
+	x.Expect(x.losses("eu")).To(Equal(1), "that hour is not its fault")
 	stop()
 	x.Expect(<-done).To(Succeed())
 }
@@ -194,13 +194,13 @@ func since(ran time.Time) health.PauseDetector {
 	return p
 }
 
-// manned is a manager that records the runnables that are added to it.
-type manned struct {
+// recordingManager is a manager that records the runnables that are added to it.
+type recordingManager struct {
 	manager.Manager
 	added []manager.Runnable
 }
 
-func (m *manned) Add(r manager.Runnable) error {
+func (m *recordingManager) Add(r manager.Runnable) error {
 	m.added = append(m.added, r)
 	return m.Manager.Add(r)
 }
@@ -212,7 +212,7 @@ func TestTheLeaderRunsThePauseDetector(t *testing.T) {
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return x.c.RESTMapper(), nil },
 	})
 	x.Expect(err).NotTo(HaveOccurred())
-	mgr := &manned{Manager: inner}
+	mgr := &recordingManager{Manager: inner}
 	x.Expect(x.members.SetupWithManager(mgr)).To(Succeed())
 	ctx, stop := context.WithCancel(context.Background())
 	stop()

@@ -54,7 +54,7 @@ func (f *state) awaitsReports(now time.Time) (placement.Decision, bool) {
 	}
 	if awaited == 0 || !now.Before(f.recovery.until) {
 		f.recovery.over = true
-		log.Log.WithName("fleet").Info("The hub places sessions again after its restore", "membersNotHeardOf", awaited)
+		log.Log.WithName("fleet").Info("The hub places sessions again after its restore", "membersNotReported", awaited)
 		return placement.Decision{}, false
 	}
 	return placement.Decision{Reason: v1alpha1.ReasonHubRestored, Message: fmt.Sprintf(
@@ -94,7 +94,7 @@ func (f *Restores) Unreported() []string {
 	var names []string
 	now := f.now()
 	for _, m := range f.members {
-		if m.awaited() && !m.fence.holds(now) {
+		if m.awaited() && !m.fence.inEffect(now) {
 			names = append(names, m.name)
 		}
 	}

@@ -32,9 +32,9 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound))
 	x.Expect(x.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are reconciled")
-	standing, ok := x.Access("uid-eu")
+	access, ok := x.Access("uid-eu")
 	x.Expect(ok).To(BeTrue())
-	x.Expect(standing.Revoked).To(BeTrue())
+	x.Expect(access.Revoked).To(BeTrue())
 	_, err := x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).To(MatchError(link.ErrRevoked))
 	_, _, err = x.open("uid-eu", "i1")
@@ -73,8 +73,8 @@ func TestRevokedMemberLosesItsCertificatePermanently(t *testing.T) {
 	mc.Status.Certificate = &v1alpha1.MemberCertificate{Serial: "a1", NotAfter: &expires, NextSerial: "b2"}
 	x.Expect(x.c.Status().Update(ctx, mc)).To(Succeed())
 	x.reconcile("eu")
-	standing, _ := x.Access("uid-eu")
-	x.Expect(standing.Serials).To(Equal([]string{"a1", "b2"}))
+	access, _ := x.Access("uid-eu")
+	x.Expect(access.Serials).To(Equal([]string{"a1", "b2"}))
 
 	access(v1alpha1.AccessRevoked)
 	x.Expect(get().Status.Certificate).To(Equal(&v1alpha1.MemberCertificate{}))
@@ -84,10 +84,10 @@ func TestRevokedMemberLosesItsCertificatePermanently(t *testing.T) {
 	x.Expect(x.writes).To(Equal(writes))
 
 	access(v1alpha1.AccessAllowed)
-	standing, _ = x.Access("uid-eu")
-	x.Expect(standing.Revoked).To(BeFalse())
-	x.Expect(standing.Serials).NotTo(BeNil(), "nil would admit any")
-	x.Expect(standing.Serials).To(BeEmpty(), "what it had before is not valid again")
+	access, _ = x.Access("uid-eu")
+	x.Expect(access.Revoked).To(BeFalse())
+	x.Expect(access.Serials).NotTo(BeNil(), "nil would admit any")
+	x.Expect(access.Serials).To(BeEmpty(), "what it had before is not valid again")
 	x.Expect(x.shows(get())).To(ContainElement("Enrolled=False/AwaitingAgent"))
 	revocations := 0
 	for range len(x.recorder.Events) {
@@ -120,8 +120,8 @@ func TestStaleCacheRemovesNoCertificate(t *testing.T) {
 		}
 	}
 	serials := func() []string {
-		standing, _ := x.Access("uid-eu")
-		return standing.Serials
+		access, _ := x.Access("uid-eu")
+		return access.Serials
 	}
 	x.register("eu", "uid-eu", serial("9", "old"))
 	written := x.register("eu", "uid-eu", serial("10", "new"))

@@ -59,7 +59,7 @@ func TestAMemberWhoseAgentCannotWriteAcceptsNoSessionsAndKeepsItsOwn(t *testing.
 	x.connect("uid-eu", "i1")
 	x.renewFor("uid-eu", "i1", time.Minute)
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready))
-	fallen := x.fallen("eu")
+	losses := x.losses("eu")
 
 	for range 120 { // 10 min
 		x.clock.Step(x.timings.Renew)
@@ -78,9 +78,9 @@ func TestAMemberWhoseAgentCannotWriteAcceptsNoSessionsAndKeepsItsOwn(t *testing.
 	x.clock.Step(x.timings.Renew)
 	x.renew("uid-eu", "i1")
 	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "at once: it was never lost")
-	x.Expect(x.fallen("eu")).To(Equal(fallen), "and nothing is held against it")
+	x.Expect(x.losses("eu")).To(Equal(losses), "and no loss is counted")
 
 	x.renewUncertain("i1")
 	x.clock.Step(x.timings.Unreachable)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "one that falls silent besides is lost as any other")
+	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "without heartbeats it is lost as any other")
 }

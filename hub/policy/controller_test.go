@@ -21,8 +21,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-// appraiser reports that one in oneIn sessions would be placed elsewhere, and none if it is 0.
-type appraiser struct {
+// fakePlacement reports that one in oneIn sessions would be placed elsewhere, and none if it is 0.
+type fakePlacement struct {
 	oneIn    int
 	unknown  bool
 	requests []placement.Request
@@ -30,7 +30,7 @@ type appraiser struct {
 	takes func()
 }
 
-func (a *appraiser) Misplaced(_ context.Context, requests []placement.Request) (int, bool) {
+func (a *fakePlacement) Misplaced(_ context.Context, requests []placement.Request) (int, bool) {
 	if a.takes != nil {
 		a.takes()
 	}
@@ -41,18 +41,18 @@ func (a *appraiser) Misplaced(_ context.Context, requests []placement.Request) (
 	return len(requests) / a.oneIn, true
 }
 
-func (a *appraiser) Listen(func(member.Change)) {}
+func (a *fakePlacement) Listen(func(member.Change)) {}
 
 type fixture struct {
 	*WithT
 	*Reconciler
-	fleet *appraiser
+	fleet *fakePlacement
 	clock *clocktesting.FakePassiveClock
 }
 
 // newFixture returns a controller with policy "lab" for namespace lab, and "all" for others.
 func newFixture(t *testing.T, sessions ...*v1alpha1.VDISession) *fixture {
-	h := &fixture{WithT: NewWithT(t), fleet: &appraiser{}, clock: clocktesting.NewFakePassiveClock(sessiontest.Now)}
+	h := &fixture{WithT: NewWithT(t), fleet: &fakePlacement{}, clock: clocktesting.NewFakePassiveClock(sessiontest.Now)}
 	scheme := runtime.NewScheme()
 	h.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	lab, all := &v1alpha1.PlacementPolicy{}, &v1alpha1.PlacementPolicy{}

@@ -325,9 +325,9 @@ var _ = Describe("A hub", func() {
 		for _, epoch := range []int64{1, 2, 1 << 40} {
 			forged := reportOf(a.holds(s.UID))
 			forged.Spec.Epoch = epoch
-			before := counted("vdi_hub_foreign_reports_total")
+			before := counted("vdi_hub_unproven_reports_total")
 			impostor.send(func(m link.Member) { m.Changes(asReports(forged)) })
-			Eventually(func() float64 { return counted("vdi_hub_foreign_reports_total") }).Should(BeNumerically(">", before))
+			Eventually(func() float64 { return counted("vdi_hub_unproven_reports_total") }).Should(BeNumerically(">", before))
 		}
 		Consistently(func(g Gomega) {
 			g.Expect(now(ctx, s).Status.Epoch).To(Equal(int64(1)))

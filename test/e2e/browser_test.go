@@ -83,7 +83,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 	})
 
 	It("is reached in the other region when its own is lost", func(ctx SpecContext) {
-		s := newSession(ctx, "traveller", withoutHome, preferring("eu-west"))
+		s := newSession(ctx, "traveler", withoutHome, preferring("eu-west"))
 		running(ctx, s, "eu-west")
 		desktop, _ := visited(ctx, s, "eu-west-before")
 		desktop.Close()

@@ -75,9 +75,9 @@ type Tracker struct {
 	// renewals since then.
 	since    time.Time
 	renewals int
-	// flips are its last losses of Ready, newest first; falls counts all.
-	flips [quarantineFlips]time.Time
-	falls int
+	// flips are its last losses of Ready, newest first; losses counts all.
+	flips  [quarantineFlips]time.Time
+	losses int
 	// quarantined is until when it accepts no sessions.
 	quarantined time.Time
 }
@@ -87,13 +87,13 @@ type Tracker struct {
 func NewTracker(ever bool, began time.Time) Tracker { return Tracker{ever: ever, last: began} }
 
 // Reset drops the record of heartbeats, for a member that must connect again.
-func (s *Tracker) Reset() { *s = Tracker{ever: s.ever, falls: s.falls} }
+func (s *Tracker) Reset() { *s = Tracker{ever: s.ever, losses: s.losses} }
 
 // EverConnected reports whether an agent of the member has ever connected.
 func (s *Tracker) EverConnected() bool { return s.ever }
 
-// Falls returns how often the member lost Ready while this hub led.
-func (s *Tracker) Falls() int { return s.falls }
+// LossesOfReady returns how often the member lost Ready while this hub led.
+func (s *Tracker) LossesOfReady() int { return s.losses }
 
 // LastHeartbeat returns the last heartbeat that this hub received, or zero.
 func (s *Tracker) LastHeartbeat() time.Time {
@@ -152,7 +152,7 @@ func (s *Tracker) Stalled(t Timings, now time.Time) {
 	if !s.resumed.IsZero() && now.Sub(s.resumed) < t.Suspect {
 		return
 	}
-	s.fall(t, now)
+	s.loseReady(t, now)
 	s.stalled = true
 }
 
@@ -190,16 +190,16 @@ func (s *Tracker) Update(t Timings, now time.Time) {
 		s.troubled = false
 	}
 	if silent && !s.paused {
-		s.fall(t, silentAt)
+		s.loseReady(t, silentAt)
 	}
 }
 
-// fall records the end of Ready, or of a recovery.
-func (s *Tracker) fall(t Timings, at time.Time) {
+// loseReady records the end of Ready, or of a recovery.
+func (s *Tracker) loseReady(t Timings, at time.Time) {
 	if !s.troubled && !s.quarantined.After(at) {
 		copy(s.flips[1:], s.flips[:])
 		s.flips[0] = at
-		s.falls++
+		s.losses++
 		if first := s.flips[quarantineFlips-1]; !first.IsZero() && at.Sub(first) < t.FlipWindow {
 			s.quarantined = at.Add(t.Quarantine)
 		}

@@ -105,12 +105,12 @@ func lost(at int) []step {
 func TestHealthOverSequencesOfEvents(t *testing.T) {
 	for name, story := range map[string][]step{
 		"the first connection makes it Ready at once": {{0, opens, "Ready"}, {14, checks, "Ready"}},
-		"it falls silent, and must be stable to be Ready again": steps(
+		"it sends no heartbeats, and must be stable to be Ready again": steps(
 			step{0, opens, "Ready"}, step{15, checks, "Suspect/Silence"}, step{20, renews, "Suspect/Recovering"},
 			beat(25, 45), step{49, checks, "Suspect/Recovering"}, step{50, checks, "Ready"}),
 		"it was not checked while it was silent": steps(
 			step{0, opens, "Ready"}, step{16, renews, "Suspect/Recovering"}, beat(20, 45), step{46, checks, "Ready"}),
-		"it comes back from Unreachable": steps(
+		"it reconnects from Unreachable": steps(
 			step{0, opens, "Ready"}, step{40, checks, "Unreachable/Silence"}, step{100, opens, "Suspect/Recovering"},
 			beat(105, 125), step{130, renews, "Ready"}),
 		"connections alone are not renewals": {
@@ -121,12 +121,12 @@ func TestHealthOverSequencesOfEvents(t *testing.T) {
 			beat(55, 75), step{79, checks, "Suspect/Recovering"}, step{80, renews, "Ready"}),
 		"it was Ready again before it fell silent again": steps(
 			step{0, opens, "Ready"}, beat(20, 45), step{60, renews, "Suspect/Recovering"}, step{61, checks, "Suspect/Recovering"}),
-		"a stream that breaks and comes back is no trouble": {
+		"a stream that breaks and is opened again is no failure": {
 			{0, opens, "Ready"}, {14, opens, "Ready"}, {28, opens, "Ready"}, {42, renews, "Ready"}},
 		"it does not keep up, and its renewals do not make up for it": steps(
 			step{0, opens, "Ready"}, step{1, stalls, "Suspect/Stalled"}, beat(5, 60), step{61, checks, "Suspect/Stalled"},
 			step{62, opens, "Suspect/Recovering"}, beat(65, 90), step{91, checks, "Suspect/Recovering"}, step{92, checks, "Ready"}),
-		"three falls within ten minutes quarantine it for ten": steps(
+		"three losses within ten minutes quarantine it for ten": steps(
 			lost(0), step{65, checks, "Ready"}, lost(65), step{130, checks, "Ready"},
 			step{130, renews, "Ready"}, step{145, checks, "Suspect/Silence"}, step{150, renews, "Suspect/Quarantined"},
 			beat(155, 740), step{744, checks, "Suspect/Quarantined"}, step{745, renews, "Ready"}),
@@ -134,8 +134,8 @@ func TestHealthOverSequencesOfEvents(t *testing.T) {
 			lost(0), lost(65), step{130, renews, ""}, step{150, renews, "Suspect/Quarantined"}, step{165, checks, "Suspect/Silence"}, step{190, checks, "Unreachable/Silence"}),
 		"after quarantine it must be stable still": steps(
 			lost(0), lost(65), step{130, renews, ""}, beat(150, 700), step{735, renews, "Suspect/Quarantined"}, step{746, checks, "Suspect/Recovering"}),
-		"two falls do not": steps(lost(0), lost(65), beat(130, 800), step{801, checks, "Ready"}),
-		"three falls in longer than that do not": steps(
+		"two losses do not": steps(lost(0), lost(65), beat(130, 800), step{801, checks, "Ready"}),
+		"three losses in longer than that do not": steps(
 			lost(0), beat(65, 300), lost(305), beat(370, 600), step{601, renews, "Ready"}, step{616, checks, ""}, beat(620, 650), step{651, checks, "Ready"}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestPauseDetector(t *testing.T) {
 // eager is a model of Tracker that is computed second by second.
 type eager struct {
 	ever, renewedHere, troubled, stalled bool
-	last, since, renewals, fallen        int
+	last, since, renewals, losses        int
 	until                                int
 	flips                                []int
 }
@@ -201,13 +201,13 @@ func (e *eager) tick(now int) {
 		e.troubled = false
 	}
 	if e.renewedHere && now-e.last >= 15 {
-		e.fall(now)
+		e.loseReady(now)
 	}
 }
 
-func (e *eager) fall(now int) {
+func (e *eager) loseReady(now int) {
 	if !e.troubled && now >= e.until {
-		e.fallen++
+		e.losses++
 		e.flips = append(e.flips, now)
 		if n := len(e.flips); n >= 3 && now-e.flips[n-3] < 600 {
 			e.until = now + 600
@@ -219,7 +219,7 @@ func (e *eager) fall(now int) {
 func (e *eager) act(a act, now int) {
 	switch a {
 	case stalls:
-		e.fall(now)
+		e.loseReady(now)
 		e.stalled = true
 		return
 	case checks:
@@ -240,7 +240,7 @@ func (e *eager) act(a act, now int) {
 }
 
 func (e *eager) String() string {
-	return fmt.Sprintf("troubled %t, stalled %t, fallen %d, quarantined until %d", e.troubled, e.stalled, e.fallen, e.until)
+	return fmt.Sprintf("troubled %t, stalled %t, losses %d, quarantined until %d", e.troubled, e.stalled, e.losses, e.until)
 }
 
 func (e *eager) health(now int) string {
@@ -288,7 +288,7 @@ func TestHealthDoesNotDependOnWhenItIsCheckedNorOnTheWallClock(t *testing.T) {
 			lazy.act(a, at)
 			model.act(a, now)
 			got := lazy.Assess(timings, Overrides{}, at)
-			if got.String() != model.health(now) || lazy.falls != model.fallen {
+			if got.String() != model.health(now) || lazy.losses != model.losses {
 				t.Fatalf("at %d s, when it %s: got %s (%+v), want %s (%s)", now, a, got, lazy, model.health(now), model)
 			}
 			was, quietUntil = got.String(), 1<<30

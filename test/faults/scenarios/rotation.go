@@ -116,7 +116,7 @@ func settledCertificate(ctx context.Context, r *runner.Run, m *harness.Member) (
 	return c.Serial, err
 }
 
-// loseAnswer starts a rotation, and cuts the link towards the agent as soon as the next certificate
+// loseAnswer starts a rotation, and cuts the link toward the agent as soon as the next certificate
 // is durable on the hub. What is on its way is lost.
 func loseAnswer(ctx context.Context, r *runner.Run, m *harness.Member, reset bool) (before, stopped string, err error) {
 	link := r.Links[m.Name]
