@@ -33,7 +33,7 @@ empty() {
 	installed vdisessions || return 0
 	say "deleting all sessions; each remains until its member confirms that nothing of it runs"
 	k delete vdisessions --all --all-namespaces --timeout="${wait}s" ||
-		fail "sessions remain: kubectl describe vdis states what each waits for; if a member is off for good, declare it fenced with kubectl vdi fence"
+		fail "sessions remain: kubectl describe vdis states what each waits for; if a member is permanently off, declare it fenced with kubectl vdi fence"
 	local end=$((SECONDS + wait))
 	until k delete memberclusters --all --timeout="${wait}s"; do
 		[ $SECONDS -lt $end ] || fail "members remain, see above"

@@ -110,7 +110,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	case holder == nil && r.mayBeMounted(ctx, h):
 		return ctrl.Result{RequeueAfter: deletedSessionInterval}, nil
 	case holder == nil:
-		log.FromContext(ctx).V(1).Info("Giving back the home of a session that is gone", "session", h.Status.MountedBy)
+		log.FromContext(ctx).V(1).Info("Releasing the home of a deleted session", "session", h.Status.MountedBy)
 		return ctrl.Result{}, Release(ctx, r.Client, h, nil, status.Seconds(now))
 	case LastRun(holder).Before(ClaimedRun(h)):
 		return r.awaitClaim(h, holder)

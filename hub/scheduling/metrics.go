@@ -17,7 +17,7 @@ const (
 	EventTemplate = "template"
 	EventHome     = "home"
 	EventDrain    = "drain"
-	EventRecheck  = "look"
+	EventRecheck  = "recheck"
 )
 
 var (
@@ -31,7 +31,7 @@ var (
 		"Sessions in the scheduler's queue (waiting), and in the queue of the controller of sessions (settled).", []string{"kind"}, nil)
 	requeued = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "vdi_hub_session_wakeups_total",
-		Help: "Pending sessions that were requeued, by the event that may help them: capacity, member, cap, policy, template, home, drain; or to update their reasons (look).",
+		Help: "Pending sessions that were requeued, by the event that may help them: capacity, member, cap, policy, template, home, drain; or to update their reasons (recheck).",
 	}, []string{"event"})
 	collector = &schedulerCollector{}
 )

@@ -106,7 +106,7 @@ func (l *incumbentLock) record(ctx context.Context, record resourcelock.LeaderEl
 		l.logged = false
 	case l.holds && !l.logged && !l.leadership.Leading():
 		l.logged = true
-		logger.Error(err, "The lock can't be renewed: this replica goes on as the leader, and writes nothing until it is renewed")
+		logger.Error(err, "The lock can't be renewed: this replica continues as the leader, and writes nothing until it is renewed")
 	}
 	return err
 }
