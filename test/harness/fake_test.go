@@ -212,8 +212,7 @@ func serveReady(flags map[string]string) {
 	}
 }
 
-// fakeRoot is a repository's root with the real control plane and fake hub and
-// agent.
+// fakeRoot makes a repository's root with the real control plane and fake programs.
 func fakeRoot(dir string) error {
 	root, err := harness.Root()
 	if err != nil {

@@ -100,7 +100,7 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 	return startFleet(ctx, options, "")
 }
 
-// startFleet is Start, and StartDetached if there is an executable.
+// startFleet starts a fleet, a detached one if detachedBy is set.
 func startFleet(ctx context.Context, options Options, detachedBy string) (*Fleet, error) {
 	options, err := options.withDefaults(detachedBy != "")
 	if err != nil {

@@ -25,7 +25,7 @@ type Options struct {
 	// Members is how many members there are, with the names and regions of
 	// DefaultMembers; default 3. Unused if MemberSpecs is set.
 	Members int
-	// NodesPerMember is how many nodes each of them has; default 20.
+	// NodesPerMember is the number of nodes of each member; default 20.
 	NodesPerMember int
 	// GPUNodes is how many nodes with four GPUs the second member has in addition; default 2,
 	// -1 for none.
@@ -38,7 +38,7 @@ type Options struct {
 	Namespaces []string
 	// HubNamespaces hold sessions on the hub too, and no member admits them.
 	HubNamespaces []string
-	// HubReplicas is how many processes of the hub there are; default 2.
+	// HubReplicas is the number of processes of the hub; default 2.
 	HubReplicas int
 	// TimeFactor scales all timings of hub and agents; default 1.
 	TimeFactor float64

@@ -70,7 +70,7 @@ func (c *RawGRPC) Close() {
 	<-c.done
 }
 
-// Done is closed once the connection has ended.
+// Done returns a channel that is closed once the connection has ended.
 func (c *RawGRPC) Done() <-chan struct{} { return c.done }
 
 // MaxStreams returns how many calls the server allows at once.

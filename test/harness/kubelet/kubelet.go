@@ -115,7 +115,7 @@ func (k *kubelet) all(objects []runtime.Object) {
 	for _, object := range objects {
 		pod := object.(*corev1.Pod)
 		there[pod.UID] = true
-		// What was written may be gone, if etcd was restored to an earlier time.
+		// If etcd was restored to an earlier state, a written status may be lost.
 		k.writer.forget(pod.UID)
 		k.observe(pod, false)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// CutMode is what a cut network does to connections.
+// CutMode is the effect of a cut on connections.
 type CutMode string
 
 const (
