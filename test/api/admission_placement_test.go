@@ -45,8 +45,7 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: gerda}
 `
 
-// steered is a user's own session that names a policy, unless that is empty, and
-// a priority.
+// steered returns a user's own session with a priority, and a policy unless it is empty.
 func steered(user, policy string, priority int64) *unstructured.Unstructured {
 	GinkgoHelper()
 	session := sessionFor(user)
@@ -58,7 +57,7 @@ func steered(user, policy string, priority int64) *unstructured.Unstructured {
 	return session
 }
 
-// checkSteering are the specs of which users may name a policy and a priority.
+// checkSteering checks which users may set a policy and a priority.
 func checkSteering(hub func() *harness.ControlPlane) {
 	DescribeTable("allow to steer a session", func(ctx context.Context, caller requester, policy string, priority int64) {
 		_, err := as(hub(), caller).Create(ctx, steered(caller.user, policy, priority), dryRun)

@@ -113,7 +113,7 @@ func reviews(hub *harness.ControlPlane, caller requester) interface {
 	return clientOf(hub, caller, vdi.GroupVersion.WithResource("placementreviews")).Namespace("desktops")
 }
 
-// reviewOf is a review of where a session would be placed.
+// reviewOf returns a review of where a session would be placed.
 func reviewOf(session *unstructured.Unstructured) *unstructured.Unstructured {
 	GinkgoHelper()
 	review := build("placementreviews", `metadata: {name: asked}`)
@@ -131,8 +131,8 @@ func tolerant(session *unstructured.Unstructured, keys ...string) *unstructured.
 	return session
 }
 
-// checkGoverning are the specs of which users may bring a session under a policy, and take
-// it out again.
+// checkGoverning checks which users may change a session so that a policy matches it, or no
+// longer does.
 func checkGoverning(hub func() *harness.ControlPlane) {
 	type session = *unstructured.Unstructured
 	DescribeTable("allow a session to come under a policy", func(ctx context.Context, caller requester, s func() session) {
@@ -162,7 +162,7 @@ func checkGoverning(hub func() *harness.ControlPlane) {
 			"user rosa: PlacementPolicy residents matches sessions of your group residents: add it to spec.groups"),
 		Entry("escape a policy by naming another group", rosa, func() session { return sessionFor("rosa", "staff") },
 			"user rosa: PlacementPolicy residents matches sessions of your group residents: add it to spec.groups"),
-		Entry("tolerate a member's taint", gerda, func() session { return tolerant(sessionFor("gerda"), "dedicated") }, // may prioritize
+		Entry("tolerate a member's taint", gerda, func() session { return tolerant(sessionFor("gerda"), "dedicated") }, // gerda may prioritize
 			"user gerda: to add to spec.placement.clusterTolerations requires permission to tolerate taints of members in namespace desktops (verb tolerate on vdisessions)"),
 	)
 

@@ -88,7 +88,7 @@ subjects:
 // mostByName is how many groups of others the admission policies check by name.
 const mostByName = 16
 
-// deskGroups are one more than are checked by name.
+// deskGroups has one group more than are checked by name.
 var deskGroups = numbered("g", mostByName+1)
 
 func numbered(prefix string, n int) []string {
@@ -113,7 +113,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 		DeferCleanup(func() { Expect(hub.Stop()).To(Succeed()) })
 		Expect(hub.Apply(ctx, fmt.Appendf(nil, requesters, strings.Join(deskGroups, ", ")))).To(Succeed())
 		Expect(hub.Apply(ctx, []byte(steerers))).To(Succeed())
-		// The API server learns of roles a moment later.
+		// The API server applies roles a moment later.
 		Eventually(ctx, func(ctx context.Context) error {
 			_, err := as(hub, desk).Create(ctx, sessionFor("bob", "g1"), dryRun)
 			return err
@@ -126,7 +126,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 			_, err := as(hub, gerda).Create(ctx, steered("gerda", "gold", 10), dryRun)
 			return err
 		}).Should(Succeed())
-		// Of a policy, too: until then everything is admitted.
+		// It applies policies a moment later too: until then everything is admitted.
 		Eventually(ctx, func(ctx context.Context) error {
 			_, err := as(hub, alice).Create(ctx, steered("alice", "gold", 10), dryRun)
 			return err
@@ -292,13 +292,13 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// as is a requester's client for the sessions of namespace desktops.
+// as returns a requester's client for the sessions of namespace desktops.
 func as(hub *harness.ControlPlane, caller requester) dynamic.ResourceInterface {
 	GinkgoHelper()
 	return clientOf(hub, caller, vdi.GroupVersion.WithResource("vdisessions")).Namespace("desktops")
 }
 
-// clientOf is a requester's client for a resource.
+// clientOf returns a requester's client for a resource.
 func clientOf(hub *harness.ControlPlane, caller requester, resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
 	GinkgoHelper()
 	config := rest.CopyConfig(hub.Config)
@@ -308,7 +308,7 @@ func clientOf(hub *harness.ControlPlane, caller requester, resource schema.Group
 	return client.Resource(resource)
 }
 
-// sessionFor is a session for a user, of groups if there are any.
+// sessionFor returns a session for a user, with groups if there are any.
 func sessionFor(user string, groups ...string) *unstructured.Unstructured {
 	GinkgoHelper()
 	session := build("vdisessions", `metadata: {name: asked}`)
@@ -320,7 +320,7 @@ func sessionFor(user string, groups ...string) *unstructured.Unstructured {
 	return session
 }
 
-// create makes a session that goes when the spec ends.
+// create creates a session that is deleted when the spec ends.
 func create(ctx context.Context, hub *harness.ControlPlane, caller requester, session *unstructured.Unstructured) *unstructured.Unstructured {
 	GinkgoHelper()
 	made, err := as(hub, caller).Create(ctx, session, metav1.CreateOptions{})

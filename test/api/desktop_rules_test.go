@@ -2,8 +2,8 @@ package api
 
 import "strings"
 
-// The rules of this file are those of the inputs of a desktop: variables,
-// files, secrets and addresses. Templates, sessions and assignments share them.
+// The rules of this file are for the inputs of a desktop, which templates, sessions and
+// assignments share: variables, files, secrets and addresses.
 
 var variableFields = []place{
 	{"vdisessions", "spec.env[].name"},
@@ -32,7 +32,7 @@ var secretFields = []place{
 	{"sessionassignments", "spec.desktop.secrets[]"},
 }
 
-// secretCases are shown on the whole entry, and fit paths below it.
+// secretCases are patches of a whole entry, and fit paths below it.
 var secretCases = []ruleCase{
 	{name: "used for nothing", good: `{name: license, mountPath: /etc/license}`, bad: `{name: license}`},
 }
@@ -65,7 +65,7 @@ var cidrCases = []ruleCase{
 	{name: "an address without its length", good: `[10.20.0.0/16, "fd00::/8"]`, bad: `[10.20.0.1]`},
 }
 
-// desktopCases are of single fields.
+// desktopCases returns the cases of single fields.
 func desktopCases() []ruleCase {
 	var cases []ruleCase
 	for _, p := range []place{{"vditemplates", "spec.secrets[]"}, {"sessionassignments", "spec.desktop.secrets[]"}} {

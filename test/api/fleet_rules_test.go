@@ -2,7 +2,7 @@ package api
 
 import "strings"
 
-// fleetCases are of members, homes, assignments and policies.
+// fleetCases returns the cases of members, homes, assignments and policies.
 func fleetCases() []ruleCase {
 	var cases []ruleCase
 	for _, kind := range []struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// podPatchers may patch Pods, the hub as its Role has it.
+// podPatchers allows the hub, as its Role does, and alice to patch Pods.
 const podPatchers = `
 apiVersion: v1
 kind: ServiceAccount
@@ -45,7 +45,7 @@ const (
 	agentPod = `{apiVersion: v1, kind: Pod, metadata: {name: agent, labels: {app.kubernetes.io/name: vdi-agent}}, spec: {serviceAccountName: vdi-agent, containers: [{name: agent, image: agent}]}}`
 )
 
-// judgePods has the hub patch Pods of its namespace.
+// judgePods checks which Pods of its namespace the hub may patch.
 func judgePods(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
 	beDenied := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring("the hub may change only")))

@@ -15,8 +15,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// secretWriters may write all Secrets, the hub among them as where it is installed
-// without sessionNamespaces.
+// secretWriters may write all Secrets. The hub may too, as if it were installed without
+// sessionNamespaces.
 const secretWriters = `
 apiVersion: v1
 kind: Namespace
@@ -37,7 +37,7 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}
 `
 
-// Secrets of namespace desktops, of which the hub may write the first alone.
+// Secrets of namespace desktops; the hub may write only the first.
 const (
 	ofSession    = `{metadata: {name: s, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
 	withoutOwner = `{metadata: {name: s}, type: kubernetes.io/basic-auth, stringData: {username: user, password: p}}`
@@ -46,7 +46,7 @@ const (
 	token        = `{metadata: {name: s, annotations: {kubernetes.io/service-account.name: default}, ownerReferences: [{apiVersion: vdi.kasm.io/v1alpha1, kind: VDISession, name: a, uid: u}]}, type: kubernetes.io/service-account-token}`
 )
 
-// checkSecrets has the hub, and another user, write Secrets.
+// checkSecrets checks which Secrets the hub, and another user, may write.
 func checkSecrets(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
 	const refusal = "outside its own namespace the hub may write only the access secrets of sessions"

@@ -16,9 +16,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// roleWriters may write all Roles and RoleBindings and grant what they like, the hub
-// among them: more than it has where it is installed, so that only the policies hold
-// it.
+// roleWriters may write all Roles and RoleBindings and grant all permissions. The hub may
+// too, which is more than in an installation, so that only the policies restrict it.
 const roleWriters = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -46,17 +45,17 @@ const (
 	userBind = `{metadata: {name: vdi-access-a, labels: {vdi.kasm.io/user-role: "true"}}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: vdi-access-a}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: a}]}`
 )
 
-// roleWith is a Role of the hub's name and label with other rules.
+// roleWith returns a Role with the hub's name and label and other rules.
 func roleWith(rules string) string {
 	return fmt.Sprintf(`{metadata: {name: vdi-access-a, labels: {vdi.kasm.io/user-role: "true"}}, rules: [%s]}`, rules)
 }
 
-// bindingOf is a RoleBinding of the hub's name and label to another role or subjects.
+// bindingOf returns a RoleBinding with the hub's name and label to another role or subjects.
 func bindingOf(kind, role, subjects string) string {
 	return fmt.Sprintf(`{metadata: {name: vdi-access-a, labels: {vdi.kasm.io/user-role: "true"}}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %s, name: %s}, subjects: [%s]}`, kind, role, subjects)
 }
 
-// checkUserRoles has the hub, and another user, write Roles and RoleBindings.
+// checkUserRoles checks which Roles and RoleBindings the hub, and another user, may write.
 func checkUserRoles(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
 	beDenied := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring("the hub")))

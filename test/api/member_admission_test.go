@@ -36,7 +36,7 @@ subjects:
 
 var hubAccount = requester{"system:serviceaccount:vdi-system:vdi-hub", nil}
 
-// The status of a member.
+// Statuses of a member.
 const (
 	away      = `{fingerprint: fp-eu, conditions: [{type: Ready, status: "False", reason: Unreachable}, {type: Connected, status: "False", reason: Disconnected}]}`
 	neverHere = `{}`
@@ -61,7 +61,7 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(hub.Stop()).To(Succeed()) })
 		Expect(hub.Apply(ctx, []byte(operators))).To(Succeed())
-		// The API server learns of roles a moment later.
+		// The API server applies roles a moment later.
 		Eventually(ctx, func(ctx context.Context) error {
 			_, err := asOperator(hub, alice).List(ctx, metav1.ListOptions{})
 			return err
@@ -122,13 +122,13 @@ var _ = Describe("Admission policies of members", Ordered, ContinueOnFailure, fu
 	)
 })
 
-// asOperator is a requester's client for members.
+// asOperator returns a requester's client for members.
 func asOperator(hub *harness.ControlPlane, caller requester) dynamic.ResourceInterface {
 	GinkgoHelper()
 	return clientOf(hub, caller, vdi.GroupVersion.WithResource("memberclusters"))
 }
 
-// member creates one with that status, until the spec ends.
+// member creates a member with the status, which is deleted when the spec ends.
 func member(ctx context.Context, hub *harness.ControlPlane, fields string) string {
 	GinkgoHelper()
 	object := build("memberclusters")
@@ -149,7 +149,7 @@ func member(ctx context.Context, hub *harness.ControlPlane, fields string) strin
 	return name
 }
 
-// status merges that into a member's status.
+// status merges fields into a member's status.
 func status(ctx context.Context, hub *harness.ControlPlane, name, fields string) {
 	GinkgoHelper()
 	client := asOperator(hub, root)

@@ -58,7 +58,7 @@ spec:
   desktop: {image: "docker.io/kasmweb/chrome:1.16.0", port: 6901}`,
 }
 
-// build returns the valid object of a plural with merge patches laid over it.
+// build returns the valid object of a plural with merge patches applied to it.
 func build(plural string, patches ...string) *unstructured.Unstructured {
 	GinkgoHelper()
 	object := parse(valid[plural])
@@ -76,7 +76,7 @@ func parse(text string) map[string]any {
 	return object
 }
 
-// merge is a JSON merge patch (RFC 7396).
+// merge applies a JSON merge patch (RFC 7396).
 func merge(into, patch map[string]any) {
 	for key, value := range patch {
 		inner, isMap := value.(map[string]any)
@@ -94,7 +94,7 @@ func merge(into, patch map[string]any) {
 	}
 }
 
-// client is the one of a plural, in namespace desktops if it is namespaced.
+// client returns the client of a plural, in namespace desktops if it is namespaced.
 func client(plural string) dynamic.ResourceInterface {
 	resource := cluster.Dynamic.Resource(schema.GroupVersionResource{
 		Group: vdi.GroupName, Version: vdi.GroupVersion.Version, Resource: plural,
@@ -105,7 +105,7 @@ func client(plural string) dynamic.ResourceInterface {
 	return resource
 }
 
-// store creates an object, and its status if there is one, until the spec ends.
+// store creates an object, with its status if there is one; it is deleted when the spec ends.
 func store(ctx context.Context, plural string, object *unstructured.Unstructured) *unstructured.Unstructured {
 	GinkgoHelper()
 	status, hasStatus := object.Object["status"]
@@ -122,7 +122,7 @@ func store(ctx context.Context, plural string, object *unstructured.Unstructured
 	return stored
 }
 
-// answer is the message of a refusal, without the name of the object.
+// answer returns the message of a rejection, without the name of the object.
 func answer(err error) string {
 	GinkgoHelper()
 	Expect(apierrors.IsInvalid(err)).To(BeTrue(), fmt.Sprint("refused as invalid: ", err))

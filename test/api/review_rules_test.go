@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// reviewCases are of reviews: those of a session's spec, for the one that
-// a review holds, and the review's own.
+// reviewCases returns the cases of reviews: those of a session's spec, applied to the one in
+// a review, and those of the review itself.
 func reviewCases() []ruleCase {
 	var cases []ruleCase
 	for _, c := range slices.Concat(sharedCases(), desktopCases(), sessionCases()) {
@@ -17,7 +17,7 @@ func reviewCases() []ruleCase {
 		c.bad, c.stored = inReview(c.bad), inReview(c.stored)
 		c.good = inReview(c.good)
 		if c.stored != "" {
-			c.good = c.stored // nothing of it changes
+			c.good = c.stored // an update that changes nothing
 		}
 		cases = append(cases, c)
 	}
@@ -34,7 +34,7 @@ func reviewCases() []ruleCase {
 	)
 }
 
-// inReview lays a patch of a session's spec over the session of a review.
+// inReview returns a patch of a session's spec as a patch of the session in a review.
 func inReview(patch string) string {
 	fields, found := strings.CutPrefix(patch, "spec: ")
 	if !found {

@@ -17,29 +17,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crdDirs have the CRDs of the hub, and of members.
+// crdDirs are the directories with the CRDs of the hub and of members.
 var crdDirs = []string{"../../deploy/charts/vdi-hub/files/crds", "../../deploy/charts/vdi-agent/files/crds"}
 
-// ruleCase shows one rule at work: an object that it refuses beside one, as
-// like it as can be, that it admits.
+// ruleCase is a case of one rule: an object that it rejects, and a similar one that it
+// admits.
 type ruleCase struct {
-	// plural of the kind, path of the rule in its schema, and what the bad
-	// object does.
+	// plural is that of the kind, path that of the rule in its schema; name describes the bad
+	// object.
 	plural, path, name string
 	// good and bad are merge patches over the valid object, YAML.
 	good, bad string
 	// stored, if set, is a merge patch that makes the object that exists
 	// already, status included; good and bad are then updates of it.
 	stored string
-	// ofStatus: the updates are of the status.
+	// ofStatus means that the updates are of the status.
 	ofStatus bool
-	// schema: it is not a CEL rule that refuses, but the schema itself.
+	// schema means that the schema itself rejects, not a CEL rule.
 	schema bool
 }
 
 func (c ruleCase) title() string { return fmt.Sprintf("%s %s: %s", c.plural, c.path, c.name) }
 
-// try submits the object with a patch, and changes nothing.
+// try submits the object with a patch in a dry run.
 func (c ruleCase) try(ctx context.Context, stored *unstructured.Unstructured, patch string) error {
 	dry := []string{metav1.DryRunAll}
 	if stored == nil {
@@ -60,7 +60,7 @@ func (c ruleCase) try(ctx context.Context, stored *unstructured.Unstructured, pa
 // rule is a CEL rule of a CRD.
 type rule struct{ plural, path, message string }
 
-// rulesOf finds every rule of the CRDs.
+// rulesOf returns every rule of the CRDs.
 func rulesOf(dirs []string) []rule {
 	var files []string
 	for _, dir := range dirs {

@@ -72,8 +72,7 @@ func documents(file string) []string {
 	return strings.Split(string(content), "\n---\n")
 }
 
-// withoutNamespaces copies a sample less its Namespaces: the suite has them
-// already.
+// withoutNamespaces copies a sample without its Namespaces, which the suite has created.
 func withoutNamespaces(file string) string {
 	GinkgoHelper()
 	var kept []string

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// schemaCases show what the schema itself refuses, and how that reads.
+// schemaCases returns what the schema itself rejects, and with which message.
 func schemaCases() []ruleCase {
 	var cases []ruleCase
 	for _, kind := range []struct {
@@ -84,7 +84,7 @@ var policySchemaCases = []ruleCase{
 	{path: "spec.sessionCaps.perCluster", name: "a negative cap", good: `spec: {sessionCaps: {perCluster: 0}}`, bad: `spec: {sessionCaps: {perCluster: -1}}`},
 }
 
-// someResources are n extended resources.
+// someResources returns n extended resources.
 func someResources(n int) string {
 	entries := make([]string, n)
 	for i := range entries {
@@ -93,7 +93,7 @@ func someResources(n int) string {
 	return "{" + strings.Join(entries, ", ") + "}"
 }
 
-// domain is one of n characters in labels of 59 and less.
+// domain returns a domain of n characters in labels of at most 59.
 func domain(n int) string {
 	return strings.Repeat(strings.Repeat("a", 59)+".", 4)[:n-1] + "a"
 }

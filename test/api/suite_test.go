@@ -40,7 +40,7 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(func() { Expect(cluster.Stop()).To(Succeed()) })
 })
 
-// expectGolden compares with a file of testdata, or writes it.
+// expectGolden compares with a file of testdata, or writes it with -update.
 func expectGolden(file, got string) {
 	GinkgoHelper()
 	path := "testdata/" + file

@@ -9,8 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// shown are objects in the most frequent states, by plural. Ages
-// are left out of what is compared.
+// shown are objects in the most frequent states, by plural. Their ages are not compared.
 var shown = map[string][]string{
 	"vdisessions": {
 		`{metadata: {name: alice-browser}, status: {phase: Running, epoch: 1, url: "https://alice-browser-0123456789.eu.example.com/",
@@ -85,8 +84,8 @@ var _ = Describe("kubectl", func() {
 	})
 })
 
-// withoutAges empties the column AGE, the only one that moves. No age is wider
-// than its title.
+// withoutAges empties the column AGE, the only one that varies. No age is wider than its
+// title.
 func withoutAges(table string) string {
 	lines := strings.Split(strings.TrimRight(table, "\n"), "\n")
 	title := regexp.MustCompile(`\bAGE\b`).FindStringIndex(lines[0])

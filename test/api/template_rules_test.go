@@ -31,7 +31,7 @@ func templateCases() []ruleCase {
 	return cases
 }
 
-// limitOrderCases are of defaults, which no maximum may undercut.
+// limitOrderCases returns the cases of defaults, which may not exceed their maximum.
 func limitOrderCases() []ruleCase {
 	var cases []ruleCase
 	for _, path := range []string{"spec.timeout", "spec.idleTimeout"} {
@@ -48,7 +48,7 @@ func limitOrderCases() []ruleCase {
 			bad:  nest(path, `{default: {cpu: 500m, nvidia.com/gpu: 2}, max: {nvidia.com/gpu: 1}}`)})
 }
 
-// homeVolumeCases are of the volume that a template provides for its sessions.
+// homeVolumeCases returns the cases of the volume that a template provides for its sessions.
 func homeVolumeCases() []ruleCase {
 	path := "spec.home"
 	perUser := nest(path, `{mode: PerUser, size: 20Gi}`)

@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub"
 )
 
-// bootstrap is what the Secret has that the agent's variables come from.
+// bootstrap is the content of the Secret that the agent's variables refer to.
 var bootstrap = map[string]string{"member": "eu-west", "hub": "hub.example.com:8443", "serverName": "hub.example.com"}
 
 func TestTheBinariesTakeTheirArguments(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTheBinariesTakeTheirArguments(t *testing.T) {
 	}
 }
 
-// takes parses arguments as the binary does, and has it validate them.
+// takes parses the arguments as the binary does, and validates them.
 func takes(chart string, args []string) error {
 	flags := pflag.NewFlagSet(chart, pflag.ContinueOnError)
 	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)
@@ -72,7 +72,7 @@ func deploymentOf(t *testing.T, v variant) *appsv1.Deployment {
 	return nil
 }
 
-// arguments of the one container, with its variables put in as the kubelet does.
+// arguments returns those of the container, with its variables expanded as by the kubelet.
 func arguments(t *testing.T, d *appsv1.Deployment) []string {
 	t.Helper()
 	container := d.Spec.Template.Spec.Containers[0]

@@ -24,9 +24,9 @@ var fleets = []harness.Options{
 	{TimeFactor: 0.2, Kubelets: true},
 }
 
-// TestTheHarnessUsesTheFlagsOfTheCharts compares what the flags of the charts come to with what those
-// of the harness do: whatever differs is explained in harness.Differences, and whatever
-// is explained there differs.
+// TestTheHarnessUsesTheFlagsOfTheCharts compares the values of the flags of the charts with
+// those of the harness: harness.Differences has to list every flag that differs, and no
+// other.
 func TestTheHarnessUsesTheFlagsOfTheCharts(t *testing.T) {
 	t.Parallel()
 	differ := map[string]bool{}
@@ -63,7 +63,7 @@ func TestTheHarnessUsesTheFlagsOfTheCharts(t *testing.T) {
 	}
 }
 
-// A flag that only a suite sets is refused when its fleet starts.
+// A flag that only a suite sets is rejected when its fleet starts.
 func TestAFleetRefusesUndocumentedFlags(t *testing.T) {
 	t.Parallel()
 	for _, options := range []harness.Options{
@@ -80,7 +80,7 @@ func TestAFleetRefusesUndocumentedFlags(t *testing.T) {
 	}
 }
 
-// differing are the flags of a program that come to another value than in its chart.
+// differing returns the flags of a program whose value differs from that of its chart.
 func differing(t *testing.T, program string, args []string) []string {
 	t.Helper()
 	ships := variants[hubDefaults]
@@ -99,7 +99,7 @@ func differing(t *testing.T, program string, args []string) []string {
 	return out
 }
 
-// values of all flags of a program with these arguments.
+// values returns the values of all flags of a program with these arguments.
 func values(t *testing.T, program string, args []string) map[string]string {
 	t.Helper()
 	flags := pflag.NewFlagSet(program, pflag.ContinueOnError)
@@ -118,7 +118,7 @@ func values(t *testing.T, program string, args []string) map[string]string {
 	out := map[string]string{}
 	flags.VisitAll(func(f *pflag.Flag) { out[f.Name] = f.Value.String() })
 	for flag, otherwise := range map[string]string{"zap-log-level": "info", "zap-encoder": "json"} {
-		if out[flag] == "" { // zap keeps its defaults to itself
+		if out[flag] == "" { // zap does not expose its defaults
 			out[flag] = otherwise
 		}
 	}

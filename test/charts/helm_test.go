@@ -39,8 +39,8 @@ type variant struct {
 	args        []string
 }
 
-// variants of both charts: with what is required, with every value changed that can be, and
-// with all left out that can be.
+// variants are the charts with only the required values, with every value changed that can
+// be, and with everything optional omitted.
 var variants = []variant{
 	hubDefaults:   {"hub", hubChart, hubRequired},
 	hubAll:        {"hub-all", hubChart, []string{"-f", "testdata/hub-all.values.yaml"}},
@@ -51,7 +51,7 @@ var variants = []variant{
 	agentLeast:    {"agent-least", agentChart, []string{"-f", "testdata/agent-least.values.yaml"}},
 }
 
-// Places in variants.
+// The indexes of variants.
 const (
 	hubDefaults = iota
 	hubAll
@@ -62,7 +62,7 @@ const (
 	agentLeast
 )
 
-// binary is a tool of bin/.
+// binary returns the path of a tool in bin/.
 func binary(t *testing.T, name, target string) string {
 	t.Helper()
 	dir, err := harness.Root()
@@ -76,7 +76,7 @@ func binary(t *testing.T, name, target string) string {
 	return path
 }
 
-// helm runs helm with a home of its own, and returns what it printed.
+// helm runs helm with a home directory of its own, and returns its output.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary(t, "helm", "bin/helm"), args...)
@@ -96,7 +96,7 @@ func template(t *testing.T, chart string, args ...string) (string, error) {
 	return helm(t, append([]string{"template", "fleet", chart, "--namespace", namespace}, args...)...)
 }
 
-// manifests of the variants that were rendered already, by name.
+// manifests caches the manifests of the variants, by name.
 var manifests sync.Map
 
 func (v variant) manifest(t *testing.T) string {
@@ -112,7 +112,7 @@ func (v variant) manifest(t *testing.T) string {
 	return text
 }
 
-// objects of a manifest.
+// objects returns the objects of a manifest.
 func objects(t *testing.T, manifest string) []*unstructured.Unstructured {
 	t.Helper()
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)

@@ -25,12 +25,12 @@ func TestTheChartsAreLinted(t *testing.T) {
 	}
 }
 
-// generated are kinds that a chart has from files/: TestFilesAreRenderedAsTheyAre compares
+// generated are the kinds that a chart has from files/: TestFilesAreRenderedAsTheyAre checks
 // them.
 var generated = []string{"CustomResourceDefinition", "ClusterRole", "Role", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}
 
-// TestWhatTheChartsRender has a golden file in full for the defaults of each chart, and
-// for other values one of what then differs.
+// TestWhatTheChartsRender has a golden file with all objects for the defaults of each chart,
+// and with the differences from these for other values.
 func TestWhatTheChartsRender(t *testing.T) {
 	t.Parallel()
 	for i, v := range variants {
@@ -71,8 +71,8 @@ func written(t *testing.T, v variant) []*unstructured.Unstructured {
 	return all
 }
 
-// differences lists by object the fields that two manifests do not share: a line each,
-// which begins with - where it is of the first, and with + where it is of the second.
+// differences lists by object the fields that differ between two manifests: a line for each,
+// with - if it is of the first, and with + if it is of the second.
 func differences(t *testing.T, first, second []*unstructured.Unstructured) string {
 	t.Helper()
 	lines := map[string][]string{}
@@ -105,8 +105,8 @@ func differences(t *testing.T, first, second []*unstructured.Unstructured) strin
 	return text.String()
 }
 
-// fieldsOf returns the fields of objects by the objects' kinds and names and the fields'
-// paths.
+// fieldsOf returns the fields of objects, by kind and name of the object and path of the
+// field.
 func fieldsOf(t *testing.T, all []*unstructured.Unstructured) map[string]map[string]string {
 	t.Helper()
 	out := map[string]map[string]string{}
@@ -146,8 +146,8 @@ func flatten(t *testing.T, path string, value any, into map[string]string) {
 	into[path] = string(text)
 }
 
-// TestFilesAreRenderedAsTheyAre compares what the charts render with their files, from
-// which tests use for CRDs, roles and admission policies.
+// TestFilesAreRenderedAsTheyAre compares what the charts render with their files, from which
+// tests take CRDs, roles and admission policies.
 func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for chart, sources := range map[string][]string{
@@ -184,8 +184,8 @@ func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestProgramsRenderWhatHelmDoes compares deploy.Render, by which `kubectl vdi
-// install-agent` and the fleets of tests install, with helm.
+// TestProgramsRenderWhatHelmDoes compares helm with deploy.Render, which `kubectl vdi
+// install-agent` and the fleets of tests use.
 func TestProgramsRenderWhatHelmDoes(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
@@ -213,7 +213,7 @@ func TestProgramsRenderWhatHelmDoes(t *testing.T) {
 	}
 }
 
-// bare are objects by kind and name, without what a chart adds to their metadata.
+// bare returns objects by kind and name, without the metadata that a chart adds.
 func bare(all []*unstructured.Unstructured) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, object := range all {
@@ -261,8 +261,7 @@ func TestTheFinalizersPolicyIsLeftOutWhereNoneIsServed(t *testing.T) {
 	}
 }
 
-// Load balancers that hide source addresses would make agents share an attacker's
-// limits.
+// A load balancer that hides source addresses would make agents share an attacker's limits.
 func TestALoadBalancerKeepsSourceAddresses(t *testing.T) {
 	t.Parallel()
 	for serviceType, want := range map[string]string{"LoadBalancer": "Local", "NodePort": "Cluster", "ClusterIP": ""} {

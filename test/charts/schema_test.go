@@ -25,7 +25,7 @@ func TestTheSchemasAreClosedAndDescribeEachValue(t *testing.T) {
 	}
 }
 
-// open finds objects that take any key, and values that are not described.
+// open returns the objects that accept any key, and the values without a description.
 func open(schema map[string]any, chart, path string) []string {
 	var problems []string
 	properties, _ := schema["properties"].(map[string]any)
@@ -67,10 +67,10 @@ func TestEachValueHasADefault(t *testing.T) {
 	}
 }
 
-// absent are the schema's properties that the values don't have.
+// absent returns the properties of the schema that the values lack.
 func absent(schema, values map[string]any, path string) []string {
-	// What the API server has a default for, what stands for nothing, and what a
-	// parent chart sets.
+	// Values that the API server defaults, that are unset on purpose, or that a parent chart
+	// sets.
 	if path == ".join" {
 		return nil
 	}

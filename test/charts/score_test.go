@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// excused are findings that are meant to be, and why.
+// excused are accepted findings, each with its reason.
 var excused = []string{
-	"CPU limit is not set",                          // one that is throttled renews and grants leases late
+	"CPU limit is not set",                          // throttling would delay the renewal and the granting of leases
 	"ImagePullPolicy is not set to Always",          // kind load, and registries that are down; tags are versions
 	"The services selector does not match any pods", // the replica that leads puts the label on its Pod itself
 }
@@ -19,7 +19,7 @@ func TestAScannerFindsNothingToFix(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
 		if strings.HasSuffix(v.name, "-least") {
-			continue // has requested less
+			continue // omits optional parts
 		}
 		for _, finding := range scan(t, v.manifest(t), excused) {
 			t.Errorf("%s: %s", v.name, finding)
@@ -27,14 +27,14 @@ func TestAScannerFindsNothingToFix(t *testing.T) {
 	}
 }
 
-// scan is the output of kube-score, without what is excused.
+// scan returns the findings of kube-score that are not excused.
 func scan(t *testing.T, manifest string, excused []string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary(t, "kube-score", "bin/kube-score"), "score", "--output-format", "ci", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
-	err := cmd.Run() // which fails where anything is found
+	err := cmd.Run() // fails if there are findings
 	if !strings.Contains(out.String(), "apps/v1/Deployment") {
 		t.Fatalf("kube-score has checked no Deployment: %v: %s%s", err, out.String(), problems.String())
 	}

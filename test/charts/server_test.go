@@ -24,20 +24,20 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// restricted has the API server refuse Pods that do not meet the profile, and warn
-// of whatever makes such Pods.
+// restricted are the labels with which the API server rejects Pods that do not meet the
+// profile, and warns of objects that would create such Pods.
 var restricted = map[string]string{
 	"pod-security.kubernetes.io/enforce": "restricted",
 	"pod-security.kubernetes.io/warn":    "restricted",
 }
 
-// server is an API server with the kinds of others that the charts may make.
+// server is an API server with the third-party kinds that the charts may use.
 type server struct {
 	*testing.T
 	*harness.ControlPlane
 }
 
-// TestOnARealAPIServer takes one for all: starting it costs more than the rest.
+// TestOnARealAPIServer shares one server: starting it takes longer than all else.
 func TestOnARealAPIServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -76,7 +76,7 @@ func (s server) helm(args ...string) string {
 	return out
 }
 
-// lifecycle has both charts in one cluster, as where the hub's is a member too.
+// lifecycle installs both charts in one cluster, as for a hub that is a member too.
 func (s server) lifecycle() {
 	for _, release := range []struct {
 		command, name string
@@ -111,7 +111,7 @@ func (s server) lifecycle() {
 	if left := s.kubectl("get", "placementpolicies", "-o", "name"); left != "" {
 		s.Errorf("the default policy was part of the release, and is left: %q", left)
 	}
-	// And again, over the CRDs that were left, as in docs/installation.md; then all of it is removed.
+	// Install again over the CRDs that were kept, as in docs/installation.md; then remove all.
 	s.helm(append([]string{"install", "hub", hubChart}, hubRequired...)...)
 	s.capsUsersAt("10")
 	uid := []string{"get", "placementpolicy", "vdi-default", "-o", "jsonpath={.metadata.uid}"}
@@ -134,8 +134,8 @@ func (s server) lifecycle() {
 	}
 }
 
-// defaultPolicy follows the default policy through upgrades with other values, and leaves
-// it in the release.
+// defaultPolicy checks the default policy across upgrades with other values, and leaves it in
+// the release.
 func (s server) defaultPolicy() {
 	s.Helper()
 	all := slices.Concat([]string{"upgrade", "hub", hubChart}, variants[hubAll].args, []string{"--set", "crds.keep=true"})
@@ -145,7 +145,7 @@ func (s server) defaultPolicy() {
 	}
 }
 
-// capsUsersAt expects a default policy with a cap per user; empty: with none.
+// capsUsersAt expects a default policy with a cap per user, with none if want is empty.
 func (s server) capsUsersAt(want string) {
 	s.Helper()
 	got := s.kubectl("get", "placementpolicy", "vdi-default", "-o", "jsonpath={.spec.precedence} {.spec.match} {.spec.sessionCaps.perUser}")
@@ -173,7 +173,7 @@ func (s server) apply(files ...string) {
 	}
 }
 
-// left is what is left of the fleet, by kind and name.
+// left returns the remaining objects of the fleet, by kind and name.
 func (s server) left() []string {
 	s.Helper()
 	kinds := "crd,clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,service,deployment,poddisruptionbudget," +
@@ -201,7 +201,7 @@ func (s server) kubectl(args ...string) string {
 	return out
 }
 
-// takes has the server validate a manifest as if it were applied, strictly.
+// takes sends a manifest to the server in a dry run with strict validation.
 func (s server) takes(name, manifest string) {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "manifest.yaml")
@@ -219,7 +219,7 @@ func (s server) takesCharts() {
 	}
 }
 
-// withoutDefaultPolicy omits the hook that waits for the CRDs of the same manifest.
+// withoutDefaultPolicy omits the hook that needs the CRDs of the same manifest.
 func withoutDefaultPolicy(t *testing.T, manifest string) string {
 	t.Helper()
 	var kept strings.Builder
@@ -231,7 +231,7 @@ func withoutDefaultPolicy(t *testing.T, manifest string) string {
 	return kept.String()
 }
 
-// deploys runs the targets of the Makefile that install without Helm's releases.
+// deploys runs the targets of the Makefile that install without Helm.
 func (s server) deploys() {
 	made := func(target string) []string {
 		s.Helper()
@@ -271,7 +271,7 @@ func (s server) deploys() {
 	}
 }
 
-// installed returns the objects of a hub that is installed, by kind and name.
+// installed returns the objects of a hub in the cluster, by kind and name.
 func (s server) installed() []string {
 	s.Helper()
 	kinds := "crd,clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,service,deployment,poddisruptionbudget," +
@@ -291,7 +291,7 @@ func (s server) takesPods() {
 	for _, v := range variants {
 		d := deploymentOf(s.T, v)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: v.name, Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
-		pod.Spec.PriorityClassName = "" // it is in the release, and not there
+		pod.Spec.PriorityClassName = "" // the chart that creates it is not installed here
 		pods := s.Client.CoreV1().Pods(namespace)
 		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		if _, err := pods.Create(s.Context(), pod, dry); err != nil {
@@ -304,8 +304,8 @@ func (s server) takesPods() {
 	}
 }
 
-// join has a member join as in docs/installation.md: what `kubectl vdi join` prints is what
-// the agent's chart requires, and its token is in no release.
+// join joins a member as in docs/installation.md: the agent's chart requires what `kubectl
+// vdi join` prints, and no release contains its token.
 func (s server) join() {
 	s.Helper()
 	hash := "sha256:" + strings.Repeat("0a", 32)
@@ -350,7 +350,7 @@ func (s server) join() {
 	}
 }
 
-// contains whether a release, as Helm stores it, has a text.
+// contains reports whether a release, as Helm stores it, contains a text.
 func contains(t *testing.T, release []byte, text string) bool {
 	t.Helper()
 	zipped, err := base64.StdEncoding.DecodeString(string(release))

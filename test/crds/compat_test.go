@@ -38,8 +38,8 @@ spec:
               notes: {type: object, additionalProperties: {type: string}}
 `
 
-// changes are made to desk, each by replacing a text; breaks is what is then
-// printed, empty where nothing stored breaks.
+// changes are changes of desk, each the replacement of a text. breaks is the expected output,
+// empty if no stored object breaks.
 var changes = map[string]struct{ was, is, breaks string }{
 	"nothing":                     {"", "", ""},
 	"a field removed":             {"              notes: {type: object, additionalProperties: {type: string}}\n", "", "removed field : v1.^.spec.notes"},
@@ -110,7 +110,7 @@ func TestAnAcknowledgedBreakingChange(t *testing.T) {
 	}
 }
 
-// compare runs crdcompat on desk and what has become of it.
+// compare runs crdcompat on desk and its changed form.
 func compare(t *testing.T, changed, acknowledged string) (out string, failed bool) {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,3 +1,3 @@
-// Package crds tests bin/crdcompat and tools/stored.sh, by which `make verify` finds the
-// changes of CRDs that break stored objects, with small CRDs of its own.
+// Package crds tests bin/crdcompat and tools/stored.sh, with which `make verify` finds
+// changes of CRDs that break stored objects, on small CRDs of its own.
 package crds

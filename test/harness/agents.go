@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
-// agentLock is the lock among the replicas of an agent.
+// agentLock is the name of the lock that the replicas of an agent share.
 const agentLock = "vdi-agent"
 
 // planAgents creates the replicas of a member's agent, not yet started. Guards reach them

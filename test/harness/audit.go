@@ -13,36 +13,36 @@ import (
 	"time"
 )
 
-// WriteCount is how often a user did something to a kind of object.
+// WriteCount is the number of writes by a user with one verb to one resource.
 type WriteCount struct {
 	User     string
 	Verb     string // create, update, patch, delete, deletecollection
 	Resource string // as "vdisessions" or "vdisessions/status"
 	Count    int
-	Failed   int // of these, how many were answered with an error
-	// Agent is the user agent that did it, if CountOptions.ByAgent.
+	Failed   int // how many of Count were answered with an error
+	// Agent is the user agent, if CountOptions.ByAgent.
 	Agent string
 }
 
-// CountOptions select the writes to count. The zero value counts all from the
-// log's beginning, but for leases and events.
+// CountOptions select the writes to count. The zero value counts all from the beginning of
+// the log, except leases and events.
 type CountOptions struct {
 	// Offset in bytes to begin at: a mark that AuditMark returned.
 	Offset int64
-	// Since omits what was received before.
+	// Since omits requests that were received before it.
 	Since time.Time
-	// Users are the only ones that count, if any are named.
+	// Users restricts the count to these users; empty means all.
 	Users []string
-	// ByAgent counts user agents apart, and Agent omits those whose user
-	// agent does not contain it: that of a hub replica contains the name of its Pod.
+	// ByAgent counts by user agent too. Agent restricts the count to user agents that contain
+	// it; that of a hub replica contains the name of its Pod.
 	ByAgent bool
 	Agent   string
-	// Leases and Events count these too, which are left out otherwise.
+	// Leases and Events count writes of these, which are omitted by default.
 	Leases bool
 	Events bool
 }
 
-// AuditMark is the present end of an audit log, to count from later.
+// AuditMark returns the current end of an audit log, for CountOptions.Offset.
 func AuditMark(auditLog string) (int64, error) {
 	info, err := os.Stat(auditLog)
 	if errors.Is(err, os.ErrNotExist) {
@@ -53,7 +53,7 @@ func AuditMark(auditLog string) (int64, error) {
 	return info.Size(), nil
 }
 
-// auditEvent is what counts of an audit.k8s.io/v1 Event.
+// auditEvent has the fields of an audit.k8s.io/v1 Event that CountWrites reads.
 type auditEvent struct {
 	Verb                     string    `json:"verb"`
 	UserAgent                string    `json:"userAgent"`
@@ -153,7 +153,7 @@ func sorted(counts map[WriteCount]*WriteCount) []WriteCount {
 	return all
 }
 
-// Total is the sum of the counts.
+// Total returns the sum of the counts.
 func Total(counts []WriteCount) int {
 	total := 0
 	for _, count := range counts {

@@ -18,8 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// TestBehaviors: what a simulated kubelet makes of Pods that fail,
-// and of those whose node is lost.
+// TestBehaviors checks how KWOK's stages simulate Pods that fail, and Pods of a lost node.
 func TestBehaviors(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
@@ -42,7 +41,7 @@ func TestBehaviors(t *testing.T) {
 	t.Run("what has come to its end is written no more", func(t *testing.T) {
 		standsStill(ctx, t, cp, slices.Collect(maps.Keys(behaviors))...)
 	})
-	// By now the watch has delivered all.
+	// By now the watch has delivered all statuses.
 	t.Run("only some are ready on the way", func(t *testing.T) {
 		for name, b := range behaviors {
 			if was := slices.ContainsFunc(seen.of(name), ready); was != b.ready {
@@ -60,8 +59,8 @@ func TestBehaviors(t *testing.T) {
 	t.Run("a lost node", func(t *testing.T) { testLostNode(ctx, t, cp) })
 }
 
-// behaviors by the name of a Pod: what is requested, whether the Pod is ready at
-// some time, and how it ends.
+// behaviors maps the name of a Pod to its spec, whether the Pod is ready at some time, and
+// how it ends.
 var behaviors = map[string]struct {
 	image       string
 	annotations map[string]string
@@ -108,7 +107,7 @@ func testLostNode(ctx context.Context, t *testing.T, cp *harness.ControlPlane) {
 	createPod(ctx, t, cp, pod("stranded", "registry.example/desktop:1", nil))
 	node := ""
 	eventually(ctx, t, podIs(cp, "stranded", func(pod *corev1.Pod) bool { node = pod.Spec.NodeName; return podReady(pod) }))
-	// As the node controller does, and a kubelet that is there puts right.
+	// The node controller writes this, and a kubelet that runs corrects it.
 	notReady := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
 	if _, err := pods.Patch(ctx, "stranded", types.StrategicMergePatchType, notReady, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
@@ -164,8 +163,8 @@ func testLostNode(ctx context.Context, t *testing.T, cp *harness.ControlPlane) {
 	eventually(ctx, t, podGone(cp, "deserted"))
 }
 
-// nodeIs checks a node's condition Ready, and whether it is tainted as one that
-// does not report.
+// nodeIs checks a node's condition Ready, and whether it has the taint of an unreachable
+// node.
 func nodeIs(cp *harness.ControlPlane, name string, ready corev1.ConditionStatus, unreachable bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		node, err := cp.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -182,7 +181,7 @@ func nodeIs(cp *harness.ControlPlane, name string, ready corev1.ConditionStatus,
 	}
 }
 
-// history is every status that Pods have had, by their names.
+// history holds every status that Pods have had, by name.
 type history struct {
 	mutex    sync.Mutex
 	statuses map[string][]corev1.PodStatus
@@ -220,7 +219,7 @@ func ready(status corev1.PodStatus) bool {
 	})
 }
 
-// restarts are the numbers of restarts that a Pod's first container has had.
+// restarts returns the restart counts that a Pod's first container has had.
 func restarts(statuses []corev1.PodStatus) []int32 {
 	var counts []int32
 	for _, status := range statuses {
@@ -231,11 +230,11 @@ func restarts(statuses []corev1.PodStatus) []int32 {
 	return slices.Compact(counts)
 }
 
-// calm is longer than any stage of a Pod waits before it plays.
+// calm is longer than the delay of any stage of a Pod.
 const calm = 3 * time.Second
 
-// standsStill fails if anybody writes to the Pods for a while: a stage that plays
-// again and again would load every test.
+// standsStill fails if the Pods are written to for a while: a stage that repeats itself would
+// load every test.
 func standsStill(ctx context.Context, t *testing.T, cp *harness.ControlPlane, names ...string) {
 	t.Helper()
 	versions := func() map[string]string {

@@ -23,9 +23,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/workdir"
 )
 
-// ControlPlane is one real Kubernetes control plane without kubelets: etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler, and KWOK, which simulates nodes.
-// It is the processes; what they are started with is in package component.
+// ControlPlane is one real Kubernetes control plane without kubelets: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler, and KWOK, which simulates nodes. It has the
+// processes; package component has their arguments and files.
 type ControlPlane struct {
 	// Issuer issues credentials for users of this API server.
 	*kubeconfig.Issuer
@@ -33,9 +33,9 @@ type ControlPlane struct {
 	*apply.Applier
 	// Nodes are the simulated nodes.
 	*kwok.Nodes
-	// Kubeconfig is the file of the administrator (system:masters).
+	// Kubeconfig is the path of the administrator's kubeconfig (system:masters).
 	Kubeconfig string
-	// Config is the administrator's too.
+	// Config is the administrator's client configuration.
 	Config *rest.Config
 
 	Etcd              *Process
@@ -61,8 +61,8 @@ type ControlPlaneOptions struct {
 	Name string
 	// APIOnly omits controller manager, scheduler, KWOK and provisioner.
 	APIOnly bool
-	// NoScheduling omits scheduler, KWOK and provisioner: a cluster whose
-	// only Pods are made by the harness, as the hub's.
+	// NoScheduling omits scheduler, KWOK and provisioner, for a cluster whose only Pods the
+	// harness creates, such as the hub's.
 	NoScheduling bool
 	// CRDDirs are directories of CRDs, installed before the controller manager
 	// starts, so that garbage collection covers them from the beginning.
@@ -81,7 +81,7 @@ type ControlPlaneOptions struct {
 	APIServerArgs []string
 	// Dir holds all files; default a new temporary directory.
 	Dir string
-	// Keep keeps the directory when all has stopped.
+	// Keep keeps the directory after Stop.
 	Keep bool
 
 	fleetDir string // holds logs and pids; set by a Fleet
@@ -217,7 +217,7 @@ func (cp *ControlPlane) startAPI(ctx context.Context) error {
 	return cp.runAPI(ctx)
 }
 
-// runAPI starts etcd and kube-apiserver, which exist, and returns when they are ready.
+// runAPI starts etcd and kube-apiserver and returns when they are ready.
 func (cp *ControlPlane) runAPI(ctx context.Context) error {
 	if err := cp.Etcd.Start(); err != nil {
 		return err
@@ -299,7 +299,7 @@ func (cp *ControlPlane) process(component string, args []string) (*Process, erro
 	}), nil
 }
 
-// Processes returns all that were started, in the order of starting.
+// Processes returns the processes that exist, in the order of their start.
 func (cp *ControlPlane) Processes() []*Process {
 	var all []*Process
 	for _, process := range []*Process{cp.Etcd, cp.APIServer, cp.ControllerManager, cp.Scheduler, cp.KWOK, cp.Kubelet} {

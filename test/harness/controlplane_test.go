@@ -193,7 +193,7 @@ func claim(name string) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// createPod tries again while the namespace has no service account yet.
+// createPod retries while the namespace has no service account yet.
 func createPod(ctx context.Context, t *testing.T, cp *harness.ControlPlane, pod *corev1.Pod) {
 	t.Helper()
 	eventually(ctx, t, func(ctx context.Context) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 )
 
-// IngressClass is the default of every whole control plane.
+// IngressClass is the default IngressClass of every control plane, except with APIOnly.
 const IngressClass = "nginx"
 
 var getOptions = metav1.GetOptions{}
@@ -60,8 +60,8 @@ func (cp *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, er
 	return string(out), nil
 }
 
-// SpareCPU is what, in the environment of a process, allows it to take memory, of which
-// the machine has enough, for CPU, of which tests never have: a busy API server
-// spends a sixth of its time on collecting garbage otherwise. All components of a
-// control plane have it; hub and agents only by Options.Env, since they are measured.
+// SpareCPU returns environment variables that let a process spend memory, of which the
+// machine has enough, to save CPU: otherwise a busy API server spends a sixth of its time on
+// garbage collection. All components of a control plane get them; hub and agents, which are
+// measured, only by Options.Env.
 func SpareCPU() []string { return []string{"GOGC=400", "GOMEMLIMIT=640MiB"} }

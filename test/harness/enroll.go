@@ -17,11 +17,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
-// With Options.Enroll the hub is its own certificate authority, and the agents
-// join it as those of a user do: with a token, and the hash of the hub's CA.
+// With Options.Enroll the hub is its own certificate authority, and the agents join it as in
+// an installation: with a token, and the hash of the hub's CA.
 
-// bootstrap creates the Secret of the command of `kubectl vdi join`: a new join token, and
-// what else an agent needs to join.
+// bootstrap creates the Secret that an agent joins with, as the command of `kubectl vdi join`
+// does: a new join token, and the hub's address and hash.
 func bootstrap(ctx context.Context, hub *ControlPlane, member *Member) error {
 	hash, err := hubCAHash(ctx, hub)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// runFake makes this binary the hub or the agent when it is called so: just
-// enough of them to see that the harness passes the real ones what they need.
+// runFake runs the fake of the program that this binary is called as, if there is one: enough
+// to check what the harness passes to the real one.
 func runFake() bool {
 	flags := map[string]string{}
 	for _, arg := range os.Args[1:] {
@@ -55,8 +55,8 @@ func runFake() bool {
 	return true
 }
 
-// fakeHub listens for agents once it leads, and calls each member Ready whose
-// agent has connected.
+// fakeHub listens for agents once it has the lock, and sets each member Ready whose agent has
+// connected.
 func fakeHub(flags map[string]string) error {
 	if why := os.Getenv("FAKE_HUB_FAILS"); why != "" {
 		return fmt.Errorf("fake hub fails: %s", why)
@@ -66,7 +66,7 @@ func fakeHub(flags map[string]string) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // and not when the garbage collector finds it
+	defer lock.Close() // or the garbage collector would close it
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func fakeHub(flags map[string]string) error {
 	}
 }
 
-// labelPods puts the leader's label on the own Pod, and takes it off the others.
+// labelPods sets the leader's label on its own Pod, and removes it from the others.
 func labelPods(flags map[string]string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", flags["kubeconfig"])
 	if err != nil {
@@ -157,13 +157,13 @@ func admit(conn *tls.Conn, flags map[string]string) error {
 		if err != nil {
 			return err
 		}
-		_, _ = conn.Read(make([]byte, 1)) // until the agent goes
+		_, _ = conn.Read(make([]byte, 1)) // until the agent disconnects
 		return nil
 	}
 	return fmt.Errorf("no member has uid %s", uid)
 }
 
-// fakeAgent stays connected to the hub, whichever replica that is.
+// fakeAgent stays connected to the hub, whichever replica leads.
 func fakeAgent(flags map[string]string) error {
 	go serveReady(flags)
 	config, err := linkTLS(flags, flags["hub-ca-file"])
@@ -212,8 +212,7 @@ func serveReady(flags map[string]string) {
 	}
 }
 
-// fakeRoot is a repository's root with the real control plane and fake hub and
-// agent.
+// fakeRoot makes a repository's root with the real control plane and fake programs.
 func fakeRoot(dir string) error {
 	root, err := harness.Root()
 	if err != nil {

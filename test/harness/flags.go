@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Difference is a flag that a fleet of these tests sets otherwise than the charts do by
-// default. test/charts compares both, and fails for one that is not explained here.
+// Difference is a flag that the harness sets to another value than the charts do by default.
+// test/charts compares both, and fails for a difference that is not listed here.
 type Difference struct {
 	// Program is hub or agent.
 	Program string
 	Flag    string
 	// Because completes "it differs because".
 	Because string
-	// In are the folders of test whose fleets alone have it, by Options.Args;
-	// none: the harness sets it in every fleet.
+	// In are the folders of test/ whose fleets alone set it, by Options.Args; if empty, the
+	// harness sets it in every fleet.
 	In []string
 }
 
 const here = "the processes run beside each other on one machine, each at a port of its own"
 
-// Differences are all of them.
+// Differences lists every Difference.
 var Differences = []Difference{
 	{Program: "hub", Flag: "kubeconfig", Because: "no ServiceAccount is mounted into a process"},
 	{Program: "hub", Flag: "link-bind-address", Because: here},
@@ -54,8 +54,8 @@ var Differences = []Difference{
 	{Program: "agent", Flag: "allowed-host-suffixes", Because: "one member is restricted by its administrator", In: []string{"integration"}},
 }
 
-// Flags are the arguments that a fleet of these options passes to its hub and its agents.
-// Addresses and files are examples.
+// Flags returns the arguments that a fleet with these options passes to its hub and its
+// agents. Addresses and files are examples.
 func Flags(options Options) (hub, agent []string, err error) {
 	options, err = options.withDefaults(false)
 	if err != nil {
@@ -111,7 +111,7 @@ func (o Options) agentArgs(m *Member, a *Agent, kubeconfig string, tls LinkFiles
 	if tls != (LinkFiles{}) {
 		args = append(args, "--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--hub-ca-file="+tls.CAFile)
 	}
-	if o.Kubelets { // which run the guards beside fenced desktops
+	if o.Kubelets { // they run the guards beside Fence desktops
 		args = append(args, "--guard-image=vdi-agent:harness", "--lease-url=http://"+m.leaseAddr, "--lease-address="+a.LeaseAddr)
 	}
 	return slices.Concat(args, o.Args.Agents, o.Args.Members[m.Name])
@@ -121,7 +121,7 @@ func (o Options) timeFactor() string {
 	return strconv.FormatFloat(o.TimeFactor, 'g', -1, 64)
 }
 
-// explained refuses flags of a suite that Differences does not list.
+// explained rejects flags of a suite that Differences does not list.
 func (o Options) explained() error {
 	agents := slices.Clone(o.Args.Agents)
 	for _, args := range o.Args.Members {

@@ -47,7 +47,7 @@ type Hub struct {
 	Replicas     []*Replica          // none if NoFleetProcesses
 	Service      *hubservice.Service // nil if NoFleetProcesses
 
-	stop       context.CancelFunc // of what runs in the background
+	stop       context.CancelFunc // ends the goroutines in background
 	background sync.WaitGroup
 	kubeconfig string     // of a detached fleet's sidecars
 	sidecars   []*Process // of a detached fleet
@@ -77,8 +77,8 @@ type Member struct {
 
 	leaseAddr    string       // where guards reach the agent
 	leaseService *proxy.Proxy // nil if there is one replica, or there are no guards
-	lead         memberLead   // which replica leads
-	hadAgents    []*Agent     // that ran when its power was cut
+	lead         memberLead   // the last known leader
+	hadAgents    []*Agent     // those that ran before PowerOff
 	proxyAddr    string
 	proxyControl string
 	sidecars     []*Process // of a detached fleet: proxy, provisioner
@@ -90,7 +90,7 @@ type Agent struct {
 	PodName     string
 	MetricsAddr string
 	ProbeAddr   string
-	// LeaseAddr is where it answers guards, if there are Kubelets.
+	// LeaseAddr is where it answers permission requests of guards, if there are Kubelets.
 	LeaseAddr string
 }
 
@@ -100,7 +100,7 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 	return startFleet(ctx, options, "")
 }
 
-// startFleet is Start, and StartDetached if there is an executable.
+// startFleet starts a fleet, a detached one if detachedBy is set.
 func startFleet(ctx context.Context, options Options, detachedBy string) (*Fleet, error) {
 	options, err := options.withDefaults(detachedBy != "")
 	if err != nil {
@@ -265,8 +265,8 @@ func (f *Fleet) startMember(ctx context.Context, member *Member) error {
 	return err
 }
 
-// Stop ends every process and removes the directory, unless Options.Keep. It may
-// be called twice, and of a fleet that is only half started.
+// Stop ends every process and removes the directory, unless Options.Keep. It may be called
+// twice, and for a fleet whose start has failed.
 func (f *Fleet) Stop() error {
 	f.stop.Do(func() {
 		f.keeper.close()
@@ -356,7 +356,7 @@ func (h *Hub) Leader(ctx context.Context) *Replica {
 	return nil
 }
 
-// backend returns where a new connection of an agent goes, "" if nowhere.
+// backend returns the address for a new connection of an agent, "" if there is none.
 func (h *Hub) backend() string {
 	if h.Service == nil {
 		return ""

@@ -25,7 +25,7 @@ func TestFleet(t *testing.T) {
 	must(t, fakeRoot(root))
 	t.Setenv("VDI_FLEET_ROOT", root)
 
-	// The steps of starting show which member got up, if one does not.
+	// If a member does not become Ready, the steps show how far each of them got.
 	var steps []string
 	fleet, err := harness.Start(ctx, harness.Options{
 		MemberSpecs: harness.DefaultMembers(1, 3),
@@ -93,7 +93,7 @@ func TestFleet(t *testing.T) {
 	})
 }
 
-// connectedTo checks where the member's agent is connected, "" being nowhere.
+// connectedTo checks where the member's agent is connected, "" meaning nowhere.
 func connectedTo(member *harness.Member, backend string) func(context.Context) error {
 	return func(context.Context) error {
 		status, err := member.Proxy.Status()
@@ -143,7 +143,7 @@ func TestFleetsSideBySide(t *testing.T) {
 	}
 	must(t, err)
 
-	// The administrator of one is unknown to the other, though all names are the same.
+	// Each API server rejects the administrator of the other, though all names are the same.
 	config := *fleets[0].Hub.ControlPlane.Config
 	config.Host, config.CAData = fleets[1].Hub.ControlPlane.Config.Host, fleets[1].Hub.ControlPlane.Config.CAData
 	other, err := kubernetes.NewForConfig(&config)

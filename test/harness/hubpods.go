@@ -86,7 +86,7 @@ func (r *Replica) pod(deployment *appsv1.Deployment) *corev1.Pod {
 	return pod
 }
 
-// startHubPods makes the Pods of the replicas, and what the proxies go by.
+// startHubPods creates the Pods of the replicas, and what routes agents to them.
 func (f *Fleet) startHubPods(ctx context.Context) error {
 	chart, err := f.options.hubChart()
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *Fleet) startHubPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// They outlive this call, and end by Stop.
+	// They outlive this call and end with Stop.
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.Hub.stop = cancel
 	if f.detachedBy != "" {
@@ -133,7 +133,7 @@ func (h *Hub) stopHubPods() {
 	}
 }
 
-// waitServed waits until the Service leads to a replica that listens.
+// waitServed waits until the Service resolves to a replica that listens.
 func (h *Hub) waitServed(ctx context.Context) error {
 	return poll(ctx, func(ctx context.Context) error {
 		backend := h.Service.Backend()

@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// keepEvery is how often a fleet that is kept running is checked.
+	// keepEvery is the interval at which the processes are checked.
 	keepEvery = 100 * time.Millisecond
-	// restartDelay is how long a process stays down that has ended by itself: about as
-	// long as with a kubelet's first restarts.
+	// restartDelay is the delay before a process that ended by itself is restarted: about
+	// that of a kubelet's first restarts.
 	restartDelay = 500 * time.Millisecond
 )
 
-// keeper starts processes again that have ended by themselves, as a kubelet would: a hub
-// that lost its lock on a busy machine, an agent, a kube-scheduler that found its cache
-// contradicted. What a test has ended stays down, and so does what has crashed: a test
-// must see that.
+// keeper restarts processes that have ended by themselves, as a kubelet would: a hub that
+// lost its lock on a busy machine, an agent, a kube-scheduler whose cache was inconsistent.
+// It does not restart what a test has ended, nor what has crashed: tests must notice a crash.
 type keeper struct {
-	down     map[*Process]time.Time // since when, of those that are to be restarted
+	down     map[*Process]time.Time // when the end of a process that is not restarted yet was found
 	progress func(step string)
 	stop     context.CancelFunc
 	done     sync.WaitGroup

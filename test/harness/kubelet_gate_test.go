@@ -13,7 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
-// fakeGate ends well once a file is there.
+// fakeGate exits with 0 once a file exists.
 func fakeGate(flags map[string]string) error {
 	for {
 		if _, err := os.Stat(flags["lease"]); err == nil {
@@ -23,7 +23,7 @@ func fakeGate(flags map[string]string) error {
 	}
 }
 
-// gated puts a gate before a desktop, that opens once its lease is there.
+// gated adds a gate to a desktop, which opens once the file of its lease exists.
 func (n machines) gated(p *corev1.Pod) {
 	p.Spec.InitContainers = []corev1.Container{{
 		Name: kubelet.GateContainer, Image: "registry.example/agent:1", Command: []string{"/agent", "gate"},
@@ -31,8 +31,8 @@ func (n machines) gated(p *corev1.Pod) {
 	}}
 }
 
-// A kubelet runs a gate before each start of a sandbox, and at no other: by it a
-// desktop waits after a power cut that would start by itself.
+// A kubelet runs a gate at each start of a Pod's sandbox and at no other time: so a desktop
+// that would restart after a power cut has to wait.
 func TestKubeletKeepsGates(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)

@@ -26,7 +26,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
-// fakeFleet is `fleet kubelet`.
+// fakeFleet runs `fleet kubelet`.
 func fakeFleet(flags map[string]string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", flags["kubeconfig"])
 	if err != nil {
@@ -35,14 +35,14 @@ func fakeFleet(flags map[string]string) error {
 	config.QPS = -1
 	return kubelet.Run(context.Background(), kubelet.Options{
 		Config: config, Member: flags["member"], Log: flags["log"], Guard: flags["guard"],
-		// A second of a Pod's is a tenth of one here.
+		// One second of a Pod's spec takes a tenth of one here.
 		Second: 100 * time.Millisecond, StartDelay: 20 * time.Millisecond, StopDelay: 20 * time.Millisecond,
 	})
 }
 
 const guardPort = "8099"
 
-// fakeGuard answers for a desktop as long as a file exists, and ends on SIGTERM.
+// fakeGuard reports a desktop as alive while a file exists, and ends on SIGTERM.
 func fakeGuard(flags map[string]string) error {
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
@@ -57,7 +57,7 @@ func fakeGuard(flags map[string]string) error {
 	}))
 }
 
-// machines is a control plane whose Pods the kubelet plays, and the logs of it.
+// machines is a control plane with a simulated kubelet, and the directory of its leases.
 type machines struct {
 	*harness.ControlPlane
 	dir string
@@ -77,7 +77,7 @@ func startNodes(ctx context.Context, t *testing.T) machines {
 	return machines{cp, t.TempDir()}
 }
 
-// desktop is a Pod of a session that is named as it.
+// desktop returns a Pod of a session of the same name.
 func (n machines) desktop(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := pod(name, "registry.example/desktop:1", nil)
 	p.Labels = map[string]string{"vdi.kasm.io/session-uid": name}
@@ -91,7 +91,7 @@ func (n machines) desktop(name string, change ...func(*corev1.Pod)) *corev1.Pod 
 	return p
 }
 
-// guarded puts a guard beside a desktop, that holds as long as its lease is there.
+// guarded adds a guard to a desktop, which keeps it alive while its lease file exists.
 func (n machines) guarded(p *corev1.Pod) {
 	alive := func(failures int32) *corev1.Probe {
 		return &corev1.Probe{
@@ -116,14 +116,14 @@ func (n machines) lease(name string) string { return filepath.Join(n.dir, name) 
 
 func (n machines) grant(t *testing.T, name string) { must(t, os.WriteFile(n.lease(name), nil, 0o600)) }
 
-// runs are the runs of a Pod's containers, oldest first, and errors of the log.
+// runs returns the runs of a Pod's containers, oldest first, and errors of the log.
 func (n machines) runs(name string) ([]observer.Run, error) {
 	history, err := observer.Read(n.ContainerLog())
 	return history.Filter(func(r observer.Run) bool { return r.Pod == name }), err
 }
 
-// story is how a Pod's containers fared, as "desktop, desktop+143": one that runs
-// and one that has ended with a code, or was cut off.
+// story checks the runs of a Pod's containers, as "desktop, desktop+143": one that runs, and
+// one that has ended with a code, or was cut off.
 func (n machines) story(name, want string) func(context.Context) error {
 	return func(context.Context) error {
 		runs, err := n.runs(name)
@@ -227,7 +227,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 				if err := podGone(n.ControlPlane, name)(ctx); err != nil {
 					return err
 				}
-				// A client that sees no object finds all ends in the log.
+				// Once a client finds the object deleted, the log has all ends.
 				if err := n.story(name, want)(ctx); err != nil {
 					t.Error(err)
 				}
@@ -276,7 +276,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		must(t, err)
 		must(t, n.LoseNode(ctx, p.Spec.NodeName))
 		must(t, pods.Delete(ctx, "silent", *metav1.NewDeleteOptions(0)))
-		// What is required of it later on the other node is done.
+		// Once a later Pod runs on the other node, this event would have been handled.
 		create("other", func(other *corev1.Pod) { other.Spec.NodeName = otherNode(p.Spec.NodeName) })
 		eventually(ctx, t, podIs(n.ControlPlane, "other", podReady))
 		must(t, n.story("silent", "desktop")(ctx))
@@ -338,7 +338,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// An old etcd lacks what was created since, and has again what was deleted.
+// A restored etcd lacks newer objects and has deleted ones again.
 func TestKubeletAcceptsARestoredEtcd(t *testing.T) {
 	takesLong(t)
 	ctx := testContext(t)
@@ -370,7 +370,7 @@ func otherNode(name string) string {
 	return nodes[1-slices.Index(nodes, name)]
 }
 
-// guardOf is the process of the guard that goes by a lease's file.
+// guardOf returns the process of the guard that uses a lease file.
 func guardOf(lease string) (pid int, found bool) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {

@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// TestMain makes the test binary other programs too: a test that crashes, and the
-// hub and the agent of fake_test.go.
+// TestMain lets the test binary run as other programs: as a test that crashes, and as the
+// programs of fake_test.go.
 func TestMain(m *testing.M) {
 	if runFake() {
 		return
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runAndEnd starts something, prints what, and ends on request or waits to be killed.
+// runAndEnd starts a control plane, prints its directory and pids, and waits for its end.
 func runAndEnd(end string) {
 	cp, err := harness.StartControlPlane(context.Background(), harness.ControlPlaneOptions{APIOnly: true})
 	if err != nil {
@@ -89,8 +89,8 @@ type child struct {
 	stdin interface{ Write([]byte) (int, error) }
 }
 
-// startChild runs this binary as a test that will die. It returns the directory
-// and the pids that it leaves to be cleaned up.
+// startChild runs this binary as a test that ends abnormally. It returns the directory and
+// the pids that are to be cleaned up.
 func startChild(t *testing.T, end string) (child, string, []int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -12,8 +12,8 @@ import (
 // TrustDomain is the SPIFFE trust domain of the harness's fleets.
 const TrustDomain = "vdi-fleet.test"
 
-// LinkPKI makes the certificates of the link between hub and agents, which the
-// product does not make yet. It is apart from the control planes' own CAs.
+// LinkPKI makes the certificates of the link between hub and agents without Options.Enroll.
+// Its CA is independent of those of the control planes.
 type LinkPKI struct {
 	CA *pki.CA
 	// Dir is where Hub and Agent store files.
@@ -43,10 +43,10 @@ func NewLinkPKI(dir string) (*LinkPKI, error) {
 	return p, nil
 }
 
-// CAFile holds the certificate that hub and agents trust.
+// CAFile returns the file of the certificate that hub and agents trust.
 func (p *LinkPKI) CAFile() string { return filepath.Join(p.Dir, "ca.crt") }
 
-// HubRequest is what the hub's certificate holds.
+// HubRequest returns the content of the hub's certificate.
 func HubRequest() pki.CertRequest {
 	return pki.CertRequest{
 		CommonName: "hub",
@@ -56,9 +56,9 @@ func HubRequest() pki.CertRequest {
 	}
 }
 
-// AgentRequest is what the certificate of a member's agent holds. uid is that
-// of its MemberCluster. Change it before issuing to make one that is expired
-// (Expired) or wrong.
+// AgentRequest returns the content of the certificate of a member's agent. uid is the UID of
+// its MemberCluster. A caller may change it to get an expired (Expired) or invalid
+// certificate.
 func AgentRequest(uid string) pki.CertRequest {
 	return pki.CertRequest{
 		CommonName: "agent",
@@ -76,8 +76,8 @@ func (p *LinkPKI) Agent(member, uid string) (LinkFiles, error) {
 	return p.Write("agent-"+member, p.CA, AgentRequest(uid))
 }
 
-// Write issues a certificate from ca, which may be another one, and stores it
-// under the name, over the one that was there.
+// Write issues a certificate from ca, which may be another one, and stores it under the name,
+// replacing any earlier one.
 func (p *LinkPKI) Write(name string, ca *pki.CA, request pki.CertRequest) (LinkFiles, error) {
 	pair, err := ca.Issue(request)
 	if err != nil {

@@ -25,12 +25,12 @@ type Options struct {
 	// Members is how many members there are, with the names and regions of
 	// DefaultMembers; default 3. Unused if MemberSpecs is set.
 	Members int
-	// NodesPerMember is how many nodes each of them has; default 20.
+	// NodesPerMember is the number of nodes of each member; default 20.
 	NodesPerMember int
-	// GPUNodes is how many nodes with four GPUs the second member has besides;
-	// default 2. -1 is none.
+	// GPUNodes is how many nodes with four GPUs the second member has in addition; default 2,
+	// -1 for none.
 	GPUNodes int
-	// MemberSpecs are the members, if not the default ones.
+	// MemberSpecs replaces the default members.
 	MemberSpecs []MemberSpec
 
 	// Namespaces may hold sessions: created on the hub and the members, where
@@ -38,7 +38,7 @@ type Options struct {
 	Namespaces []string
 	// HubNamespaces hold sessions on the hub too, and no member admits them.
 	HubNamespaces []string
-	// HubReplicas is how many processes of the hub there are; default 2.
+	// HubReplicas is the number of processes of the hub; default 2.
 	HubReplicas int
 	// TimeFactor scales all timings of hub and agents; default 1.
 	TimeFactor float64
@@ -49,8 +49,8 @@ type Options struct {
 	// agents.
 	Args Args
 	Env  []string
-	// Standbys are how many replicas the agents of single members have besides the
-	// first, by the member's name; the chart ships one. Not in a detached fleet.
+	// Standbys are the additional replicas of the agents of single members, by the member's
+	// name; the chart ships one replica. Not in a detached fleet.
 	Standbys map[string]int
 	// Kubelets runs the Pods of the members by test/harness/kubelet, with probes, guards,
 	// grace and a log of what ran, instead of KWOK's stages for Pods.
@@ -115,7 +115,7 @@ func DefaultMembers(count, nodesPerMember int) []MemberSpec {
 func overZones(region string, count int) []kwok.NodeGroup {
 	var groups []kwok.NodeGroup
 	for i, zone := range []string{"a", "b", "c"} {
-		// The first zones get what doesn't divide by three.
+		// The remainder of the division by three goes to the first zones.
 		if inZone := (count + 2 - i) / 3; inZone > 0 {
 			groups = append(groups, kwok.NodeGroup{Count: inZone, Region: region, Zone: region + "-" + zone})
 		}
@@ -162,7 +162,7 @@ func (o Options) withDefaults(detached bool) (Options, error) {
 	return o, errors.Join(o.replicated(), o.explained())
 }
 
-// named refuses members that share a name, and completes their specs.
+// named rejects members that share a name, and completes their specs.
 func (o Options) named() error {
 	names := map[string]bool{"hub": true}
 	for i := range o.MemberSpecs {
@@ -178,7 +178,7 @@ func (o Options) named() error {
 	return nil
 }
 
-// replicated refuses standbys of unknown members.
+// replicated rejects standbys of unknown members.
 func (o Options) replicated() error {
 	for name := range o.Standbys {
 		if !slices.ContainsFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == name }) {
@@ -201,7 +201,7 @@ func (o Options) addGPUs() {
 	})
 }
 
-// sessionNamespaces are those of the hub that may hold sessions.
+// sessionNamespaces returns the namespaces of the hub that may hold sessions.
 func (o Options) sessionNamespaces() []string {
 	return append(slices.Clone(o.Namespaces), o.HubNamespaces...)
 }

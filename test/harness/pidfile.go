@@ -13,7 +13,7 @@ import (
 )
 
 // pidRecord is the content of pids/NAME.json beside pids/NAME.pid. It identifies the process
-// that was started, in case another one has its pid now.
+// that was started, in case its pid was reused.
 type pidRecord struct {
 	PID  int         `json:"pid"`
 	Born uint64      `json:"born"`
@@ -80,8 +80,8 @@ func (r pidRecord) isOurs() bool {
 	return slices.Equal(args[1:], r.Spec.Args)
 }
 
-// bornAt returns when the process started, in clock ticks since boot, and its
-// state letter; 0 if it is not there.
+// bornAt returns when the process started, in clock ticks since boot, and its state letter; 0
+// if it does not exist.
 func bornAt(pid int) (uint64, string) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kubelet"
 )
 
-// kubeletDelay is what a desktop takes to open its port and to save its work, by
-// default and before it is scaled.
+// kubeletDelay is the default time that a desktop takes to open its port and to save its
+// work, before scaling.
 const kubeletDelay = 200 * time.Millisecond
 
 func (o Options) kubeletArgs() []string {
@@ -51,16 +51,16 @@ func (cp *ControlPlane) startKubelet() error {
 	return cp.Kubelet.Start()
 }
 
-// ContainerLog returns the file that has a line for each start and end of a container of the nodes, if
-// they have kubelets: see test/harness/kubelet and test/observer. It is independent of
-// the API server.
+// ContainerLog returns the file that records each start and end of a container of the nodes,
+// if they have kubelets: see test/harness/kubelet and test/observer. It is independent of the
+// API server.
 func (cp *ControlPlane) ContainerLog() string { return containerLog(cp.options.fleetDir, cp.Name) }
 
 func containerLog(fleetDir, name string) string {
 	return filepath.Join(fleetDir, "containers", name+".jsonl")
 }
 
-// ContainerLogs returns those of all members.
+// ContainerLogs returns the logs of all members.
 func (f *Fleet) ContainerLogs() []string {
 	var logs []string
 	for _, member := range f.Members {
@@ -69,8 +69,8 @@ func (f *Fleet) ContainerLogs() []string {
 	return logs
 }
 
-// RestartKWOK kills KWOK and starts it again. It deletes the nodes' leases, whose expiry
-// the new process would wait for.
+// RestartKWOK kills KWOK and starts it again. It deletes the nodes' leases, since the new
+// process would wait until they expire.
 func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
 	if err := cp.KWOK.Kill(); err != nil {
 		return err
@@ -82,13 +82,13 @@ func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
 	return cp.KWOK.Start()
 }
 
-// PowerOffNodes cuts the power of all nodes, and of what runs there, while the
-// control plane runs on. KWOK renews the nodes' leases no more.
+// PowerOffNodes cuts the power of all nodes and of what runs there, while the control plane
+// keeps running. KWOK stops renewing the nodes' leases.
 func (cp *ControlPlane) PowerOffNodes() error {
 	return cutPower([]*Process{cp.Kubelet, cp.KWOK}, cp.ContainerLog(), cp.Name)
 }
 
-// PowerOnNodes starts the nodes again, and no container that ran there.
+// PowerOnNodes starts the nodes again, without the containers that ran there.
 func (cp *ControlPlane) PowerOnNodes(ctx context.Context) error {
 	if err := cp.RestartKWOK(ctx); err != nil || cp.Kubelet == nil {
 		return err
@@ -96,9 +96,8 @@ func (cp *ControlPlane) PowerOnNodes(ctx context.Context) error {
 	return cp.Kubelet.Start()
 }
 
-// PowerOff ends all of a member at once, as a power cut of its whole region would:
-// control plane, nodes, all that runs there, and the agent. Its network to the hub
-// stays as it is.
+// PowerOff ends all of a member at once, as a power cut of its whole region would: control
+// plane, nodes, all that runs there, and the agent. Its network to the hub is unchanged.
 func (m *Member) PowerOff() error {
 	m.hadAgents = slices.DeleteFunc(slices.Clone(m.Agents), func(a *Agent) bool { return !a.Running() })
 	processes := append(m.ControlPlane.Processes(), m.agentProcesses()...)
@@ -155,7 +154,7 @@ func (cp *ControlPlane) powerOn(ctx context.Context) error {
 // kubeletSuffix ends the name of the process of startKubelet.
 const kubeletSuffix = "-kubelet"
 
-// PowerOff is as Member's.
+// PowerOff does the same as that of Member.
 func (d *Detached) PowerOff(member string) error {
 	cp, agent, err := d.member(member)
 	if err != nil {
@@ -164,7 +163,7 @@ func (d *Detached) PowerOff(member string) error {
 	return cutPower(append(cp.Processes(), agent), cp.ContainerLog(), member)
 }
 
-// PowerOn is as Member's; it starts the agent too.
+// PowerOn does the same as that of Member; it starts the agent too.
 func (d *Detached) PowerOn(ctx context.Context, member string) error {
 	cp, agent, err := d.member(member)
 	if err != nil {
@@ -184,8 +183,8 @@ func (d *Detached) PowerOn(ctx context.Context, member string) error {
 	return agent.Start()
 }
 
-// member is a member's control plane, with as much as it takes to end and start
-// it, and its agent, nil if there is none.
+// member returns a member's control plane, as far as PowerOff and PowerOn need it, and its
+// agent, nil if there is none.
 func (d *Detached) member(name string) (*ControlPlane, *Process, error) {
 	if _, err := d.Link(name); err != nil {
 		return nil, nil, err

@@ -91,7 +91,7 @@ func (p *Process) PID() int {
 	return p.pid
 }
 
-// Exited is closed when the process, as it is running now, has ended.
+// Exited returns a channel that is closed when the current run of the process has ended.
 func (p *Process) Exited() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

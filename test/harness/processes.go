@@ -51,8 +51,7 @@ func (f *Fleet) process(name, path string) *Process {
 	})
 }
 
-// startProxies starts the network between the members and the hub. It does not
-// need the hub to be there.
+// startProxies starts the network between the members and the hub. The hub need not run yet.
 func (f *Fleet) startProxies(ctx context.Context) error {
 	for _, member := range f.Members {
 		if f.detachedBy != "" {
@@ -70,8 +69,8 @@ func (f *Fleet) startProxies(ctx context.Context) error {
 	return nil
 }
 
-// startSidecars starts as processes what are goroutines of this process when the fleet is
-// not detached.
+// startSidecars starts the processes of a detached fleet for what are goroutines of this
+// process otherwise.
 func (f *Fleet) startSidecars(ctx context.Context, member *Member) error {
 	kubeconfig, err := member.ControlPlane.KubeconfigFor(provisioner.User)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// RawGRPC is a client of gRPC that a test drives frame by frame, as a client
-// that obeys no rule but flow control would.
+// RawGRPC is a gRPC client that a test drives frame by frame, as a client that respects
+// nothing but flow control would.
 type RawGRPC struct {
 	conn   net.Conn
 	framer *http2.Framer
@@ -37,7 +37,7 @@ type RawCall struct {
 	conn   *RawGRPC
 	id     uint32
 	window int64
-	// over reports that the server ended it, with Status if it sent one.
+	// over is true once the server has ended it, with Status if it sent one.
 	over bool
 	// Status is the code in the server's trailers, empty without any.
 	Status string
@@ -70,7 +70,7 @@ func (c *RawGRPC) Close() {
 	<-c.done
 }
 
-// Done is closed once the connection has ended.
+// Done returns a channel that is closed once the connection has ended.
 func (c *RawGRPC) Done() <-chan struct{} { return c.done }
 
 // MaxStreams returns how many calls the server allows at once.
@@ -148,7 +148,7 @@ func (c *RawGRPC) write(r *RawCall, content []byte, end bool) error {
 	return c.framer.WriteData(r.id, end, content)
 }
 
-// await waits, with the lock held, until the condition holds or the connection ends.
+// await waits, with the lock held, until the condition is met or the connection ends.
 func (c *RawGRPC) await(ctx context.Context, condition func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()

@@ -34,8 +34,8 @@ func (f *Fleet) register(ctx context.Context) error {
 	return nil
 }
 
-// WaitMembersReady waits until the hub calls every member Ready. It fails at once
-// when a hub or an agent has died.
+// WaitMembersReady waits until every member is Ready. It fails at once when a hub or an agent
+// has ended.
 func (f *Fleet) WaitMembersReady(ctx context.Context) error {
 	for _, member := range f.Members {
 		if err := f.waitReady(ctx, member); err != nil {

@@ -14,16 +14,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
 
-// Hub and agents have the service accounts of an installation, with the roles and
-// bindings of their charts and no others: a test of a fleet fails where these do not
-// suffice.
+// Hub and agents have the service accounts of an installation, with only the roles and
+// bindings of their charts: a test of a fleet fails if these do not suffice.
 const (
-	// HubUser and AgentUser are their users in audit logs.
+	// HubUser and AgentUser are the users of hub and agents in audit logs.
 	HubUser   = "system:serviceaccount:" + SystemNamespace + ":vdi-hub"
 	AgentUser = "system:serviceaccount:" + SystemNamespace + ":vdi-agent"
 )
 
-// serviceAccountGroups are those of both.
+// serviceAccountGroups are the groups of both users.
 var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace}
 
 // authorizeHub grants the hub its roles. Those for the Secrets of sessions are bound only

@@ -19,9 +19,9 @@ func (cp *ControlPlane) SaveEtcd(ctx context.Context, name string) error {
 	return nil
 }
 
-// RestoreEtcd replaces etcd by a copy, as after a disaster. Clients have seen later
-// resource versions than the copy has, so each watch must start over: the controller
-// manager is restarted here, and the watch of the hub's Service is replaced.
+// RestoreEtcd replaces etcd by a copy, as after a disaster. Clients have received later
+// resource versions than the copy has, so each watch must start over: the controller manager
+// is restarted here, and the watch of the hub's Service is replaced.
 func (cp *ControlPlane) RestoreEtcd(ctx context.Context, name string) error {
 	err := cp.withoutEtcd(ctx, func() error {
 		if err := os.RemoveAll(cp.components.EtcdData()); err != nil {

@@ -28,7 +28,7 @@ var (
 	pageCited = regexp.MustCompile(`docs/[a-z]+\.md(, sections? ([0-9]+)|, "([^"]+)")?`)
 )
 
-// page is a Markdown file, without what stands in fenced blocks.
+// page is a Markdown file, without the content of fenced blocks.
 type page struct {
 	lines    []string
 	headings []string
@@ -37,7 +37,7 @@ type page struct {
 	commands []string
 }
 
-// text returns the content of the repository's files whose names end so, by path.
+// text returns the content of the repository's files with these suffixes, by path.
 func text(t *testing.T, suffixes ...string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -103,7 +103,7 @@ func parsePage(content string) page {
 	return p
 }
 
-// unused numbers an anchor whose name another heading has already.
+// unused returns an anchor with a number if another heading has the anchor already.
 func (p page) unused(anchor string) string {
 	name := anchor
 	for n := 1; p.anchors[name]; n++ {
@@ -112,7 +112,7 @@ func (p page) unused(anchor string) string {
 	return name
 }
 
-// slug returns the anchor of a heading, as it is made where pages are shown.
+// slug returns the anchor of a heading, as GitHub makes it.
 func slug(title string) string {
 	title = linkText.ReplaceAllString(title, "$1")
 	return strings.ReplaceAll(inSlug.ReplaceAllString(strings.ToLower(title), ""), " ", "-")
@@ -138,7 +138,7 @@ func TestLinksOfPagesResolve(t *testing.T) {
 	}
 }
 
-// broken returns why a link of a page leads nowhere; empty: it does not.
+// broken returns why a link of a page is broken, empty if it is not.
 func broken(all map[string]page, from, to string) string {
 	file, anchor, _ := strings.Cut(to, "#")
 	if file == "" {
@@ -203,8 +203,8 @@ func targetsOf(args string) (targets []string) {
 	return targets
 }
 
-// TestDocumentationThatFilesCiteExists: comments name pages by file, and sections of
-// them by number or by heading.
+// TestDocumentationThatFilesCiteExists checks comments, which name pages by file, and
+// sections by number or heading.
 func TestDocumentationThatFilesCiteExists(t *testing.T) {
 	all, found := pages(t), 0
 	for name, content := range text(t, ".go", ".yaml", ".sh", "Makefile") {

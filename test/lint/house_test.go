@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// root of the repository, and its directories that hold the project's code.
+// root is the repository's root, trees are its directories with code of this project.
 const root = "../.."
 
 var trees = []string{"api", "proto", "hub", "agent", "cmd", "deploy", "test"}
@@ -23,8 +23,8 @@ var trees = []string{"api", "proto", "hub", "agent", "cmd", "deploy", "test"}
 // longest is how many lines a file may have.
 const longest = 400
 
-// pure are the packages and, in packages that also do I/O, the files that
-// decide without a clock, a goroutine or a network.
+// pure are the packages, and the files of packages with I/O, that decide without a clock, a
+// goroutine or a network.
 var pure = []string{
 	"api/v1alpha1/",
 	"proto/convert/",
@@ -131,13 +131,13 @@ func TestPureCodeStartsNothingAndReadsNoClock(t *testing.T) {
 	}
 }
 
-// clockFunctions of package time do more than reckon.
+// clockFunctions are the functions of package time that do more than calculate.
 var clockFunctions = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
-// innocent are packages below one that does I/O, and do none themselves.
+// innocent are packages without I/O below a package that does I/O.
 var innocent = []string{"net/netip", "net/url"}
 
-// impurities are what a pure file must not have.
+// impurities returns what a pure file must not contain.
 func impurities(f file) []string {
 	var findings []string
 	add := func(n ast.Node, what string) { findings = append(findings, f.at(n)+": pure code "+what) }

@@ -19,8 +19,8 @@ const module = "github.com/vdi-fleet/vdi-fleet/"
 // importRow is a row of the table "Imports between packages" of docs/architecture.md.
 var importRow = regexp.MustCompile("(?m)^\\| `((?:hub|agent)(?:/[a-z/]+)?)` \\| (.*) \\|$")
 
-// TestImportsAreAsDocumented compares what each package of hub and agent imports of its own
-// side with the table.
+// TestImportsAreAsDocumented compares the imports among the packages of hub and of agent with
+// the table.
 func TestImportsAreAsDocumented(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
 	if err != nil {
@@ -56,7 +56,7 @@ func TestImportsAreAsDocumented(t *testing.T) {
 	}
 }
 
-// No package imports the one that it is part of.
+// TestNothingImportsUpward checks that no package imports one that contains it.
 func TestNothingImportsUpward(t *testing.T) {
 	for pkg, imports := range importsOfSides(t) {
 		for imported := range imports {
@@ -67,7 +67,7 @@ func TestNothingImportsUpward(t *testing.T) {
 	}
 }
 
-// importsOfSides are the packages of hub and agent, with what they import of their own side.
+// importsOfSides returns the packages of hub and agent, with their imports of the same side.
 func importsOfSides(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	out := map[string]map[string]bool{}

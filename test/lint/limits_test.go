@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A package, type, interface or struct beyond these sizes is more than one thing.
+// A package, type, interface or struct beyond these sizes has more than one purpose.
 const (
 	maxFiles            = 25
 	maxMethods          = 25
@@ -18,7 +18,7 @@ const (
 	maxFields           = 20
 )
 
-// sizes are what the limits are about, by what is measured and its name.
+// sizes are the measured sizes, by what is measured and its name.
 type sizes map[string]int
 
 func (s sizes) check(t *testing.T, what string, most int) {

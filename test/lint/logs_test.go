@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The table of transitions: messages in its first column.
+// logsFile has the table of transitions, with messages in its first column.
 const logsFile = "deploy/observability/README.md"
 
 var (
@@ -20,7 +20,7 @@ var (
 	camelKey = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
 )
 
-// production are the files of the two binaries, but for their tests.
+// production returns the files of the two binaries, except tests.
 func production(t *testing.T) []file {
 	t.Helper()
 	return slices.DeleteFunc(goFiles(t), func(f file) bool {
@@ -29,8 +29,8 @@ func production(t *testing.T) []file {
 	})
 }
 
-// TestLogsOfTransitionsAreThoseThatAreDocumented: no constant of a transition is
-// missing from the table, and none of the table from the code.
+// TestLogsOfTransitionsAreThoseThatAreDocumented checks that the table has every constant of
+// a transition, and no other message.
 func TestLogsOfTransitionsAreThoseThatAreDocumented(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, logsFile))
 	if err != nil {
@@ -67,7 +67,7 @@ func TestLogsOfTransitionsAreThoseThatAreDocumented(t *testing.T) {
 	}
 }
 
-// TestLogsAreConstantMessagesWithKeys: so that they can be searched and counted.
+// Constant messages can be searched and counted.
 func TestLogsAreConstantMessagesWithKeys(t *testing.T) {
 	lines := 0
 	for _, f := range production(t) {
@@ -97,7 +97,7 @@ func TestLogsAreConstantMessagesWithKeys(t *testing.T) {
 	}
 }
 
-// logged is the message and the pairs of a call that logs.
+// logged returns the message and the pairs of a call that logs.
 func logged(call *ast.CallExpr) (method string, args []ast.Expr, ok bool) {
 	selector, isSelector := call.Fun.(*ast.SelectorExpr)
 	if !isSelector || len(call.Args) == 0 {

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// privateWords are what docs/glossary.md has other terms for.
+// privateWords are words for which docs/glossary.md has other terms.
 var privateWords = regexp.MustCompile(`(?i)\b(anew|heard|hears|told|tells?|judged?|room|sketch|strangers?|given up|gives? up|let go|lets go|operator's word|no word)\b`)
 
-// shipped are the trees whose messages users and operators see.
+// shipped are the directories whose messages users and operators see.
 var shipped = []string{"api/", "hub/", "agent/", "cmd/", "proto/"}
 
 // camelCase finds where a word of an identifier ends.

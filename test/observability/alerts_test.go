@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// alertCase has series under which an alert fires, and such under which it does
-// not, in the notation of Prometheus' own rule tests: a sample a minute, and the
-// rule is evaluated at minute 120. How long a rule must hold is not waited for.
+// alertCase has series for which an alert fires, and series for which it does not, in the
+// notation of Prometheus' own rule tests: a sample a minute, and the rule is evaluated at
+// minute 120. The "for" of a rule is not tested.
 type alertCase struct {
 	Alert string     `json:"alert"`
 	Fires [][]string `json:"fires"`
@@ -83,7 +83,7 @@ func newEngine() *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{MaxSamples: 100_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
 }
 
-// evaluate an expression at evaluatedAt, of series as an alertCase has them.
+// evaluate evaluates an expression at evaluatedAt, on series as in an alertCase.
 func evaluate(t *testing.T, engine *promql.Engine, expr string, series []string) promql.Vector {
 	t.Helper()
 	query, err := engine.NewInstantQuery(t.Context(), memory(t, series), nil, expr, time.UnixMilli(evaluatedAt.Milliseconds()))
@@ -99,7 +99,7 @@ func evaluate(t *testing.T, engine *promql.Engine, expr string, series []string)
 	return append(promql.Vector(nil), vector...)
 }
 
-// memory holds series.
+// memory returns a storage of the series.
 func memory(t *testing.T, descriptions []string) storage.Queryable {
 	t.Helper()
 	var all seriesSet
@@ -152,7 +152,7 @@ func (s seriesSet) matching(matchers []*labels.Matcher) seriesSet {
 	return out
 }
 
-// cursor goes through series (storage.SeriesSet).
+// cursor iterates over series (storage.SeriesSet).
 type cursor struct {
 	all seriesSet
 	at  int

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// dashboard is what is checked of one of Grafana's.
+// dashboard has the fields of a Grafana dashboard that are checked.
 type dashboard struct {
 	UID    string  `json:"uid"`
 	Title  string  `json:"title"`
@@ -120,7 +120,7 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestDashboardsHaveThePanelsThatOperatorsNeed: the rows are what the README lists.
+// TestDashboardsHaveThePanelsThatOperatorsNeed compares the rows with the list in the README.
 func TestDashboardsHaveThePanelsThatOperatorsNeed(t *testing.T) {
 	t.Parallel()
 	var rows []string

@@ -17,15 +17,15 @@ import (
 
 const observability = "../../deploy/observability"
 
-// chartOf is the chart that has the rules and the dashboard of a program.
+// chartOf returns the directory that has the rules and the dashboard of a program.
 func chartOf(program string) string { return "../../deploy/charts/vdi-" + program + "/files" }
 
-// targetLabels come from Prometheus, of where a series was scraped.
+// targetLabels are the labels that Prometheus adds for the target of a scrape.
 var targetLabels = []string{"job", "instance", "pod", "node", "namespace"}
 
 var descriptor = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: .*, constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
 
-// exported are the labels of each metric that the binaries register, by name.
+// exported returns the labels of each metric that the binaries register, by name.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	registry, ok := metrics.Registry.(prometheus.Collector)
@@ -41,15 +41,15 @@ func exported(t *testing.T) map[string][]string {
 	for d := range descriptors {
 		parts := descriptor.FindStringSubmatch(d.String())
 		if parts == nil {
-			continue // those of the Go runtime, with constant labels
+			continue // metrics of the Go runtime, with constant labels
 		}
 		out[parts[1]] = slices.DeleteFunc(strings.Split(parts[2], ","), func(label string) bool { return label == "" })
 	}
 	return out
 }
 
-// labelsOf are the labels of a series by its name, with those of histograms; false
-// if there is no such metric.
+// labelsOf returns the labels of a series by its name, with those of histograms; false if
+// there is no such metric.
 func labelsOf(all map[string][]string, series string) ([]string, bool) {
 	if labels, ok := all[series]; ok {
 		return slices.Concat(labels, targetLabels), true

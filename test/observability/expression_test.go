@@ -8,11 +8,11 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// counters end so: rates are of them alone.
+// counters are the suffixes of counters, the only series that have a rate.
 var counters = []string{"_total", "_bucket", "_sum", "_count"}
 
-// problems of an expression: what it queries that no binary exports. used is called with
-// each metric.
+// problems returns what an expression queries that no binary exports. It calls used with each
+// metric.
 func problems(all map[string][]string, expr string, used func(series string)) []string {
 	tree, err := parser.ParseExpr(expr)
 	if err != nil {
@@ -55,7 +55,7 @@ func problems(all map[string][]string, expr string, used func(series string)) []
 	return out
 }
 
-// labelsWithin are the labels that anything within an expression has.
+// labelsWithin returns the labels of all series in an expression.
 func labelsWithin(all map[string][]string, expr parser.Expr) []string {
 	out := slices.Clone(targetLabels)
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {

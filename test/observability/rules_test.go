@@ -27,7 +27,7 @@ type rule struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// rules of a file, "hub" or "agent".
+// rules returns the rules of a program, "hub" or "agent".
 func rules(t *testing.T, of string) []rule {
 	t.Helper()
 	var file ruleFile

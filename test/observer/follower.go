@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// confirmed is how long an overlap is to last, as far as is known, before it is
-// reported while one of its desktops has no end yet: the line of its end may be on its way.
-// A History is exact whenever all that wrote the logs has ended or is idle.
+// confirmed is how long an overlap must last before it is reported while one of its desktops
+// has no end yet: the record of its end may not be written yet. A History is exact whenever
+// all writers of the logs have ended or are idle.
 const confirmed = 2 * time.Second
 
 // A Follower reads logs while they are written. Its methods may be called concurrently
@@ -25,12 +25,12 @@ type Follower struct {
 // pair names two runs.
 type pair struct{ first, second life }
 
-// Follow reads logs from their beginnings, whether they are there yet or not.
+// Follow reads logs from their beginnings; they need not exist yet.
 func Follow(paths ...string) *Follower {
 	return &Follower{reader: newReader(paths), reported: map[pair]bool{}, confirmed: confirmed}
 }
 
-// History is what ran until now. Errors are of all readings.
+// History returns what ran until now, and the errors of all readings.
 func (f *Follower) History() (History, []error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,8 +41,8 @@ func (f *Follower) History() (History, []error) {
 	return f.reader.ledger.history(until), f.errs
 }
 
-// Watch reads what is new again and again until ctx ends, and reports each overlap
-// that may not be, once. May is as for Overlaps.
+// Watch reads new records until ctx ends, and reports each overlap that is not permitted
+// once. may is as for Overlaps.
 func (f *Follower) Watch(ctx context.Context, every time.Duration, may func(session string) bool, report func(Overlap)) {
 	for {
 		history, _ := f.History()
@@ -57,7 +57,7 @@ func (f *Follower) Watch(ctx context.Context, every time.Duration, may func(sess
 	}
 }
 
-// fresh are those that have not been reported and are certain.
+// fresh returns the overlaps that are certain and have not been reported.
 func (f *Follower) fresh(overlaps []Overlap) []Overlap {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The line of an end may be on its way while that of the next start is there: what
-// has no end yet is no overlap before it has lasted, and one that has ends is at once.
+// A start may be recorded before the end that preceded it: an overlap with an open run is
+// reported only after it has lasted, one between ended runs at once.
 func TestAnOpenOverlapIsNotReportedTooSoon(t *testing.T) {
 	const begin = `{"boottime":1,"member":"eu","what":"boot"}
 {"boottime":10,"member":"eu","what":"start","podUID":"a","container":"desktop","session":"s"}

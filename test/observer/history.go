@@ -10,11 +10,11 @@ import (
 // Desktop is the container that must not run twice for a session.
 const Desktop = "desktop"
 
-// A Moment is a time of CLOCK_BOOTTIME, which all members of a machine share and
-// is never set.
+// A Moment is a time of CLOCK_BOOTTIME, which all members of a machine share and which is
+// never set.
 type Moment time.Duration
 
-// Run is one life of a container: it may have run at any time in [From, To).
+// Run is one run of a container, which may have run at any time in [From, To).
 type Run struct {
 	Member, Node           string
 	PodUID, Namespace, Pod string
@@ -24,12 +24,12 @@ type Run struct {
 	From, To               Moment
 	// FromWall and ToWall are the same by the wall clock.
 	FromWall, ToWall time.Time
-	// Open: it has no end yet, and To is when its log was last read.
+	// Open is true if it has no end yet; To is then when its log was last read.
 	Open bool
-	// StoppedAt is when it got SIGTERM, and Why; 0 if it never did.
+	// StoppedAt is when it got SIGTERM, 0 if it never did, and Why the reason.
 	StoppedAt Moment
 	Why       string
-	// How it ended: its exit code, or by a power cut, which has none.
+	// ExitCode is its exit code; CutOff means that a power cut ended it, without one.
 	ExitCode int
 	CutOff   bool
 }
@@ -52,10 +52,10 @@ type Overlap struct {
 	From, To      Moment
 }
 
-// Across is whether it was in two members.
+// Across reports whether the two desktops ran in two members.
 func (o Overlap) Across() bool { return o.First.Member != o.Second.Member }
 
-// Length is how long it has lasted at the least.
+// Length returns the least time that it lasted.
 func (o Overlap) Length() time.Duration { return time.Duration(o.To - o.From) }
 
 func (o Overlap) String() string {
@@ -64,19 +64,18 @@ func (o Overlap) String() string {
 
 // History is all that ran, as far as the logs show.
 type History struct {
-	// Runs are in the order of their beginnings.
+	// Runs are ordered by start.
 	Runs []Run
 	// Until is when the logs were last read: nothing later is recorded.
 	Until Moment
-	// Torn are the lines that a kubelet did not come to write out.
+	// Torn are the incomplete lines that killed kubelets left.
 	Torn []string
 }
 
-// Overlaps are the times in which two desktops of a session ran, in their order.
-// May decides which sessions may run in two members at once, Restart's while the
-// network is split: they are not reported then, but two Pods in one member are.
-// Which times a split excuses is the caller's decision, by requesting them too with
-// a nil may.
+// Overlaps returns the times in which two desktops of a session ran, in order. may reports
+// whether a session may run in two members at once, as Restart sessions do in a network
+// partition: then only two Pods in one member are an overlap. A caller that excuses only the
+// times of a partition calls it with a nil may too.
 func (h History) Overlaps(may func(session string) bool) []Overlap {
 	bySession := map[string][]Run{}
 	for _, run := range h.Runs {
@@ -104,7 +103,7 @@ func (h History) Overlaps(may func(session string) bool) []Overlap {
 	return overlaps
 }
 
-// RanAt are the desktops of a session that ran at a moment.
+// RanAt returns the desktops of a session that ran at a moment.
 func (h History) RanAt(session string, at Moment) []Run {
 	return h.Filter(func(r Run) bool {
 		there := at < r.To || r.Open && at == r.To
@@ -112,12 +111,12 @@ func (h History) RanAt(session string, at Moment) []Run {
 	})
 }
 
-// Of are all desktops of a session, in the order of their beginnings.
+// Of returns all desktops of a session, ordered by start.
 func (h History) Of(session string) []Run {
 	return h.Filter(func(r Run) bool { return r.Session == session && r.Container == Desktop })
 }
 
-// Filter are the runs of which keep is true.
+// Filter returns the runs for which keep is true.
 func (h History) Filter(keep func(Run) bool) []Run {
 	var runs []Run
 	for _, run := range h.Runs {

@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// life names one life of a container.
+// life identifies one run of a container.
 type life struct {
 	member, pod, container string
 	restart                int
 }
 
-// A ledger makes runs of the lines of all logs. The lines of one member come in
-// their order; those of several may be mixed as they like.
+// A ledger converts the records of all logs to runs. Records of one member must be in order;
+// those of several may be mixed.
 type ledger struct {
 	runs []Run
 	open map[life]int // index in runs
 	torn []string
-	// cut are the members that were killed in the middle of a line, of which
-	// nothing but a boot or a power cut may come next.
+	// cut are the logs whose kubelet was killed while it wrote a record; the next one must be
+	// a boot or a power cut.
 	cut map[string]bool
 }
 
 func newLedger() *ledger { return &ledger{open: map[life]int{}, cut: map[string]bool{}} }
 
-// tear notes a line of a log that was not written out.
+// tear records an incomplete line of a log.
 func (g *ledger) tear(log string, raw []byte) {
 	g.torn = append(g.torn, log+": "+string(raw))
 	g.cut[log] = true
 }
 
-// add notes a line of a log.
+// add applies a record of a log.
 func (g *ledger) add(log string, l line) error {
 	if g.cut[log] {
 		if l.What != boot && l.What != powerOff {
@@ -69,7 +69,7 @@ func (g *ledger) add(log string, l line) error {
 	return nil
 }
 
-// endAll ends all that ran in a member: it has no power, or had none before now.
+// endAll ends all runs in a member: it is powered off, or was until now.
 func (g *ledger) endAll(l line) {
 	for id, index := range g.open {
 		if id.member == l.Member {
@@ -80,12 +80,12 @@ func (g *ledger) endAll(l line) {
 	}
 }
 
-// history is what is recorded until a moment.
+// history returns what is recorded until a moment.
 func (g *ledger) history(until Moment) History {
 	h := History{Runs: slices.Clone(g.runs), Until: until, Torn: slices.Clone(g.torn)}
 	for i := range h.Runs {
 		if h.Runs[i].Open {
-			// A line may be younger than the reading of the logs began.
+			// The run may have started after until was taken.
 			h.Runs[i].To = max(until, h.Runs[i].From)
 		}
 	}

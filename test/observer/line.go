@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// line is one of a log of containers.
+// line is a record of a log of containers.
 type line struct {
 	Boottime  int64     `json:"boottime"` // ns
 	Wall      time.Time `json:"wall"`
@@ -34,11 +34,11 @@ const (
 	exit     = "exit"
 )
 
-// parse reads a line without its end. torn is whether it is the beginning of one.
+// parse parses a line without its newline. torn reports whether it is incomplete.
 func parse(raw []byte) (l line, torn bool, err error) {
 	if err := json.Unmarshal(raw, &l); err != nil {
-		// The whole is one object: a part of it never ends with its brace, unless
-		// the brace is in a string, and then it is no JSON either.
+		// A record is one object: a part of it does not end with a brace, unless the brace is
+		// in a string, and then it is not JSON either.
 		if !bytes.HasSuffix(raw, []byte("}")) {
 			return line{}, true, nil
 		}

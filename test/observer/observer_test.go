@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
-// at is a line of a log, as short as tests like it: "30 start a desktop of s" is
-// that at 30 the container desktop of Pod a, of session s, starts.
+// at returns a line of a log for a short form: "30 start a desktop of s" means that at 30 the
+// container desktop of Pod a, of session s, starts.
 func at(member, short string) string {
 	var when int64
 	var what, pod, container, session string
@@ -27,8 +27,8 @@ func at(member, short string) string {
 	return line + "}\n"
 }
 
-// logs writes the log of each member, named for it. What has no member's lines is
-// raw.
+// logs writes the log of each member, under its name. Lines that begin with { are written
+// as they are.
 func logs(t testing.TB, members map[string][]string) []string {
 	t.Helper()
 	var paths []string
@@ -51,7 +51,7 @@ func logs(t testing.TB, members map[string][]string) []string {
 	return paths
 }
 
-// spans are overlaps as "session from-to", with * for an open end.
+// spans returns overlaps as "session from-to", with * for an open end.
 func spans(overlaps []observer.Overlap) []string {
 	var spans []string
 	for _, o := range overlaps {
@@ -68,7 +68,7 @@ func TestOverlapsAreSeen(t *testing.T) {
 	type members = map[string][]string
 	cases := map[string]struct {
 		logs members
-		// want without excuse, and what remains of it for a session that may run in
+		// want are the overlaps without an excuse, strict those of a session that may run in
 		// two members.
 		want, strict []string
 	}{
@@ -199,8 +199,8 @@ func TestWhatRanAtAMoment(t *testing.T) {
 	}
 }
 
-// A follower that reads whatever is there at any moment, in the middle of lines and
-// across logs that start over, finds in the end what a reader of the whole finds.
+// A follower that reads at any moment, in the middle of lines and across logs that start
+// over, finds the same in the end as a reader of complete logs.
 func TestAFollowerFindsTheSameAsAReader(t *testing.T) {
 	lines := map[string][]string{
 		"eu": {"1 boot", "10 start a desktop of s", "12 start c desktop of r", "20 power-off", "25 boot", "50 start d desktop of s"},
@@ -279,7 +279,7 @@ func TestAFollowerReportsAnOverlapOnce(t *testing.T) {
 	if !strings.Contains(overlap.String(), "session s ran twice for") || !overlap.Across() {
 		t.Error(overlap)
 	}
-	for _, path := range paths { // it reads on, and has nothing new to report
+	for _, path := range paths { // it continues to read, and has nothing new to report
 		if strings.HasSuffix(path, "us.jsonl") {
 			appendTo(t, path, at("us", "40 exit b desktop of s")+at("us", "50 start c desktop of s"))
 		}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads logs from first to last. A log that is not there yet is empty; a last
-// line without its end is a torn one.
+// Read reads logs from first to last. A missing log is empty; an incomplete last line is
+// torn.
 func Read(paths ...string) (History, error) {
 	r := newReader(paths)
 	until := now()
@@ -21,8 +21,7 @@ func Read(paths ...string) (History, error) {
 	return r.ledger.history(until), err
 }
 
-// now is read before the logs are, so that they are known to be complete until
-// then.
+// now is called before the logs are read, so that they are complete until then.
 func now() Moment {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -31,13 +30,13 @@ func now() Moment {
 	return Moment(t.Nano())
 }
 
-// A reader reads what is new in logs.
+// A reader reads the new records of logs.
 type reader struct {
 	ledger *ledger
 	logs   []*source
 }
 
-// source is one log as far as it has been read.
+// source is the state of reading one log.
 type source struct {
 	path    string
 	inode   uint64
@@ -75,7 +74,7 @@ func (r *reader) readLog(log *source) error {
 	if err != nil {
 		return err
 	}
-	// Another file, or one that starts over: what the last one recorded stays.
+	// The file was replaced or starts over: what was recorded before remains.
 	inode := info.Sys().(*syscall.Stat_t).Ino
 	if log.inode != 0 && inode != log.inode || info.Size() < log.offset {
 		if len(log.partial) > 0 {
@@ -92,7 +91,7 @@ func (r *reader) readLog(log *source) error {
 	return r.take(log, append(log.partial, fresh...))
 }
 
-// take records all lines that have ended.
+// take adds all complete lines.
 func (r *reader) take(log *source, content []byte) error {
 	var errs []error
 	for {

@@ -10,40 +10,38 @@ import (
 	"strings"
 )
 
-// Case is everything about one holder of roles.
+// Case has all that is checked for one holder of roles.
 type Case struct {
 	// Grants are what the roles allow.
 	Grants []Grant
-	// Own is the holder's namespace, Sessions are those where sessions may be.
+	// Own is the holder's namespace, Sessions are the namespaces that may hold sessions.
 	Own      string
 	Sessions []string
-	// Everywhere: it is meant to work in all namespaces, so that to have worked in
-	// those of sessions alone is no sign that it needs no others.
+	// Everywhere means that the holder is to work in all namespaces: requests in those of
+	// sessions alone do not show that it needs no others.
 	Everywhere bool
-	// Requests are its requests.
+	// Requests are the requests of the holder.
 	Requests map[Request]bool
-	// Exceptions are what other tests need than those that made the requests.
+	// Exceptions are permissions that only other tests need.
 	Exceptions []Exception
 }
 
-// Exception is a permission that is needed, and not by the tests whose requests are
-// checked.
+// Exception is a permission that is needed, but not by the tests whose requests are checked.
 type Exception struct {
-	// Role, Group, Resource and Name as in a Permission, Verbs several of these.
+	// Role, Group, Resource and Name are as in a Permission; Verbs lists its verbs.
 	Role, Group, Resource, Name string
 	Verbs                       []string
-	// Because is what it is for.
+	// Because is the reason.
 	Because string
-	// Chance: it depends on how things fall whether the tests that are checked need it
-	// too, and neither is wrong.
+	// Chance means that the checked tests need it in some runs only; then its use is no
+	// error.
 	Chance bool
-	// Test is the file in the repository of a test that needs it, and Contains a text
-	// in it by which it is found.
+	// Test is the path of a test that needs it, and Contains a text in that file.
 	Test, Contains string
 }
 
-// narrowest is the index of the grant that allows a request in the fewest places,
-// -1 if none does.
+// narrowest returns the index of the grant that allows a request in the fewest places, -1 if
+// none does.
 func (c *Case) narrowest(r Request) int {
 	best := -1
 	for i := range c.Grants {
@@ -67,16 +65,14 @@ func (c *Case) allows(g *Grant, r Request) bool {
 	return true
 }
 
-// uses is whether a request shows that a grant is needed, where it is the narrowest
-// that allows it.
+// uses reports whether a request, whose narrowest grant is g, shows that g is needed.
 func (c *Case) uses(g *Grant, r Request) bool {
 	inSessions := r.Namespace != "" && (r.Namespace == c.Own || slices.Contains(c.Sessions, r.Namespace))
 	return g.Reach != WholeCluster || c.Everywhere || !inSessions
 }
 
-// Denied are the requests that were denied and that no role allows, sorted. One that
-// a role does allow was made while an API server started, which forbids all until it
-// has read the roles.
+// Denied returns the requests that were denied and that no role allows, sorted. One that a
+// role allows was denied while the API server started, before it had read the roles.
 func (c *Case) Denied() []string {
 	var all []string
 	for r := range c.Requests {
@@ -88,8 +84,8 @@ func (c *Case) Denied() []string {
 	return all
 }
 
-// Unused are what the roles allow and no request needed, exceptions apart, and
-// what is wrong with the exceptions, sorted. root is the repository's.
+// Unused returns what the roles allow and no request needed, except Exceptions, and what is
+// wrong with the exceptions, sorted. root is the directory of the repository.
 func (c *Case) Unused(root string) []string {
 	used := map[Permission]bool{}
 	for r := range c.Requests {
@@ -130,7 +126,7 @@ func (c *Case) where(g *Grant) string {
 	return " outside of the namespaces of sessions"
 }
 
-// check that an exception has a reason, and that the test exists.
+// check returns an error if the exception has no reason, or the test does not exist.
 func (e *Exception) check(root string) error {
 	if e.Because == "" || e.Contains == "" {
 		return fmt.Errorf("an exception without a reason: %s %v %s", e.Role, e.Verbs, e.Resource)

@@ -30,7 +30,7 @@ rules:
 - {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [lock], verbs: [get]}
 `
 
-// everything that the roles allow is used by these.
+// everything uses all that the roles allow.
 var everything = []permissions.Request{
 	{Resource: "nodes", Verb: "list"},
 	{Resource: "pods", Verb: "get", Namespace: "elsewhere", Name: "a"},
@@ -85,7 +85,7 @@ func TestUnusedPermissionsAreReported(t *testing.T) {
 func TestWhereverItWorks(t *testing.T) {
 	c := caseOf(t, without(1)...)
 	c.Everywhere = true
-	c.Sessions = nil // What narrower roles allow is not to be had either.
+	c.Sessions = nil // Without them narrower roles do not apply either.
 	if got := c.Unused(t.TempDir()); len(got) != 2 {
 		t.Errorf("a request in a namespace of sessions shows nothing of a role of the whole cluster: %v", got)
 	}
@@ -155,7 +155,7 @@ func TestDeniedRequestsAreReported(t *testing.T) {
 	}
 	c := caseOf(t)
 	maps.Copy(c.Requests, requests)
-	// What a role allows was denied while the API server started.
+	// A request that a role allows was denied while the API server started.
 	if diff := cmp.Diff([]string{"get pods/log b in namespace desks"}, c.Denied()); diff != "" {
 		t.Error(diff)
 	}

@@ -1,8 +1,8 @@
-// Package permissions compares what the roles of deploy/ allow with what their
-// holders have requested of an API server, by its audit log: nothing may have been
-// denied, and nothing may be allowed that is not needed.
+// Package permissions compares what the roles of deploy/ allow with what their holders have
+// requested of an API server, by its audit log: no request may have been denied, and no
+// permission may be unused.
 //
-// It checks pairs of verb and resource, names of resources where a rule has them,
-// and where they are allowed: a permission in the whole cluster that was needed in
-// the namespaces of sessions alone counts as unused.
+// It checks pairs of verb and resource, names of resources where a rule has them, and where
+// they are allowed: a permission in the whole cluster that was needed only in the namespaces
+// of sessions counts as unused.
 package permissions

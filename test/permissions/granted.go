@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Permission is the least that a role can allow.
+// Permission is one verb on one resource that a role allows.
 type Permission struct {
-	// Role is of a chart, as "ClusterRole vdi-agent".
+	// Role is the kind and name of the role, as "ClusterRole vdi-agent".
 	Role string
-	// Group, Resource (with its subresource, as "pods/status") and Verb.
+	// Resource includes the subresource, as "pods/status".
 	Group, Resource, Verb string
-	// Name of the one object; empty: all.
+	// Name is the name of the only object; empty for all.
 	Name string
 }
 
@@ -36,18 +36,18 @@ func (p Permission) String() string {
 // Reach is where a role is bound.
 type Reach int
 
-// The reaches of roles, the narrowest first: a request counts for the
-// narrowest role that allows it.
+// The reaches of roles, the narrowest first: a request counts for the narrowest role that
+// allows it.
 const (
-	// OwnNamespace is that of hub or agent.
+	// OwnNamespace is the namespace of hub or agent.
 	OwnNamespace Reach = iota
-	// SessionNamespaces are where sessions may be.
+	// SessionNamespaces are the namespaces that may hold sessions.
 	SessionNamespaces
-	// WholeCluster is everywhere.
+	// WholeCluster is every namespace, and resources without one.
 	WholeCluster
 )
 
-// Grant is a permission where it is bound.
+// Grant is a permission and where it is bound.
 type Grant struct {
 	Permission
 	Reach Reach

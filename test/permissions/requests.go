@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Request is a request that a user has made of an API server.
+// Request is a request of a user to an API server.
 type Request struct {
 	Group, Resource, Verb, Namespace, Name string
-	// Denied by the authorizer: what admission refuses was allowed.
+	// Denied means denied by the authorizer; what admission rejects was authorized.
 	Denied bool
 }
 
@@ -31,7 +31,7 @@ func (r Request) String() string {
 	return text + " in namespace " + r.Namespace
 }
 
-// auditEvent is what counts of an audit.k8s.io/v1 Event.
+// auditEvent has the fields of an audit.k8s.io/v1 Event that RequestsOf reads.
 type auditEvent struct {
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
@@ -48,10 +48,10 @@ type auditEvent struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// RequestsOf are the requests of a user, each once, by an audit log. A last line that
-// is not complete yet is left out, and so is what is no resource (discovery, which
-// every user may). A watch that begins with all that there is counts as a list too:
-// where an API server does not support such watches, that is what it is.
+// RequestsOf returns the distinct requests of a user in an audit log. It omits an incomplete
+// last line and requests without a resource (discovery, which every user may use). A watch
+// with initial events counts as a list too, which it is for an API server that does not
+// support such watches.
 func RequestsOf(auditLog, user string) (map[Request]bool, error) {
 	file, err := os.Open(auditLog)
 	if err != nil {
@@ -93,7 +93,7 @@ func (e *auditEvent) request() Request {
 		r.Resource += "/" + ref.Subresource
 	}
 	if r.Group == "" && r.Resource == "namespaces" {
-		r.Namespace = "" // The log has its name there as well.
+		r.Namespace = "" // The log has the object's name there as well.
 	}
 	return r
 }

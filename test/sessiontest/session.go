@@ -41,7 +41,7 @@ func Scheduled(s *v1alpha1.VDISession) {
 	PlacedAt(Here, 5)(s)
 }
 
-// Created makes all conditions True but PodReady.
+// Created makes all conditions True except PodReady.
 func Created(s *v1alpha1.VDISession) {
 	Scheduled(s)
 	Condition(v1alpha1.ConditionAssigned, Yes, v1alpha1.ReasonStored)(s)
@@ -73,7 +73,7 @@ func With(changes ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
 	return s
 }
 
-// PlacedAt places a session in a member.
+// PlacedAt places a session in a member, with an epoch.
 func PlacedAt(member types.UID, epoch int64) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) {
 		s.Status.Placement = &v1alpha1.Placement{ClusterName: "name-of-" + string(member), ClusterUID: member, Epoch: epoch}
@@ -93,7 +93,7 @@ func Deleted(s *v1alpha1.VDISession) {
 	s.DeletionTimestamp = &at
 }
 
-// Reported is what a member reports of the session.
+// Reported returns the status report of a member for the session.
 func Reported(state v1alpha1.AssignmentState, epoch int64, hash string) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Spec.Session.UID, a.Spec.Epoch = "uid-session", epoch
@@ -102,7 +102,7 @@ func Reported(state v1alpha1.AssignmentState, epoch int64, hash string) *v1alpha
 	return a
 }
 
-// StoppedReport is the report of a desktop that was stopped after 2 minutes.
+// StoppedReport returns the report of a desktop that was stopped after 2 minutes.
 func StoppedReport() *v1alpha1.SessionAssignment {
 	a := Reported(v1alpha1.AssignmentActive, 1, "hash")
 	a.Status.ObservedGeneration, a.Status.TimeUsed = 1, "2m"

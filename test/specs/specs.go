@@ -9,8 +9,8 @@ import (
 
 const smoke = "smoke"
 
-// Smoke labels the specs of a short run: each stands for what the suite shows at large, and
-// takes seconds.
+// Smoke labels the specs of a short run: each covers the main purpose of the suite, and takes
+// seconds.
 var Smoke = ginkgo.Label(smoke)
 
 // Run runs the suite's specs.

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// FieldManager is that of the harness in server-side apply.
+// FieldManager is the field manager of the harness in server-side apply.
 const FieldManager = "vdi-fleet-harness"
 
 var crdResource = schema.GroupVersionResource{
@@ -32,7 +32,7 @@ var crdResource = schema.GroupVersionResource{
 
 // Applier applies manifests to one API server as its administrator.
 type Applier struct {
-	// Client and Dynamic are the administrator's.
+	// Client and Dynamic have the rights of the administrator.
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 

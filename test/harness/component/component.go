@@ -23,7 +23,7 @@ var (
 	Kubelet           = kubeconfig.User{Name: "kubelet", Groups: []string{"system:masters"}}
 )
 
-// Ports are those that the components of a cluster listen on.
+// Ports are the ports of the components of a cluster.
 type Ports struct{ Etcd, EtcdPeer, API int }
 
 // Cluster is the configuration of one control plane.
@@ -34,7 +34,7 @@ type Cluster struct {
 	APIOnly bool
 	// NoScheduling configures the controller manager for nodes that no kubelet serves.
 	NoScheduling bool
-	// Kubelets has kubelets run the Pods, and KWOK only the nodes.
+	// Kubelets restricts KWOK to the nodes; simulated kubelets run the Pods.
 	Kubelets bool
 	// ExtraAPIServerArgs are appended to those of kube-apiserver.
 	ExtraAPIServerArgs []string
@@ -70,8 +70,8 @@ podInitialBackoffSeconds: 1
 podMaxBackoffSeconds: 5
 `
 
-// nodeLease is how long a node's lease holds, in seconds; KWOK renews it four
-// times as often. nodeGrace is when the controller manager marks a node as lost.
+// nodeLease is the duration of a node's lease in seconds; KWOK renews it four times as often.
+// nodeGrace is when the controller manager marks a node as lost.
 const (
 	nodeLease = 80
 	nodeGrace = "120s"

@@ -27,7 +27,7 @@ type Pod struct {
 // String returns NAME=LINK=PROBE, which ParsePods reads.
 func (p Pod) String() string { return p.Name + "=" + p.LinkAddr + "=" + p.ProbeAddr }
 
-// ParsePods reads what String returns.
+// ParsePods parses what String returns.
 func ParsePods(values []string) ([]Pod, error) {
 	pods := make([]Pod, 0, len(values))
 	for _, value := range values {
@@ -40,7 +40,7 @@ func ParsePods(values []string) ([]Pod, error) {
 	return pods, nil
 }
 
-// Flags returns what ParsePods reads, as flags of the fleet command.
+// Flags returns the Pods as flags of the fleet command, for ParsePods.
 func Flags(pods []Pod) []string {
 	var flags []string
 	for _, pod := range pods {
@@ -49,16 +49,15 @@ func Flags(pods []Pod) []string {
 	return flags
 }
 
-// Probes of Kubelet: a Pod whose process does not answer is no longer Ready
-// after three of them.
+// The probes of Kubelet: after three failures in a row a Pod is no longer Ready.
 const (
 	probePeriod   = 500 * time.Millisecond
 	probeTimeout  = time.Second
 	probeFailures = 3
 )
 
-// Kubelet writes for each Pod whether its process is ready, until ctx ends. It restarts
-// nothing: that is up to the test.
+// Kubelet reports in the status of each Pod whether its process is ready, until ctx ends. It
+// restarts nothing: the test does.
 func Kubelet(ctx context.Context, config *rest.Config, namespace string, pods []Pod) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Name is that of the hub's Service.
+// Name is the name of the hub's Service.
 const Name = "vdi-hub"
 
 // Service resolves the hub's Service to the process whose Pod is among its ready
@@ -86,7 +86,7 @@ func (s *Service) watch() (*sliceWatch, error) {
 	return &sliceWatch{slices: slices.Lister(), synced: slices.Informer().HasSynced, stop: stop}, nil
 }
 
-// Backend returns where a new connection goes, "" if the Service has no endpoint.
+// Backend returns the address for a new connection, "" if the Service has no endpoint.
 func (s *Service) Backend() string {
 	s.mu.Lock()
 	lister := s.now.slices

@@ -20,7 +20,7 @@ type User struct {
 
 // Issuer issues the credentials of one cluster.
 type Issuer struct {
-	// Name is the cluster's, and of its context.
+	// Name is the name of the cluster and of its context.
 	Name string
 	// Dir holds the kubeconfigs.
 	Dir string
@@ -108,7 +108,7 @@ func writeKubeconfig(path string, config *clientcmdapi.Config) error {
 	return nil
 }
 
-// Merge writes one file with the contexts of all of them.
+// Merge writes one kubeconfig with the contexts of all files.
 func Merge(path, current string, files []string) error {
 	merged := clientcmdapi.NewConfig()
 	for _, file := range files {
@@ -133,7 +133,7 @@ func Merge(path, current string, files []string) error {
 	return writeKubeconfig(path, merged)
 }
 
-// fileName makes a file's name of a user's, which may hold slashes and colons.
+// fileName returns a file name for a user name, which may contain slashes and colons.
 func fileName(user string) string {
 	name := []byte(user)
 	for i, c := range name {

@@ -7,16 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The annotations by which a Pod sets how long its containers take, instead of
-// the kubelet's own defaults; KWOK's stages use them too.
+// The annotations by which a Pod overrides how long its containers take; KWOK's stages use
+// them too.
 const (
 	startDelayAnnotation = "harness.vdi.kasm.io/start-delay"
 	stopDelayAnnotation  = "harness.vdi.kasm.io/stop-delay"
 	lostAnnotation       = "harness.vdi.kasm.io/lost"
 )
 
-// What images other than the ordinary do, by the beginning of their names, as
-// under KWOK's stages.
+// The prefixes of image names that change what a container does, as in KWOK's stages.
 const (
 	slowImages     = "slow.invalid/"
 	brokenImages   = "broken.invalid/"
@@ -30,21 +29,21 @@ const (
 	crashAfter = 500 * time.Millisecond
 )
 
-// behavior is what a container does that is no process.
+// behavior describes a simulated container.
 type behavior struct {
-	// listens is how long after its start it opens its ports; stops is how long it
-	// takes to end on SIGTERM: a desktop saves its work.
+	// listens is the time from its start until it opens its ports; stops is the time from
+	// SIGTERM until it ends, as a desktop saves its work.
 	listens, stops time.Duration
-	// crashes is how long after its start it ends by itself, 0 is never.
+	// crashes is the time from its start until it fails; 0 means never.
 	crashes time.Duration
-	// unpulled: its image can't be had; misnamed: it has a name that none can have.
+	// unpulled means that its image cannot be pulled; misnamed, that its name is invalid.
 	unpulled, misnamed bool
-	// local: another process of this machine answers for it, at 127.0.0.1.
+	// local means that another process of this machine serves it, at 127.0.0.1.
 	local bool
 }
 
-// behave returns the behavior of a container by its Pod and image; defaults are those of
-// an ordinary one.
+// behave returns the behavior of a container of a Pod by its image and the Pod's annotations;
+// defaults apply to an ordinary one.
 func behave(pod *corev1.Pod, image string, defaults behavior) behavior {
 	b := defaults
 	switch {

@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The exit codes of what was ended by a signal.
+// The exit codes of containers that failed, or were ended by SIGKILL or SIGTERM.
 const (
 	exitFailed     = 1
 	exitKilled     = 137
 	exitTerminated = 143
 )
 
-// Reasons that a container waits, as a kubelet reports them.
+// The reasons of the waiting state, as a kubelet reports them.
 const (
 	waitsForInit   = "PodInitializing"
 	waitsForCreate = "ContainerCreating"
@@ -24,37 +24,36 @@ const (
 	waitsAfterEnd  = "CrashLoopBackOff"
 )
 
-// Restarts are delayed from the second on, twice as long each time, in seconds of
-// the Pod's.
+// The back-off of restarts, in seconds of the Pod's spec: none before the first restart, then
+// firstBackOff, doubled each time up to lastBackOff.
 const (
 	firstBackOff = 10
 	lastBackOff  = 300
-	// configRetry is how often a container is tried again that lacks something.
+	// configRetry is the retry interval of a container whose command cannot be prepared.
 	configRetry = time.Second
 )
 
-// lost is the reason of an end that no kubelet has seen.
+// lost is the termination reason of a container whose end no kubelet observed.
 const lost = "ContainerStatusUnknown"
 
-// A container is one of a Pod, over all its runs.
+// A container is a container of a Pod, across its restarts.
 type container struct {
 	pod  *pod
 	spec *corev1.Container
 	init bool
 
-	// process is what runs, nil while nothing does.
+	// process is the current run, nil if there is none.
 	process process
-	// life is another number after each start and end: what was planned in an
-	// earlier one is void.
+	// life changes with each start and end; callbacks of an earlier life do nothing.
 	life int
-	// held: it is not to be started just now, for the reason in waits.
+	// held delays the start, for the reason in waits.
 	held  bool
 	waits string
-	// done: it has ended, or is never wanted again.
+	// done is true once it is not started any more.
 	done     bool
 	restarts int32
 
-	// stopping: it got SIGTERM, and is killed at killAt if it has not ended by then.
+	// stopping is true after SIGTERM; the container is killed at killAt if it still runs.
 	stopping bool
 	killAt   time.Time
 
@@ -63,15 +62,15 @@ type container struct {
 	last           *corev1.ContainerStateTerminated // nil before its first end
 }
 
-// sidecar is whether it is one that runs beside what comes after it.
+// sidecar reports whether it is an init container that runs beside the later ones.
 func (c *container) sidecar() bool {
 	return c.init && c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// real is whether it is a process.
+// real reports whether it is executed as a process.
 func (c *container) real() bool { return c.spec.Name == GuardContainer || c.spec.Name == GateContainer }
 
-// letsOn is whether what comes after an init container may start.
+// letsOn reports whether the containers after an init container may start.
 func (c *container) letsOn() bool {
 	if c.sidecar() {
 		return c.process != nil && c.started
@@ -79,7 +78,7 @@ func (c *container) letsOn() bool {
 	return c.done
 }
 
-// again is whether it is started again that ended with a code.
+// again reports whether a container that ended with the code is restarted.
 func (c *container) again(code int32) bool {
 	switch policy := c.pod.object.Spec.RestartPolicy; {
 	case c.sidecar():
@@ -91,7 +90,7 @@ func (c *container) again(code int32) bool {
 	}
 }
 
-// ensure starts the container unless it runs, or is not to.
+// ensure starts the container unless it runs or must not run.
 func (c *container) ensure() {
 	k := c.pod.k
 	if c.process != nil || c.done || c.held {
@@ -109,7 +108,7 @@ func (c *container) ensure() {
 		c.start(func(ended func(int32)) (process, error) { return k.simulate(c, ended), nil })
 		return
 	}
-	// What its environment refers to is read beside the loop.
+	// Secrets and ConfigMaps are read outside of the loop.
 	c.held, c.waits = true, waitsForCreate
 	object, ip, life := c.pod.object, c.pod.ip, c.life
 	go func() {
@@ -130,7 +129,7 @@ func (c *container) ensure() {
 	}()
 }
 
-// hold makes it wait, and continues after a time.
+// hold delays the next start by d.
 func (c *container) hold(reason string, d time.Duration) {
 	c.held, c.waits = true, reason
 	c.later(d, func() {
@@ -140,7 +139,7 @@ func (c *container) hold(reason string, d time.Duration) {
 	c.pod.report()
 }
 
-// later calls f after a time, if this run is not over by then.
+// later calls f after d, unless the container has started or ended by then.
 func (c *container) later(d time.Duration, f func()) {
 	life := c.life
 	c.pod.k.loop.after(d, func() {
@@ -189,7 +188,7 @@ func (c *container) stop(reason string, grace time.Duration) {
 		c.pod.k.record(c, Record{What: Stop, Reason: reason})
 		c.process.term()
 	}
-	// Not by later: a container that is done may be one that still ends.
+	// Not c.later, which skips containers that are done: this one may still have to end.
 	life := c.life
 	c.pod.k.loop.after(grace, func() {
 		if c.life == life && c.process != nil {
@@ -217,7 +216,7 @@ func (c *container) ended(code int32) {
 	c.pod.advance()
 }
 
-// backOff is none for the first restart, and for one after a long run.
+// backOff returns the delay of a restart: 0 for the first one and after a long run.
 func (c *container) backOff(ran time.Duration) time.Duration {
 	k := c.pod.k
 	if c.restarts == 0 || ran > 2*k.seconds(lastBackOff) {
@@ -226,8 +225,8 @@ func (c *container) backOff(ran time.Duration) time.Duration {
 	return min(k.seconds(firstBackOff)<<min(c.restarts-1, 10), k.seconds(lastBackOff))
 }
 
-// lose records that a container, of which the last kubelet wrote this, has ended
-// unseen.
+// lose sets the state of a container that ended in a power cut, from the status that the
+// previous kubelet wrote.
 func (c *container) lose(before corev1.ContainerStatus) {
 	ran := before.State.Running != nil || before.State.Terminated != nil || before.LastTerminationState.Terminated != nil
 	if !ran || c.init && !c.sidecar() {

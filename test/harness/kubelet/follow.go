@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// followRetry is how soon an API server that does not answer is tried again: a
-// fixed time, so that what a fault costs is not this kubelet's patience.
+// followRetry is the retry interval while the API server does not answer: constant, so that
+// tests of faults do not measure a back-off of this kubelet.
 const followRetry = 200 * time.Millisecond
 
-// follow delivers all objects of a kind, and then each that changes, again and
-// again from the beginning when the API server is lost. It ends with ctx.
+// follow delivers all objects of a kind, then each change. When the watch ends, it lists
+// again. It returns when ctx ends.
 func follow(ctx context.Context, from cache.ListerWatcher, all func([]runtime.Object), one func(watch.EventType, runtime.Object)) {
 	for ctx.Err() == nil {
 		_ = followOnce(ctx, from, all, one)

@@ -14,18 +14,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The containers that are processes: the agent's binary, with what the Pod sets.
-// A guard runs beside a desktop; a gate before it, until it ends well.
+// The containers that are executed as processes: the agent's binary, with the Pod's arguments
+// and environment. A guard runs beside a desktop, a gate before it until it exits with 0.
 const (
 	GuardContainer = "vdi-guard"
 	GateContainer  = "vdi-gate"
 )
 
-// refTimeout is how long a Secret or ConfigMap is waited for.
+// refTimeout is the timeout of reading a Secret or ConfigMap.
 const refTimeout = 5 * time.Second
 
-// command is a guard's or a gate's, ready to be started. The image's binary is the agent's, whatever
-// its path in the image.
+// command returns the command of a guard or a gate, ready to start. Its binary is the
+// agent's, whatever the path in the image.
 func (k *kubelet) command(pod *corev1.Pod, c *corev1.Container, ip string) (*exec.Cmd, error) {
 	env, err := k.environment(pod, c, ip)
 	if err != nil {
@@ -48,7 +48,7 @@ func (k *kubelet) command(pod *corev1.Pod, c *corev1.Container, ip string) (*exe
 
 type variable struct{ name, value string }
 
-// environment resolves what the variables of a container refer to.
+// environment resolves the variables of a container.
 func (k *kubelet) environment(pod *corev1.Pod, c *corev1.Container, ip string) ([]variable, error) {
 	if len(c.EnvFrom) > 0 {
 		return nil, errors.New("the simulated kubelet does not support envFrom")
@@ -99,7 +99,7 @@ func key[T string | []byte](data map[string]T, key string) (string, error) {
 	return string(value), nil
 }
 
-// field is the value of a path of the downward API.
+// field returns the value of a downward API path.
 func field(pod *corev1.Pod, path, ip, host string) (string, error) {
 	if name, isOne := subscript(path, "metadata.labels"); isOne {
 		return pod.Labels[name], nil
@@ -126,7 +126,7 @@ func field(pod *corev1.Pod, path, ip, host string) (string, error) {
 	return "", fmt.Errorf("there is no field %q", path)
 }
 
-// subscript is NAME of a path as metadata.labels['NAME'].
+// subscript returns NAME of a path such as metadata.labels['NAME'].
 func subscript(path, of string) (string, bool) {
 	name, found := strings.CutPrefix(path, of+"['")
 	if !found {
@@ -135,8 +135,8 @@ func subscript(path, of string) (string, bool) {
 	return strings.CutSuffix(name, "']")
 }
 
-// expand puts the values of variables in the place of $(NAME); $$ is a $, and what
-// there is no variable for stays.
+// expand replaces $(NAME) by the value of the variable and $$ by $; references to unknown
+// variables remain.
 func expand(s string, env []variable) string {
 	var out strings.Builder
 	for {

@@ -89,8 +89,8 @@ func TestImagesAndAnnotationsSetTheBehaviorOfAContainer(t *testing.T) {
 	}
 }
 
-// Pods of one kubelet have addresses of their own, those of another have others, and
-// what a Pod has released is taken last.
+// Each Pod has its own address, across kubelets too, and a released address is not assigned
+// again soon.
 func TestAddressesAreTakenOnce(t *testing.T) {
 	one, err := openNetwork()
 	if err != nil {

@@ -20,18 +20,18 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Options of a member's kubelet.
+// Options configures the kubelets of a member.
 type Options struct {
 	Config *rest.Config
-	// Member is its name, and Log the file of its log of containers.
+	// Member is the member's name, Log the path of its log of containers.
 	Member string
 	Log    string
 	// Guard is the executable of GuardContainer and GateContainer.
 	Guard string
 	// Second is how long one second of a Pod's spec takes; default 1 s.
 	Second time.Duration
-	// StartDelay is how long a container takes to open its ports, StopDelay how
-	// long to end on SIGTERM.
+	// StartDelay is the time until a container opens its ports, StopDelay the time until it
+	// ends after SIGTERM; both default to 0.
 	StartDelay, StopDelay time.Duration
 }
 
@@ -43,16 +43,16 @@ type kubelet struct {
 	network *network
 	log     *Log
 
-	// The loop's.
+	// The loop owns the fields below.
 	pods map[types.UID]*pod
-	// lost are the nodes that LoseNode has made lost: they get no events of their
-	// Pods and report nothing, and what runs there runs on. missed are the events
-	// of Pods that they will get, the newest; nil is that a Pod is gone.
+	// lost are the nodes that LoseNode disconnected: they receive no events of their Pods and
+	// report nothing, but their containers run on. missed holds the latest undelivered event
+	// of each Pod; nil means that it was deleted.
 	lost   map[string]bool
 	missed map[types.UID]*corev1.Pod
 }
 
-// Run plays the kubelets until ctx ends, and with it all that runs on their nodes.
+// Run simulates the kubelets until ctx ends, which ends all containers too.
 func Run(ctx context.Context, options Options) error {
 	if options.Second == 0 {
 		options.Second = time.Second
@@ -115,7 +115,7 @@ func (k *kubelet) all(objects []runtime.Object) {
 	for _, object := range objects {
 		pod := object.(*corev1.Pod)
 		there[pod.UID] = true
-		// What was written may be gone, if etcd was restored to an earlier time.
+		// If etcd was restored to an earlier state, a written status may be lost.
 		k.writer.forget(pod.UID)
 		k.observe(pod, false)
 	}
@@ -126,7 +126,7 @@ func (k *kubelet) all(objects []runtime.Object) {
 	}
 }
 
-// observe handles a Pod's object, or that it is gone.
+// observe handles an event of a Pod; gone means that it was deleted.
 func (k *kubelet) observe(object *corev1.Pod, gone bool) {
 	// LoseNode marks Pods too: the event of their node may come later than theirs.
 	if _, marked := object.Annotations[lostAnnotation]; marked || k.lost[object.Spec.NodeName] {
@@ -181,7 +181,7 @@ func (k *kubelet) node(node *corev1.Node) {
 	}
 }
 
-// drop forgets a Pod of which nothing runs and whose object is gone.
+// drop forgets a Pod that has ended and whose object is deleted.
 func (k *kubelet) drop(p *pod) {
 	delete(k.pods, p.object.UID)
 	k.writer.forget(p.object.UID)
@@ -194,8 +194,8 @@ func (c *container) behavior() behavior {
 	return behave(c.pod.object, c.spec.Image, behavior{listens: o.StartDelay, stops: o.StopDelay})
 }
 
-// record writes a line of a container. Nothing may run that is not written: a
-// kubelet that cannot write ends, and all of its nodes with it.
+// record writes a record of a container to the log. If it cannot, the process exits, and all
+// of its nodes with it: nothing may run that is not in the log.
 func (k *kubelet) record(c *container, r Record) {
 	object := c.pod.object
 	r.Node, r.PodUID, r.Namespace, r.Pod = object.Spec.NodeName, string(object.UID), object.Namespace, object.Name

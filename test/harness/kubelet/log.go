@@ -13,22 +13,22 @@ import (
 
 // What a line of the log of containers records.
 const (
-	// Boot: the member's machines have power from now on, and nothing runs yet.
+	// Boot means that the member's machines are powered on; nothing runs yet.
 	Boot = "boot"
-	// PowerOff: all that ran in the member has ended by now, unasked.
+	// PowerOff means that a power cut has ended all containers of the member.
 	PowerOff = "power-off"
-	// Start: a container begins to run.
+	// Start means that a container begins to run.
 	Start = "start"
-	// Stop: a container got SIGTERM, and runs on until it has ended.
+	// Stop means that a container got SIGTERM; it runs until its Exit.
 	Stop = "stop"
-	// Exit: a container has ended.
+	// Exit means that a container has ended.
 	Exit = "exit"
 )
 
 // Record is a line of the log of containers.
 type Record struct {
-	// Boottime is CLOCK_BOOTTIME in nanoseconds: one clock for all members of a
-	// machine, that is never set.
+	// Boottime is CLOCK_BOOTTIME in nanoseconds: one clock for all members of a machine,
+	// which is never set.
 	Boottime  int64     `json:"boottime"`
 	Wall      time.Time `json:"wall"`
 	Member    string    `json:"member"`
@@ -38,14 +38,14 @@ type Record struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Pod       string    `json:"pod,omitempty"`
 	Container string    `json:"container,omitempty"`
-	// Session is the UID of the session, "" if the Pod is of none.
+	// Session is the UID of the session, empty if the Pod has none.
 	Session string `json:"session,omitempty"`
 	Epoch   string `json:"epoch,omitempty"`
 	// Restart counts the container's runs in its Pod, from 0.
 	Restart int32 `json:"restart,omitempty"`
-	// ExitCode is of an Exit.
+	// ExitCode is set for an Exit.
 	ExitCode int32 `json:"exitCode,omitempty"`
-	// Reason is why a container was to end.
+	// Reason is why a container was stopped; set for a Stop.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -55,8 +55,8 @@ type Log struct {
 	file   *os.File
 }
 
-// OpenLog opens the log, and makes it and its directory if need be. What the
-// last one may have left half written is ended.
+// OpenLog opens the log and creates it and its directory if need be. It ends a line that an
+// earlier process left incomplete.
 func OpenLog(path, member string) (*Log, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("opening log of containers: %w", err)
@@ -86,10 +86,9 @@ func (l *Log) endTornLine() error {
 	return err
 }
 
-// Write stamps the record and appends it by one system call, so that it is there
-// for all to read when Write returns, whatever becomes of this process. It is not
-// synced to the disk: it need not outlive the machine, whose disk would be what
-// is measured.
+// Write stamps the record and appends it by one system call, so that readers see it once
+// Write returns, even if this process dies. It does not sync to disk: the log need not
+// survive a crash of the machine, and tests would measure the disk.
 func (l *Log) Write(r Record) error {
 	r.Member, r.Wall = l.member, time.Now()
 	var now unix.Timespec

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A loop runs functions one after the other, so that they need no
-// locks. Adding one never waits.
+// A loop runs functions one after the other, so that they need no locks. Adding one never
+// blocks.
 type loop struct {
 	mu    sync.Mutex
 	todo  []func()

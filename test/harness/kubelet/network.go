@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// A network assigns Pods addresses of their own in 127/8, which all is this
-// machine's: guards and desktops of one Pod meet there, and no others.
+// A network gives each Pod an address of its own in 127/8, all of which is this machine's:
+// only the containers of one Pod share an address.
 type network struct {
 	block int
 	lock  net.Listener
@@ -17,8 +17,8 @@ type network struct {
 	taken map[netip.Addr]bool
 }
 
-// openNetwork takes one of the 254 blocks of 65,536 addresses. Which are taken is
-// recorded by abstract sockets, that end with their process.
+// openNetwork reserves one of the 254 blocks of 65,536 addresses. An abstract socket marks a
+// reserved block and ends with its process.
 func openNetwork() (*network, error) {
 	for block := 1; block < 255; block++ {
 		lock, err := net.Listen("unix", fmt.Sprintf("@vdi-fleet-kubelet-%d", block))
@@ -29,11 +29,11 @@ func openNetwork() (*network, error) {
 	return nil, errors.New("opening network: 254 kubelets run on this machine")
 }
 
-// host is the address of all nodes.
+// host returns the address of all nodes.
 func (n *network) host() netip.Addr { return netip.AddrFrom4([4]byte{127, byte(n.block), 0, 1}) }
 
-// take returns an address that no Pod has, and that none has had for as long as
-// there are others. The hundreds of a block are many more than nodes have Pods.
+// take returns a free address, in rotation so that a released one is not reused soon. A block
+// has many more addresses than nodes have Pods.
 func (n *network) take() netip.Addr {
 	for {
 		n.next = n.next%(254*250) + 1
@@ -47,7 +47,7 @@ func (n *network) take() netip.Addr {
 
 func (n *network) release(address netip.Addr) { delete(n.taken, address) }
 
-// answer listens at a Pod's port as a desktop would, and ends every connection.
+// answer listens at a Pod's port as a desktop would, and closes every connection.
 func answer(address string, port int32) (net.Listener, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(int(port))))
 	if err != nil {

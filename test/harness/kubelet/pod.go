@@ -9,38 +9,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lastGrace is what a sidecar has at the least, in seconds of the Pod's, when
-// those before it have used up the Pod's grace.
+// lastGrace is the minimum grace period of a sidecar, in seconds of the Pod's spec, when the
+// containers before it have used up that of the Pod.
 const lastGrace = 2
 
-// localhost is the address of Pods that another process answers for.
+// localhost is the address of Pods that another process serves.
 const localhost = "127.0.0.1"
 
-// A pod is one that is bound to a simulated node, until its object is gone and
-// nothing runs of it.
+// A pod is a Pod bound to a simulated node, until its object is deleted and its containers
+// have ended.
 type pod struct {
 	k      *kubelet
-	object *corev1.Pod // as it was last seen
+	object *corev1.Pod // last observed
 	ip     string
 	inits  []*container
 	mains  []*container
 
 	startTime metav1.Time
-	// initialized: main containers have started once; from then on each is started
-	// again for itself.
+	// initialized is true once main containers have started; from then on each container is
+	// restarted independently.
 	initialized bool
-	// killing: all is to end by deadline, and nothing starts any more.
+	// killing is true when all containers must end by deadline; none is started any more.
 	killing  bool
 	deadline time.Time
 	reason   string
-	// over: nothing runs, and nothing will.
+	// over is true once all containers have ended and none is started any more.
 	over bool
-	// vanished: there is no object any more, so there is nothing to report.
+	// vanished is true once the object is deleted: there is no status to write.
 	vanished   bool
 	conditions []corev1.PodCondition
 }
 
-// newPod is one that this kubelet sees for the first time.
+// newPod returns the state of a Pod that this kubelet observes for the first time.
 func (k *kubelet) newPod(object *corev1.Pod) *pod {
 	p := &pod{k: k, object: object, startTime: metav1.Now(), conditions: slices.Clone(object.Status.Conditions)}
 	if object.Status.StartTime != nil {
@@ -65,8 +65,8 @@ func (k *kubelet) newPod(object *corev1.Pod) *pod {
 	return p
 }
 
-// showsRunning: another client has made the Pod's phase terminal, as the Pod garbage
-// collector does.
+// showsRunning reports whether a container's status is Running. In a terminal phase this
+// means that another client set the phase, as the Pod garbage collector does.
 func showsRunning(object *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(object.Status.InitContainerStatuses, object.Status.ContainerStatuses),
 		func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
@@ -76,7 +76,7 @@ func terminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// takeOver starts from what the last kubelet wrote before it lost its power: what
+// takeOver starts from the status that the previous kubelet wrote before a power cut: what
 // ran then has ended.
 func (p *pod) takeOver() {
 	before := map[string]corev1.ContainerStatus{}
@@ -112,15 +112,15 @@ func (p *pod) update(object *corev1.Pod) {
 	p.advance()
 }
 
-// vanish handles that the object is gone: by the kubelet's own deletion, or because
-// it was deleted by force while something may still run.
+// vanish handles the deletion of the object, by this kubelet or by force while containers may
+// still run.
 func (p *pod) vanish() {
 	p.vanished = true
 	p.kill(p.grace(), "gone")
 	p.advance()
 }
 
-// grace is what the Pod's containers have to end.
+// grace returns the Pod's termination grace period, at least 1 s.
 func (p *pod) grace() time.Duration {
 	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	if own := p.object.Spec.TerminationGracePeriodSeconds; own != nil {
@@ -129,8 +129,8 @@ func (p *pod) grace() time.Duration {
 	return p.k.seconds(seconds)
 }
 
-// deletionGrace is the grace period of its deletion. One that is forced has its own
-// grace period nevertheless, as with a real kubelet.
+// deletionGrace returns the grace period of the Pod's deletion. A forced deletion gets that
+// of the Pod's spec, as with a real kubelet.
 func (p *pod) deletionGrace() time.Duration {
 	if seconds := p.object.DeletionGracePeriodSeconds; seconds != nil && *seconds > 0 {
 		return p.k.seconds(*seconds)
@@ -138,8 +138,8 @@ func (p *pod) deletionGrace() time.Duration {
 	return p.grace()
 }
 
-// kill ends all containers within a grace period. It may be called again, and counts
-// if it is sooner.
+// kill ends all containers within a grace period. A further call applies only if its deadline
+// is earlier.
 func (p *pod) kill(grace time.Duration, reason string) {
 	deadline := time.Now().Add(grace)
 	if p.over || p.killing && !deadline.Before(p.deadline) {
@@ -148,7 +148,7 @@ func (p *pod) kill(grace time.Duration, reason string) {
 	p.killing, p.deadline, p.reason = true, deadline, reason
 }
 
-// advance does what is to be done next, and reports the Pod's status.
+// advance starts or stops what is due, and reports the Pod's status.
 func (p *pod) advance() {
 	if p.k.pods[p.object.UID] != p {
 		return // it has been dropped
@@ -166,7 +166,7 @@ func (p *pod) advance() {
 	}
 }
 
-// bring starts what is to run.
+// bring starts the containers that are due.
 func (p *pod) bring() {
 	for _, c := range p.inits {
 		c.ensure()
@@ -186,8 +186,7 @@ func (p *pod) bring() {
 	}
 }
 
-// wind ends main containers, and when the last of them has ended, sidecars, the
-// last one first.
+// wind stops the main containers, and after the last of them the sidecars, in reverse order.
 func (p *pod) wind() {
 	busy := false
 	for _, c := range p.all() {
@@ -211,7 +210,7 @@ func (p *pod) wind() {
 	p.finish()
 }
 
-// finish records that nothing runs and nothing will.
+// finish marks the Pod as ended and releases its address.
 func (p *pod) finish() {
 	p.over = true
 	for _, c := range p.all() {

@@ -19,15 +19,15 @@ type prober struct {
 	c    *container
 	life int
 	spec *corev1.Probe
-	// in a row
+	// successes and failures are consecutive.
 	successes, failures int32
-	// verdict is called when either reaches its threshold, with what the last probe
-	// found wrong, and returns whether to continue.
+	// verdict is called when either reaches its threshold, with the failure of the last probe
+	// or nil. It reports whether to continue.
 	verdict func(failure error) bool
 }
 
-// probeStart begins the probes of a container that has just been started: the
-// others wait for the startup probe.
+// probeStart starts the startup probe of a container; the other probes start once it has
+// succeeded.
 func (c *container) probeStart() {
 	if c.spec.StartupProbe == nil {
 		c.begun()
@@ -43,7 +43,7 @@ func (c *container) probeStart() {
 	})
 }
 
-// begun records that a container has started, and starts its probes.
+// begun marks a container as started, and starts its other probes.
 func (c *container) begun() {
 	c.started = true
 	if c.spec.LivenessProbe != nil {
@@ -69,7 +69,7 @@ func (c *container) begun() {
 	c.pod.k.loop.do(c.pod.advance)
 }
 
-// probeGrace is what a container has to end that a probe has failed.
+// probeGrace returns the grace period of a container whose probe has failed.
 func (c *container) probeGrace(probe *corev1.Probe) time.Duration {
 	if seconds := probe.TerminationGracePeriodSeconds; seconds != nil {
 		return c.pod.k.seconds(*seconds)
@@ -84,8 +84,8 @@ func (c *container) probe(spec *corev1.Probe, verdict func(error) bool) {
 
 func (p *prober) next(in time.Duration) { p.c.pod.k.loop.after(in, p.run) }
 
-// run is one probe. The next one comes a period after this began, if it has been
-// answered by then.
+// run makes one probe. The next one starts a period after this one began, or at its end if
+// that is later.
 func (p *prober) run() {
 	k := p.c.pod.k
 	if p.c.life != p.life {
@@ -108,7 +108,7 @@ func (p *prober) run() {
 	}()
 }
 
-// count returns whether to go on.
+// count counts a result and reports whether to continue.
 func (p *prober) count(failure error) bool {
 	if failure == nil {
 		p.successes, p.failures = p.successes+1, 0
@@ -120,8 +120,8 @@ func (p *prober) count(failure error) bool {
 
 var errClosed = errors.New("nothing listens yet")
 
-// simulatedAnswer answers for a container that is no process, at its own ports, or at
-// any if none of its Pod is one.
+// simulatedAnswer returns the result for a simulated container: at its own ports, or at any
+// port if its Pod executes no process.
 func (p *prober) simulatedAnswer() (failure error, answered bool) {
 	s, isOne := p.c.process.(*simulated)
 	if !isOne {
@@ -139,7 +139,7 @@ func (p *prober) simulatedAnswer() (failure error, answered bool) {
 	return errClosed, true
 }
 
-// guarded is whether one of the Pod's containers is a process.
+// guarded reports whether one of the Pod's containers is executed as a process.
 func (p *pod) guarded() bool {
 	for _, c := range p.all() {
 		if c.real() {
@@ -159,7 +159,7 @@ func probedPort(probe *corev1.Probe) (intstr.IntOrString, bool) {
 	return intstr.IntOrString{}, false
 }
 
-// ownPort is the number of one of the ports that a container declares.
+// ownPort returns the number of one of the ports that a container declares.
 func ownPort(c *corev1.Container, port intstr.IntOrString) (int32, error) {
 	for _, own := range c.Ports {
 		if own.ContainerPort == port.IntVal || port.Type == intstr.String && own.Name == port.StrVal {

@@ -11,14 +11,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/spawn"
 )
 
-// A process is what runs of a container. Both methods are called in the loop, and it
-// reports itself when it has ended.
+// A process is one run of a container. The loop calls both methods; the run reports its end
+// to the loop.
 type process interface {
 	term()
 	kill()
 }
 
-// failedProcess is a process that could not be started, for the moment until that is
+// failedProcess stands in for a process that could not be started, until its failure is
 // recorded.
 type failedProcess struct{}
 
@@ -38,7 +38,7 @@ type simulated struct {
 func (k *kubelet) simulate(c *container, ended func(int32)) process {
 	s := &simulated{loop: k.loop, behavior: c.behavior(), ended: ended}
 	if c.init && !c.sidecar() {
-		s.end(0) // it has done its work
+		s.end(0) // an init container completes at once
 		return s
 	}
 	if s.behavior.crashes > 0 {
@@ -67,7 +67,7 @@ func (k *kubelet) simulate(c *container, ended func(int32)) process {
 	return s
 }
 
-// term makes it save its work. It serves until it ends.
+// term ends it after the time that a desktop takes to save its work; it serves until then.
 func (s *simulated) term() { s.loop.after(s.behavior.stops, func() { s.end(exitTerminated) }) }
 
 func (s *simulated) kill() { s.end(exitKilled) }
@@ -86,7 +86,7 @@ func (s *simulated) end(code int32) {
 // executed is a container that is a process of this machine.
 type executed struct{ process *os.Process }
 
-// execute starts a command, which ends with this process.
+// execute starts a command that is killed when this process ends.
 func (k *kubelet) execute(cmd *exec.Cmd, ended func(int32)) (process, error) {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := spawn.Start(cmd, false); err != nil {
@@ -102,7 +102,7 @@ func (k *kubelet) execute(cmd *exec.Cmd, ended func(int32)) (process, error) {
 func (e executed) term() { _ = e.process.Signal(syscall.SIGTERM) }
 func (e executed) kill() { _ = e.process.Kill() }
 
-// exitCode is as a container runtime reports it: 128 and the signal's number.
+// exitCode returns 128 plus the number of a signal, as a container runtime does.
 func exitCode(state *os.ProcessState) int32 {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int32(status.Signal())

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// status is what a kubelet writes of a Pod, but for what others write.
+// status returns the part of the Pod's status that a kubelet writes.
 func (p *pod) status() corev1.PodStatus {
 	host := p.k.network.host().String()
 	status := corev1.PodStatus{
@@ -42,8 +42,8 @@ func (p *pod) status() corev1.PodStatus {
 	return status
 }
 
-// phase is terminal once nothing runs any more, sidecars included. While an init
-// container is at it, it is Pending, also after a power cut.
+// phase returns the Pod's phase. It is terminal once nothing runs any more, sidecars
+// included, and Pending while an init container has to complete, also after a power cut.
 func (p *pod) phase() corev1.PodPhase {
 	atIt := func(c *container) bool { return !c.sidecar() && !c.done }
 	if !p.over && !p.initialized && slices.ContainsFunc(p.inits, atIt) {
@@ -65,7 +65,7 @@ func (p *pod) phase() corev1.PodPhase {
 	return corev1.PodSucceeded
 }
 
-// setCondition keeps the time of the last change.
+// setCondition sets a condition; its transition time changes only with its status.
 func (p *pod) setCondition(kind corev1.PodConditionType, holds bool, reasonIfNot string) {
 	next := corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
 	if !holds {

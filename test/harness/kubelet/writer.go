@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// How writes are tried again, and how many are made at a time.
+// The retry intervals, the timeout, and the concurrency of writes.
 const (
 	firstRetry   = 20 * time.Millisecond
 	lastRetry    = time.Second
@@ -28,8 +28,8 @@ const (
 	writers      = 16
 )
 
-// A writer writes the last status of each Pod, as often as it takes. An earlier
-// status does not matter any more.
+// A writer writes the latest status of each Pod and retries until it succeeds. Earlier
+// statuses are skipped.
 type writer struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[types.UID]
@@ -41,10 +41,10 @@ type writer struct {
 type update struct {
 	uid             types.UID
 	namespace, name string
-	status          *corev1.PodStatus // nil is nothing
+	status          *corev1.PodStatus // nil if there is none to write
 	remove          bool
-	written         string // resourceVersion of the Pod that has the status; empty: none yet
-	contradicted    string // resourceVersion in which another client had changed the readiness, if that was seen before written was known
+	written         string // resourceVersion of the Pod with this status; empty until the write is acknowledged
+	contradicted    string // resourceVersion in which another client changed the readiness; compared once written is known
 }
 
 func newWriter(client kubernetes.Interface) *writer {
@@ -55,8 +55,8 @@ func newWriter(client kubernetes.Interface) *writer {
 	}
 }
 
-// put has a status written, unless it was the last one too, and then the Pod
-// finally removed, if so.
+// put queues a status, unless it equals the last one, and the final deletion of the Pod after
+// it if remove.
 func (w *writer) put(pod *corev1.Pod, status corev1.PodStatus, remove bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *writer) put(pod *corev1.Pod, status corev1.PodStatus, remove bool) {
 	w.queue.Add(pod.UID)
 }
 
-// remove has the Pod finally removed.
+// remove queues the final deletion of the Pod.
 func (w *writer) remove(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,9 +79,8 @@ func (w *writer) remove(pod *corev1.Pod) {
 	w.queue.Add(pod.UID)
 }
 
-// repair writes the status of a Pod again whose readiness another client has changed since: the
-// node lifecycle controller does, when the nodes were silent in an outage of the API
-// server.
+// repair writes the status again if another client has changed the Pod's readiness since: the
+// node lifecycle controller does if nodes send no heartbeat in an outage of the API server.
 func (w *writer) repair(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,13 +92,13 @@ func (w *writer) repair(pod *corev1.Pod) {
 	w.writeAgain(last)
 }
 
-// writeAgain queues a status that was changed after it was written. While its write is in flight
-// that cannot be known: an event may arrive before the answer to the write.
+// writeAgain queues a status that another client changed after it was written. It can decide
+// only after the write: an event may arrive before the answer.
 func (w *writer) writeAgain(last *update) {
 	if last.written == "" || last.contradicted == "" {
 		return
 	}
-	// What is older than the writer's own write does not count.
+	// A change before the writer's own write does not count.
 	if order, err := resourceversion.CompareResourceVersion(last.contradicted, last.written); err != nil || order <= 0 {
 		return
 	}
@@ -116,7 +115,7 @@ func readiness(status corev1.PodStatus) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// wrote notes that a status is in a version of its Pod, if it is still the last one.
+// wrote records the resourceVersion of a status that was written, if it is still the latest.
 func (w *writer) wrote(s update, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +152,7 @@ func (w *writer) run(ctx context.Context) {
 					return
 				}
 				if err := w.write(ctx, uid); err != nil {
-					if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // it was received
+					if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // the server answered
 						fmt.Fprintln(os.Stderr, "writing status:", err)
 					}
 					w.queue.AddRateLimited(uid)
@@ -169,8 +168,8 @@ func (w *writer) run(ctx context.Context) {
 	group.Wait()
 }
 
-// write returns an error if it is to be tried again: only a Pod that is gone, or
-// another of its name, is not.
+// write returns an error if the write is to be retried; it is not if the Pod is gone, or
+// another Pod has its name.
 func (w *writer) write(ctx context.Context, uid types.UID) error {
 	s, ok := w.get(uid)
 	if !ok {
@@ -205,9 +204,9 @@ func (w *writer) patch(ctx context.Context, s update) error {
 	return err
 }
 
-// patch is a strategic merge of the status, refused if the Pod is another. A merge
-// would keep what there was: reasons of conditions that have none any more, and
-// addresses of an earlier life.
+// patch returns a strategic merge patch of the status, which a Pod with another UID rejects.
+// It removes what a merge would keep: reasons of conditions that have none any more, and
+// previous addresses.
 func (s update) patch() ([]byte, error) {
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.status)
 	if err != nil {

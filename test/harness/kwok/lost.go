@@ -19,8 +19,8 @@ const lostAnnotation = "harness.vdi.kasm.io/lost"
 // node controller, and a deleted Pod stays until RestoreNode or a forced deletion. No more
 // Pods are scheduled to it.
 //
-// KWOK goes on renewing the node's lease, which has no effect while the condition Ready
-// is Unknown.
+// KWOK continues to renew the node's lease, which has no effect while the condition Ready is
+// Unknown.
 func (n *Nodes) LoseNode(ctx context.Context, name string) error {
 	// The node first: a Pod that is bound to it a moment later would not be
 	// marked.
@@ -85,12 +85,12 @@ func (n *Nodes) setPodNotReady(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// annotation is a patch of the mark to a JSON value; null removes it.
+// annotation returns a patch that sets the mark to a JSON value; null removes it.
 func annotation(value string) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, lostAnnotation, value)
 }
 
-// readiness is a patch of a node's or a Pod's condition Ready.
+// readiness returns a patch of the condition Ready of a node or a Pod.
 func readiness(ready corev1.ConditionStatus) []byte {
 	return fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"NodeStatusUnknown","lastTransitionTime":%q}]}}`,
 		ready, time.Now().UTC().Format(time.RFC3339))

@@ -46,7 +46,7 @@ func DefaultAllocatable() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("16"),
 		corev1.ResourceMemory: resource.MustParse("64Gi"),
-		// Enough for 110 desktops of templates that name none.
+		// Enough for 110 desktops of templates that set none.
 		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
 		corev1.ResourcePods:             resource.MustParse("110"),
 	}

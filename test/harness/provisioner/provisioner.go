@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// Name is that of the provisioner in its storage classes.
+	// Name is the name of the provisioner in its storage classes.
 	Name = "vdi-fleet.test/hostpath"
-	// User is the provisioner's in RBAC and audit logs.
+	// User is the user of the provisioner in RBAC and audit logs.
 	User = "fleet-provisioner"
 	// StorageClass is the default class of every cluster.
 	StorageClass = "standard"
@@ -28,7 +28,7 @@ const (
 	FixedStorageClass = "fixed"
 )
 
-// Manifest holds the storage classes, and what User may do.
+// Manifest contains the storage classes, and the role of User.
 const Manifest = `
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -77,7 +77,7 @@ type Provisioner struct {
 	done   sync.WaitGroup
 }
 
-// Start starts one. It ends by Stop, not with ctx.
+// Start starts a provisioner, which runs until Stop even if ctx ends.
 func Start(ctx context.Context, config *rest.Config) (*Provisioner, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -181,8 +181,8 @@ func (p *Provisioner) syncClaim(ctx context.Context, key string) error {
 	return err
 }
 
-// syncVolume deletes a released volume, which kube-controller-manager expects of the
-// provisioner in the volume's annotation.
+// syncVolume deletes a released volume. kube-controller-manager leaves that to the
+// provisioner that the volume's annotation names.
 func (p *Provisioner) syncVolume(ctx context.Context, name string) error {
 	item, found, err := p.vols.GetStore().GetByKey(name)
 	if err != nil || !found {

@@ -1,5 +1,5 @@
-// Package proxy is the network between a hub and an agent, as a test breaks it: a TCP
-// proxy that can be cut, slowed and restored, in this process or in another one.
+// Package proxy simulates the network between a hub and an agent: a TCP proxy that a test can
+// cut, slow down and restore, in this process or in another one.
 //
 // # Invariants
 //

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// CutMode is what a cut network does to connections.
+// CutMode is the effect of a cut on connections.
 type CutMode string
 
 const (
 	// CutReset resets every connection, and new ones once they are accepted, as a
 	// firewall that rejects does.
 	CutReset CutMode = "reset"
-	// CutBlackhole delivers nothing either way, as a pulled cable. New connections are
-	// accepted and stay silent.
+	// CutBlackhole delivers nothing in either direction, like a pulled cable. New connections
+	// are accepted and receive nothing.
 	CutBlackhole CutMode = "blackhole"
 	// CutToHub delivers nothing to the hub; what it sends still arrives.
 	CutToHub CutMode = "to-hub"
@@ -30,7 +30,7 @@ type Link interface {
 	// Slow delays each direction by latency and limits it to so many bytes per
 	// second (0 is unlimited).
 	Slow(latency time.Duration, bytesPerSecond int) error
-	// Heal ends cuts and slowness.
+	// Heal ends the cut and the slowdown.
 	Heal() error
 	// DropConnections resets the present connections; new ones are accepted.
 	DropConnections() error
@@ -38,13 +38,13 @@ type Link interface {
 	Status() (Status, error)
 }
 
-// Status is a link's state. Cut is "" when it is whole.
+// Status is a link's state. Cut is empty if the link is not cut.
 type Status struct {
 	Cut            CutMode       `json:"cut,omitempty"`
 	Latency        time.Duration `json:"latency,omitempty"`
 	BytesPerSecond int           `json:"bytesPerSecond,omitempty"`
 	Connections    int           `json:"connections"`
-	// Backend is where the newest connection went.
+	// Backend is the address that the newest connection was forwarded to.
 	Backend string `json:"backend,omitempty"`
 }
 

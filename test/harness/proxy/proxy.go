@@ -159,8 +159,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve connects the backend, once the network allows it, and pumps until one end
-// is done.
+// serve connects to the backend, once the network allows it, and copies until both directions
+// have ended.
 func (p *Proxy) serve(conn *connection) {
 	defer p.drop(conn)
 	if !p.waitOpen(conn, func(cut CutMode) bool { return cut == "" || cut == CutToAgent }) {
@@ -186,8 +186,7 @@ func (p *Proxy) serve(conn *connection) {
 	pumps.Wait()
 }
 
-// dialTimeout is how long a backend may take to accept: one that is paused does
-// so at once.
+// dialTimeout is how long a backend may take to accept. Even a paused one accepts at once.
 const dialTimeout = 2 * time.Second
 
 func (p *Proxy) dial() (net.Conn, string) {
@@ -205,9 +204,8 @@ func (p *Proxy) dial() (net.Conn, string) {
 	return conn, backend
 }
 
-// dialBackend connects the backend that listens. A paused process seems to listen
-// still, so of several the one wins that was found listening last: that is the
-// replica which took over.
+// dialBackend connects to the backend that listens. A paused process appears to listen still:
+// if several do, the one that began to listen last wins, the replica that took over.
 func (p *Proxy) dialBackend() (net.Conn, string) {
 	conns := make([]net.Conn, len(p.backends))
 	var dials sync.WaitGroup
@@ -244,8 +242,8 @@ func (p *Proxy) dialBackend() (net.Conn, string) {
 	return conns[best], p.backends[best]
 }
 
-// drop removes a connection and resets it if it is still open: a client without a backend
-// is refused so.
+// drop removes a connection and resets it if it is still open, which also refuses a client
+// that has no backend.
 func (p *Proxy) drop(conn *connection) {
 	p.change(func() {
 		if _, there := p.conns[conn]; there {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// silence is how long a test watches that nothing comes. It only bounds from
-// below: a slow machine can't fail it.
+// silence is how long a test checks that nothing arrives. A slow machine cannot make the
+// check fail.
 const silence = 100 * time.Millisecond
 
 func TestProxyFollowsTheBackendThatListens(t *testing.T) {

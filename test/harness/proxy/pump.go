@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// inFlight is how many reads a direction holds while they are delayed. Beyond
-// that the sender is blocked, as on a real link.
+// inFlight is how many delayed reads a direction buffers. Beyond that the sender is blocked,
+// as on a real link.
 const inFlight = 256
 
 type packet struct {

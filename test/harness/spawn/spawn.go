@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-// The kernel sends Pdeathsig when the thread that forked the child ends, not
-// when the process does, and Go ends threads as it likes. So every child is
-// forked by one goroutine that is locked to its thread for as long as this
-// process runs. Then Pdeathsig means what it should: whatever ends the
-// harness, kill -9 included, ends its children.
+// The kernel sends Pdeathsig when the thread that forked the child ends, not when the process
+// does, and Go may end any thread. So one goroutine, locked to its thread until this process
+// ends, forks every child. Then whatever ends the harness, kill -9 included, ends its
+// children.
 var (
 	once  sync.Once
 	queue chan request

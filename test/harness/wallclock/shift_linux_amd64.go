@@ -18,12 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// symbol is what a process calls for the time.
+// symbol is the vDSO function that returns the time.
 const symbol = "__vdso_clock_gettime"
 
-// call calls the kernel and adds to CLOCK_REALTIME the nanoseconds that follow it: the
-// seconds at seconds, added to both halves of the timespec. Registers are those of the
-// calling convention; the kernel takes rcx and r11, which are the callee's to take.
+// call and end are machine code with the seconds between them, in 32 bits: it makes the
+// system call and adds the seconds to tv_sec if the clock is CLOCK_REALTIME. Registers are
+// those of the calling convention; the kernel changes rcx and r11, which are caller-saved.
 var (
 	call = []byte{
 		0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, SYS_clock_gettime
@@ -35,10 +35,10 @@ var (
 	end = []byte{0xc3} // ret
 )
 
-// Shift has a running process read a wall clock that is ahead of the machine's by some
-// whole seconds, behind it if by is negative, and as it is for zero. Its monotonic and
-// boot clocks stay as they are: what time.Since measures is unchanged. A process that
-// is started later, also by this one, has the machine's clock.
+// Shift sets the wall clock that a running process reads ahead of the machine's by whole
+// seconds; behind it if by is negative, and back if it is zero. Its monotonic and boot
+// clocks, and so time.Since, are unchanged. A process that starts later, also a child of this
+// one, has the machine's clock.
 func Shift(pid int, by time.Duration) error {
 	code := append(binary.LittleEndian.AppendUint32(bytes.Clone(call), uint32(int32(by/time.Second))), end...)
 	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
@@ -83,7 +83,7 @@ func find(pid int) (region, error) {
 	return region{}, fmt.Errorf("process %d reads the time from the kernel: it has no vDSO", pid)
 }
 
-// entry is the address of the function, which must have space for code of a size.
+// entry returns the address of the function, which must have space for size bytes of code.
 func (r region) entry(memory io.ReaderAt, size int) (uint64, error) {
 	image := make([]byte, r.to-r.from)
 	if _, err := memory.ReadAt(image, int64(r.from)); err != nil {
@@ -108,7 +108,7 @@ func (r region) entry(memory io.ReaderAt, size int) (uint64, error) {
 // patience is how long a process may take to stop outside its vDSO.
 const patience = 5 * time.Second
 
-// stopped runs f while no thread of the process runs or stands in its vDSO.
+// stopped runs f while no thread of the process runs or is in its vDSO.
 func stopped(pid int, vdso region, f func() error) error {
 	once := func(context.Context) (done bool, err error) {
 		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
@@ -138,7 +138,7 @@ func outside(pid int, r region) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("reading a thread of process %d: %w", pid, err)
 		}
-		// "running", or as the last field where it stands.
+		// The text is "running", or its last field is the program counter.
 		fields := strings.Fields(string(text))
 		at, err := strconv.ParseUint(fields[len(fields)-1], 0, 64)
 		if err != nil || at >= r.from && at < r.to {

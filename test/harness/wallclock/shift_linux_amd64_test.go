@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(shiftedEnv) == "" {
 		os.Exit(m.Run())
 	}
-	go func() { // a process that reads it all the time is hard to stop elsewhere
+	go func() { // a process that reads its clock all the time is rarely outside its vDSO
 		for !time.Now().IsZero() {
 			runtime.Gosched()
 		}

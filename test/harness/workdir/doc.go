@@ -1,5 +1,5 @@
-// Package workdir is the directory in which a fleet or a single control plane keeps all
-// that it has, the TCP ports that are reserved for it, and the reaper of both.
+// Package workdir manages the directory of a fleet or a single control plane, the TCP ports
+// that are reserved for it, and the reaper of both.
 //
 // # Invariants
 //

@@ -19,10 +19,9 @@ const (
 	lastPort  = 32000
 )
 
-// ReservePorts returns n free TCP ports of 127.0.0.1 and reserves them for the
-// fleet in dir, so that another fleet that starts at the same time, or while one
-// of the harness is down, does not take them. A reservation holds as long as dir
-// exists or until ReleasePorts.
+// ReservePorts returns n free TCP ports of 127.0.0.1 and reserves them for the fleet in dir,
+// so that no other fleet takes them, even while a process of this one is down. A reservation
+// lasts until dir is removed or ReleasePorts is called.
 func ReservePorts(dir string, n int) ([]int, error) {
 	var ports []int
 	err := withPortRegistry(func(reserved map[int]string) error {

@@ -7,10 +7,9 @@ import (
 	"syscall"
 )
 
-// A reaper removes a fleet's directory when this process has ended without
-// doing so: by a panic, a signal, os.Exit or kill -9. It is a shell in a
-// session of its own that waits for the end of its standard input, which the
-// kernel closes with us.
+// A reaper removes a fleet's directory if this process ends without doing so: by a panic, a
+// signal, os.Exit or kill -9. It is a shell in a session of its own that waits for the end of
+// its standard input, which the kernel closes when this process ends.
 //
 // Together with Pdeathsig it is why the harness needs no signal handlers, which
 // would get in the way of Ginkgo's.
@@ -19,8 +18,8 @@ type reaper struct {
 	cmd   *exec.Cmd
 }
 
-// reaperScript tries for a while, since the processes that die at the same
-// moment may still be creating files.
+// reaperScript retries for a while, since the processes that end at the same moment may still
+// create files.
 const reaperScript = `read -r line && [ "$line" = done ] && exit 0
 i=0
 while [ -e "$0" ] && [ $i -lt 100 ]; do

@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
-// linkCommands break and restore the network between the hub and a member.
+// linkCommands returns the commands that break and restore the network of a member.
 func linkCommands(dir *string) []*cobra.Command {
 	var mode string
 	cut := linkCommand(dir, "cut", "Cut the network between the hub and a member", "%s is cut off",
@@ -56,7 +56,7 @@ func linkCommand(dir *string, name, short, done string, do func(proxy.Link) erro
 	}
 }
 
-// processCommands kill, pause and start processes, named as by status.
+// processCommands returns the commands that kill, pause and start processes by name.
 func processCommands(dir *string) []*cobra.Command {
 	agent := (*harness.Detached).Agent
 	named := (*harness.Detached).Process

@@ -13,8 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
-// proxyCommand is the network between the hub and one member of a fleet in the
-// background.
+// proxyCommand runs the network between the hub and one member of a detached fleet.
 func proxyCommand() *cobra.Command {
 	var listen, control, kubeconfig string
 	var hubPods []string
@@ -48,8 +47,7 @@ func proxyCommand() *cobra.Command {
 	return cmd
 }
 
-// hubKubeletCommand reports which replicas of the hub of a fleet in the background
-// are Ready.
+// hubKubeletCommand reports which hub replicas of a detached fleet are Ready.
 func hubKubeletCommand() *cobra.Command {
 	var kubeconfig string
 	var hubPods []string
@@ -86,7 +84,7 @@ func hubFlags(kubeconfig string, values []string) (*rest.Config, []hubservice.Po
 	return config, pods, nil
 }
 
-// provisionCommand makes the volumes of a member of a fleet in the background.
+// provisionCommand provisions the volumes of a member of a detached fleet.
 func provisionCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{

@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kubelet"
 )
 
-// kubeletCommand plays the kubelets of a member: killing it is a power cut.
+// kubeletCommand simulates the kubelets of a member: killing it is a power cut.
 func kubeletCommand() *cobra.Command {
 	var options kubelet.Options
 	var kubeconfig string
@@ -40,7 +40,7 @@ func kubeletCommand() *cobra.Command {
 	return cmd
 }
 
-// powerCommands cut the power of a member, and restore it.
+// powerCommands returns the commands that cut and restore the power of a member.
 func powerCommands(dir *string) []*cobra.Command {
 	power := func(use, short, done string, do func(*cobra.Command, *harness.Detached, string) error) *cobra.Command {
 		return &cobra.Command{

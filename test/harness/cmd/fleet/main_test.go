@@ -47,7 +47,7 @@ func TestFleetInTheBackground(t *testing.T) {
 	fleet := func(args ...string) string { return mustFleet(t, append(args, "--dir="+dir)...) }
 	t.Cleanup(func() { fleet("down") })
 
-	// The command returns; what it started stays, and works.
+	// The fleet outlives the command that started it, and works.
 	up := fleet("up", "--members=1", "--nodes=2", "--no-fleet-processes", "--kubelets")
 	expect(t, up, "the fleet is up: 1 members")
 	expect(t, up, "export KUBECONFIG="+dir+"/kubeconfig")
@@ -99,7 +99,7 @@ func TestFleetInTheBackground(t *testing.T) {
 	counts := fleet("audit", "--since=@"+marks, "--users=admin", "--sessions=2")
 	expect(t, strings.Join(strings.Fields(counts), " "), "eu-west admin create configmaps 1 0 0.50")
 
-	// And ends, with all that it was: the restarted and the paused too.
+	// Down ends all of its processes, restarted and paused ones too.
 	pids = append(pids, allPIDs(t, dir)...)
 	expect(t, fleet("down"), "removed "+dir)
 	expectGone(t, dir, pids)
@@ -134,7 +134,7 @@ func TestDownSparesWhatIsNotTheFleets(t *testing.T) {
 	if out := mustFleet(t, "down", "--dir="+dir); !strings.Contains(out, "no fleet is up") {
 		t.Error(out)
 	}
-	// A pid that another process has by now: this one's.
+	// The pid of an earlier process that was reused, here by this one.
 	stale := fmt.Sprintf(`{"pid":%d,"born":1,"spec":{"name":"hub-etcd","path":"/bin/etcd","dir":%q}}`, os.Getpid(), dir)
 	for name, content := range map[string]string{"pids/hub-etcd.json": stale, "fleet.json": `{}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
