@@ -142,7 +142,7 @@ var _ = Describe("Admission policies", Ordered, ContinueOnFailure, func() {
 
 	checkUserRoles(func() *harness.ControlPlane { return hub })
 
-	judgePods(func() *harness.ControlPlane { return hub })
+	checkPods(func() *harness.ControlPlane { return hub })
 
 	DescribeTable("admit a session that is created by", func(ctx context.Context, caller requester, user string, groups []string) {
 		_, err := as(hub, caller).Create(ctx, sessionFor(user, groups...), dryRun)

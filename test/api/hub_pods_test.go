@@ -45,8 +45,8 @@ const (
 	agentPod = `{apiVersion: v1, kind: Pod, metadata: {name: agent, labels: {app.kubernetes.io/name: vdi-agent}}, spec: {serviceAccountName: vdi-agent, containers: [{name: agent, image: agent}]}}`
 )
 
-// judgePods checks which Pods of its namespace the hub may patch.
-func judgePods(hub func() *harness.ControlPlane) {
+// checkPods checks which Pods of its namespace the hub may patch.
+func checkPods(hub func() *harness.ControlPlane) {
 	GinkgoHelper()
 	beDenied := SatisfyAll(MatchError(apierrors.IsForbidden, "IsForbidden"), MatchError(ContainSubstring("the hub may change only")))
 	patch := func(ctx context.Context, caller requester, name, text string) error {

@@ -24,8 +24,8 @@ const (
 // pollInterval is how often a page that is waited for is read.
 const pollInterval = 200 * time.Millisecond
 
-// patience with the browser and with the page, on a machine that is busy.
-const patience = 2 * time.Minute
+// actionTimeout of the browser and the page allows for a busy machine.
+const actionTimeout = 2 * time.Minute
 
 // ErrNoBrowser means that there is no Chromium on this machine.
 var ErrNoBrowser = errors.New("no chromium on this machine: install Debian's package of that name")
@@ -55,7 +55,7 @@ func Open(ctx context.Context, url string, resolve map[string]string) (*Desktop,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("host-resolver-rules", rules(resolve)),
-		chromedp.WSURLReadTimeout(patience),
+		chromedp.WSURLReadTimeout(actionTimeout),
 	)
 	d := &Desktop{}
 	allocator, end := chromedp.NewExecAllocator(ctx, options...)
@@ -90,9 +90,9 @@ func (d *Desktop) Close() {
 	}
 }
 
-// do what a user does, within patience.
+// do what a user does, within actionTimeout.
 func (d *Desktop) do(what string, steps ...chromedp.Action[chromedp.Void]) error {
-	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	ctx, cancel := context.WithTimeout(d.ctx, actionTimeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -103,7 +103,7 @@ func (d *Desktop) do(what string, steps ...chromedp.Action[chromedp.Void]) error
 // Go opens another URL in the same browser. An answer that is no page, such as a
 // gateway's that has no such host, is an error.
 func (d *Desktop) Go(url string) error {
-	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	ctx, cancel := context.WithTimeout(d.ctx, actionTimeout)
 	defer cancel()
 	response, err := chromedp.Run(ctx, chromedp.NavigateResponse(url))
 	if err != nil {
@@ -128,7 +128,7 @@ func (d *Desktop) Refused(password string) (string, error) {
 	if err := d.enter(password); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	ctx, cancel := context.WithTimeout(d.ctx, actionTimeout)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.Text(chromedp.CSS(`[role=alert]`)))
 }
@@ -182,7 +182,7 @@ func focus() chromedp.Action[chromedp.Void] {
 
 // Screenshot writes what the browser's window shows to a PNG file.
 func (d *Desktop) Screenshot(path string) error {
-	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	ctx, cancel := context.WithTimeout(d.ctx, actionTimeout)
 	defer cancel()
 	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {

@@ -80,7 +80,7 @@ func startContainer(t *testing.T) *container {
 
 func (c *container) eventually(what string, ok func() bool) {
 	c.t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(pollInterval)
+	deadline, tick := time.After(actionTimeout), time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for !ok() {
 		select {
@@ -204,7 +204,7 @@ func TestAHostWithoutAServerIsReported(t *testing.T) {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip(ErrNoBrowser)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), actionTimeout)
 	defer cancel()
 	d, err := Open(ctx, "http://none.desktops.test/", map[string]string{"*.desktops.test": "127.0.0.1:9"})
 	if err == nil {

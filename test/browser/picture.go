@@ -52,7 +52,7 @@ const readCanvas = `(() => {
 
 // Picture reads the canvas.
 func (d *Desktop) Picture() (Picture, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	ctx, cancel := context.WithTimeout(d.ctx, actionTimeout)
 	defer cancel()
 	p, err := chromedp.Run(ctx, chromedp.Evaluate[Picture](readCanvas))
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Desktop) Blank() (bool, error) {
 // Await reads the canvas until it is as it should be, and returns the last picture
 // in any case.
 func (d *Desktop) Await(ctx context.Context, what string, good func(Picture) bool) (Picture, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()

@@ -84,7 +84,7 @@ func arguments(t *testing.T, d *appsv1.Deployment) []string {
 	for _, arg := range container.Args {
 		arg = strings.NewReplacer(pairs...).Replace(arg)
 		if strings.Contains(arg, "$(") {
-			t.Errorf("%s names a variable that there is not", arg)
+			t.Errorf("%s refers to an undefined variable", arg)
 		}
 		args = append(args, arg)
 	}

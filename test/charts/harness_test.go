@@ -45,7 +45,7 @@ func TestTheHarnessUsesTheFlagsOfTheCharts(t *testing.T) {
 		name := d.Program + " --" + d.Flag
 		switch {
 		case d.Because == "":
-			t.Errorf("%s: why?", name)
+			t.Errorf("%s: Because is empty", name)
 		case len(d.In) == 0 && !differ[name]:
 			t.Errorf("%s is as in the chart: Differences of test/harness/flags.go need not explain it", name)
 		case len(d.In) > 0:

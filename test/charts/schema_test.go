@@ -31,7 +31,7 @@ func open(schema map[string]any, chart, path string) []string {
 	properties, _ := schema["properties"].(map[string]any)
 	if schema["type"] == "object" && path != "$.global" {
 		if _, set := schema["additionalProperties"]; !set {
-			problems = append(problems, fmt.Sprintf("%s: %s takes any key", chart, path))
+			problems = append(problems, fmt.Sprintf("%s: %s accepts any key", chart, path))
 		}
 	}
 	for name, property := range properties {

@@ -98,7 +98,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 			g.Expect(read(ctx, s)).To(Succeed())
 			g.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning), "%s", why(s))
 			g.Expect(s.Status.Placement.ClusterName).To(Equal("us-east"), "%s", why(s))
-		}).WithTimeout(5 * patience).Should(Succeed())
+		}).WithTimeout(5 * defaultTimeout).Should(Succeed())
 		Expect(s.Status.URL).NotTo(Equal(first))
 		desktop, _ = visited(ctx, s, "us-east-after")
 		reportTime("a region's loss to its user at the desktop in the other", time.Since(began))

@@ -46,7 +46,7 @@ var _ = Describe("The guard of a Fence session", Serial, func() {
 			killAgents(ctx, member) // kubelets start them again
 			stopped = desktopIn(ctx, g, node, pod)
 			g.Expect(stopped.State).To(Equal(kindfleet.Exited))
-		}).WithTimeout(limit + patience).WithPolling(time.Second).Should(Succeed())
+		}).WithTimeout(limit + defaultTimeout).WithPolling(time.Second).Should(Succeed())
 		reportTime("agent and API server dead to the desktop's end, by its containerd", stopped.Finished.Sub(dead))
 		Expect(stopped.Finished.Sub(dead)).To(BeNumerically("<", limit), "R of the failover")
 

@@ -19,8 +19,8 @@ import (
 // root of the repository.
 const root = "../.."
 
-// patience with what has no guarantee of its own.
-const patience = 5 * time.Minute
+// defaultTimeout applies where no guarantee sets a time limit.
+const defaultTimeout = 5 * time.Minute
 
 // floor is within what a desktop whose image is in the node is promised to run. A
 // machine that is busy otherwise sets E2E_FLOOR, such as 5m.
@@ -46,7 +46,7 @@ func TestE2E(t *testing.T) {
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter)))
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyTimeout(defaultTimeout)
 	SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	RunSpecs(t, "vdi-fleet in kind clusters", Label("e2e"))
 }

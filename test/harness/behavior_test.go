@@ -34,12 +34,12 @@ func TestBehaviors(t *testing.T) {
 		createPod(ctx, t, cp, pod(name, b.image, b.annotations))
 	}
 	for name, b := range behaviors {
-		t.Run(name+" comes to its end", func(t *testing.T) {
+		t.Run(name+" ends", func(t *testing.T) {
 			eventually(ctx, t, podIs(cp, name, b.ends))
 		})
 	}
-	t.Run("what has come to its end is written no more", func(t *testing.T) {
-		standsStill(ctx, t, cp, slices.Collect(maps.Keys(behaviors))...)
+	t.Run("a Pod that has ended is not written", func(t *testing.T) {
+		expectNoWrites(ctx, t, cp, slices.Collect(maps.Keys(behaviors))...)
 	})
 	// By now the watch has delivered all statuses.
 	t.Run("only some are ready on the way", func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestBehaviors(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what crashes does so time and again", func(t *testing.T) {
+	t.Run("a crashing container crashes repeatedly", func(t *testing.T) {
 		for _, name := range []string{"crash", "oom", "oom-by-annotation"} {
 			if got, want := restarts(seen.of(name)), []int32{0, 1, 2, 3, 4, 5, 6}; !slices.Equal(got, want) {
 				t.Errorf("%s was restarted %v times, want %v", name, got, want)
@@ -135,7 +135,7 @@ func testLostNode(ctx context.Context, t *testing.T, cp *harness.ControlPlane) {
 	if err := pods.Delete(ctx, "stranded", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	standsStill(ctx, t, cp, "stranded", "deserted", "hopeless")
+	expectNoWrites(ctx, t, cp, "stranded", "deserted", "hopeless")
 	if err := podIs(cp, "stranded", func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })(ctx); err != nil {
 		t.Error(err)
 	}
@@ -230,12 +230,12 @@ func restarts(statuses []corev1.PodStatus) []int32 {
 	return slices.Compact(counts)
 }
 
-// calm is longer than the delay of any stage of a Pod.
-const calm = 3 * time.Second
+// quietPeriod is longer than the delay of any stage of a Pod.
+const quietPeriod = 3 * time.Second
 
-// standsStill fails if the Pods are written to for a while: a stage that repeats itself would
+// expectNoWrites fails if the Pods are written to for a while: a stage that repeats itself would
 // load every test.
-func standsStill(ctx context.Context, t *testing.T, cp *harness.ControlPlane, names ...string) {
+func expectNoWrites(ctx context.Context, t *testing.T, cp *harness.ControlPlane, names ...string) {
 	t.Helper()
 	versions := func() map[string]string {
 		all := map[string]string{}
@@ -249,13 +249,13 @@ func standsStill(ctx context.Context, t *testing.T, cp *harness.ControlPlane, na
 		return all
 	}
 	before := versions()
-	for end := time.After(calm); ; {
+	for end := time.After(quietPeriod); ; {
 		select {
 		case <-ctx.Done():
 			t.Fatal(ctx.Err())
 		case <-end:
 			return
-		case <-time.After(calm / 10):
+		case <-time.After(quietPeriod / 10):
 			if after := versions(); !maps.Equal(after, before) {
 				t.Fatalf("Pods are still written: %v, before %v", after, before)
 			}

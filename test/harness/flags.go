@@ -121,8 +121,8 @@ func (o Options) timeFactor() string {
 	return strconv.FormatFloat(o.TimeFactor, 'g', -1, 64)
 }
 
-// explained rejects flags of a suite that Differences does not list.
-func (o Options) explained() error {
+// validateFlags rejects flags of a suite that Differences does not list.
+func (o Options) validateFlags() error {
 	agents := slices.Clone(o.Args.Agents)
 	for _, args := range o.Args.Members {
 		agents = append(agents, args...)

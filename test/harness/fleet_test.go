@@ -154,10 +154,10 @@ func TestFleetsSideBySide(t *testing.T) {
 
 	must(t, fleets[0].Stop())
 	if _, err := os.Stat(fleets[0].Dir); err == nil {
-		t.Error("the stopped fleet's directory is there")
+		t.Error("the stopped fleet's directory still exists")
 	}
 	if i := slices.IndexFunc(fleets[1].Processes(), func(p *harness.Process) bool { return !p.Running() }); i >= 0 {
-		t.Errorf("%s is gone with the other fleet", fleets[1].Processes()[i].Spec.Name)
+		t.Errorf("%s ended with the other fleet", fleets[1].Processes()[i].Spec.Name)
 	}
 	_, err = fleets[1].Members[0].ControlPlane.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	must(t, err)

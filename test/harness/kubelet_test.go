@@ -122,9 +122,9 @@ func (n machines) runs(name string) ([]observer.Run, error) {
 	return history.Filter(func(r observer.Run) bool { return r.Pod == name }), err
 }
 
-// story checks the runs of a Pod's containers, as "desktop, desktop+143": one that runs, and
+// runsAre checks the runs of a Pod's containers, as "desktop, desktop+143": one that runs, and
 // one that has ended with a code, or was cut off.
-func (n machines) story(name, want string) func(context.Context) error {
+func (n machines) runsAre(name, want string) func(context.Context) error {
 	return func(context.Context) error {
 		runs, err := n.runs(name)
 		var parts []string
@@ -163,7 +163,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 			statuses := p.Status.InitContainerStatuses
 			return len(statuses) == 1 && statuses[0].State.Running != nil && !*statuses[0].Started
 		}))
-		must(t, n.story("granted", "vdi-guard")(ctx))
+		must(t, n.runsAre("granted", "vdi-guard")(ctx))
 		n.grant(t, "granted")
 		eventually(ctx, t, podIs(n.ControlPlane, "granted", podReady))
 		p, err := pods.Get(ctx, "granted", metav1.GetOptions{})
@@ -191,7 +191,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		eventually(ctx, t, podIs(n.ControlPlane, "ended", podReady))
 		must(t, os.Remove(n.lease("ended")))
 		eventually(ctx, t, podIs(n.ControlPlane, "ended", phase(corev1.PodFailed)))
-		must(t, n.story("ended", "vdi-guard+0, desktop+143")(ctx))
+		must(t, n.runsAre("ended", "vdi-guard+0, desktop+143")(ctx))
 		runs, err := n.runs("ended")
 		must(t, err)
 		if guard, desktop := runs[0], runs[1]; !strings.Contains(desktop.Why, "liveness") || guard.To < desktop.To {
@@ -207,8 +207,8 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		eventually(ctx, t, podIs(n.ControlPlane, "undisturbed", podReady))
 		must(t, n.APIServer.Kill())
 		must(t, os.Remove(n.lease("alone")))
-		eventually(ctx, t, n.story("alone", "vdi-guard+0, desktop+143"))
-		must(t, n.story("undisturbed", "desktop")(ctx))
+		eventually(ctx, t, n.runsAre("alone", "vdi-guard+0, desktop+143"))
+		must(t, n.runsAre("undisturbed", "desktop")(ctx))
 		must(t, n.APIServer.Start())
 		must(t, n.WaitAPI(ctx))
 		eventually(ctx, t, podIs(n.ControlPlane, "alone", phase(corev1.PodFailed)))
@@ -228,7 +228,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 					return err
 				}
 				// Once a client finds the object deleted, the log has all ends.
-				if err := n.story(name, want)(ctx); err != nil {
+				if err := n.runsAre(name, want)(ctx); err != nil {
 					t.Error(err)
 				}
 				return nil
@@ -241,7 +241,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		eventually(ctx, t, podIs(n.ControlPlane, "forced", podReady))
 		must(t, pods.Delete(ctx, "forced", *metav1.NewDeleteOptions(0)))
 		must(t, podGone(n.ControlPlane, "forced")(ctx))
-		eventually(ctx, t, n.story("forced", "desktop+137"))
+		eventually(ctx, t, n.runsAre("forced", "desktop+137"))
 		runs, err := n.runs("forced")
 		must(t, err)
 		if grace := time.Duration(runs[0].To - runs[0].StoppedAt); runs[0].Why != "deleted" || grace < 2*time.Second {
@@ -257,7 +257,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		eventually(ctx, t, podIs(n.ControlPlane, "again", waitsFor("CrashLoopBackOff")))
 		eventually(ctx, t, podIs(n.ControlPlane, "again", func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].RestartCount > 1 }))
 		eventually(ctx, t, podIs(n.ControlPlane, "once", phase(corev1.PodFailed)))
-		must(t, n.story("once", "desktop+1")(ctx))
+		must(t, n.runsAre("once", "desktop+1")(ctx))
 	})
 
 	t.Run("starts a guard again that has ended", func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 			t.Fatal("there is no guard")
 		}
 		must(t, syscall.Kill(pid, syscall.SIGKILL))
-		eventually(ctx, t, n.story("granted", "vdi-guard+137, desktop, vdi-guard"))
+		eventually(ctx, t, n.runsAre("granted", "vdi-guard+137, desktop, vdi-guard"))
 	})
 
 	t.Run("gets no events of its Pods on a lost node, and keeps them running", func(t *testing.T) {
@@ -279,9 +279,9 @@ func TestKubeletKeepsGuardsAndGrace(t *testing.T) {
 		// Once a later Pod runs on the other node, this event would have been handled.
 		create("other", func(other *corev1.Pod) { other.Spec.NodeName = otherNode(p.Spec.NodeName) })
 		eventually(ctx, t, podIs(n.ControlPlane, "other", podReady))
-		must(t, n.story("silent", "desktop")(ctx))
+		must(t, n.runsAre("silent", "desktop")(ctx))
 		must(t, n.RestoreNode(ctx, p.Spec.NodeName))
-		eventually(ctx, t, n.story("silent", "desktop+143"))
+		eventually(ctx, t, n.runsAre("silent", "desktop+143"))
 		eventually(ctx, t, podIs(n.ControlPlane, "undisturbed", podReady))
 	})
 }
@@ -315,8 +315,8 @@ func TestPowerCut(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, n.story("guarded", "vdi-guard+cut, desktop+cut")(ctx))
-	must(t, n.story("deleted", "desktop+cut")(ctx))
+	must(t, n.runsAre("guarded", "vdi-guard+cut, desktop+cut")(ctx))
+	must(t, n.runsAre("deleted", "desktop+cut")(ctx))
 
 	must(t, member.PowerOn(ctx))
 	eventually(ctx, t, podIs(n.ControlPlane, "guarded", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }))
@@ -324,12 +324,12 @@ func TestPowerCut(t *testing.T) {
 		return podReady(p) && p.Status.ContainerStatuses[0].RestartCount == 1
 	}))
 	eventually(ctx, t, podGone(n.ControlPlane, "deleted"))
-	must(t, n.story("restarts", "desktop+cut, desktop")(ctx))
+	must(t, n.runsAre("restarts", "desktop+cut, desktop")(ctx))
 
 	must(t, n.PowerOffNodes())
-	must(t, n.story("restarts", "desktop+cut, desktop+cut")(ctx))
+	must(t, n.runsAre("restarts", "desktop+cut, desktop+cut")(ctx))
 	must(t, n.PowerOnNodes(ctx))
-	eventually(ctx, t, n.story("restarts", "desktop+cut, desktop+cut, desktop"))
+	eventually(ctx, t, n.runsAre("restarts", "desktop+cut, desktop+cut, desktop"))
 	must(t, n.WaitNodesReady(ctx, 2))
 	history, err := observer.Read(n.ContainerLog())
 	must(t, err)
@@ -353,12 +353,12 @@ func TestKubeletAcceptsARestoredEtcd(t *testing.T) {
 	createPod(ctx, t, n.ControlPlane, n.desktop("new", never))
 	eventually(ctx, t, podIs(n.ControlPlane, "new", podReady))
 	must(t, n.RestoreEtcd(ctx, "before"))
-	eventually(ctx, t, n.story("new", "desktop+143"))
+	eventually(ctx, t, n.runsAre("new", "desktop+143"))
 	eventually(ctx, t, podIs(n.ControlPlane, "old", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }))
 	if _, err := pods.Get(ctx, "new", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
-	must(t, n.story("old", "desktop+143")(ctx))
+	must(t, n.runsAre("old", "desktop+143")(ctx))
 }
 
 func stopsAfter(d string) func(*corev1.Pod) {

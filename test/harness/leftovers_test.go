@@ -131,7 +131,7 @@ func processGone(pid int) func(context.Context) error {
 func pathGone(path string) func(context.Context) error {
 	return func(context.Context) error {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			return fmt.Errorf("%s is there", path)
+			return fmt.Errorf("%s still exists", path)
 		}
 		return nil
 	}

@@ -150,7 +150,7 @@ func (o Options) withDefaults(detached bool) (Options, error) {
 		o.addGPUs()
 	}
 	o.MemberSpecs = slices.Clone(o.MemberSpecs)
-	if err := o.named(); err != nil {
+	if err := o.completeMembers(); err != nil {
 		return o, err
 	}
 	if detached {
@@ -159,11 +159,11 @@ func (o Options) withDefaults(detached bool) (Options, error) {
 		}
 		return o, nil
 	}
-	return o, errors.Join(o.replicated(), o.explained())
+	return o, errors.Join(o.validateStandbys(), o.validateFlags())
 }
 
-// named rejects members that share a name, and completes their specs.
-func (o Options) named() error {
+// completeMembers rejects members that share a name, and completes their specs.
+func (o Options) completeMembers() error {
 	names := map[string]bool{"hub": true}
 	for i := range o.MemberSpecs {
 		member := &o.MemberSpecs[i]
@@ -178,8 +178,8 @@ func (o Options) named() error {
 	return nil
 }
 
-// replicated rejects standbys of unknown members.
-func (o Options) replicated() error {
+// validateStandbys rejects standbys of unknown members.
+func (o Options) validateStandbys() error {
 	for name := range o.Standbys {
 		if !slices.ContainsFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == name }) {
 			return fmt.Errorf("standbys of %q, which is no member", name)

@@ -24,7 +24,7 @@ const timeFactor = 0.2
 // replicated is the member whose agent has two replicas, as the chart ships them.
 const replicated = "ap-south"
 
-// failAfter is the agents' patience with what can't start.
+// failAfter is how long agents wait for a desktop that can't start.
 const failAfter = 3 * time.Second
 
 // second is a namespace beside the harness's default.

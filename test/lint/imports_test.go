@@ -51,7 +51,7 @@ func TestImportsAreAsDocumented(t *testing.T) {
 	}
 	for pkg := range documented {
 		if imports[pkg] == nil {
-			t.Errorf("docs/architecture.md names the imports of %s, which is not there", pkg)
+			t.Errorf("docs/architecture.md names the imports of %s, which does not exist", pkg)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (g *ledger) tear(log string, raw []byte) {
 func (g *ledger) add(log string, l line) error {
 	if g.cut[log] {
 		if l.What != boot && l.What != powerOff {
-			return fmt.Errorf("%s: after a torn line its kubelet goes on with %s of %s/%s", log, l.What, l.Namespace, l.Pod)
+			return fmt.Errorf("%s: a torn line is followed by %s of %s/%s", log, l.What, l.Namespace, l.Pod)
 		}
 		delete(g.cut, log)
 	}

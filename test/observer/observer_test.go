@@ -111,7 +111,7 @@ func TestOverlapsAreSeen(t *testing.T) {
 			"eu": {"1 boot", "10 start a desktop of s"},
 			"us": {"1 boot", "12 power-off", "13 boot", "20 start b desktop of s"},
 		}, want: []string{"s 20-*"}},
-		"a kubelet that is there again has nothing of before": {logs: members{
+		"a restarted kubelet has no earlier runs": {logs: members{
 			"eu": {"1 boot", "10 start a desktop of s", "40 boot", "50 start c desktop of s"},
 			"us": {"1 boot", "30 start b desktop of s", "45 exit b desktop of s"},
 		}, want: []string{"s 30-40"}},

@@ -20,8 +20,8 @@ import (
 // readyTimeout is for a cluster to be Ready; it takes 20 s on two idle cores.
 const readyTimeout = 10 * time.Minute
 
-// patience of kubeadm on a machine that has much to do.
-const patience = "timeouts: {controlPlaneComponentHealthCheck: 10m, kubeletHealthCheck: 10m, kubernetesAPICall: 5m, tlsBootstrap: 10m, discovery: 10m}\n"
+// kubeadmTimeouts are longer than kubeadm's defaults, for a busy machine.
+const kubeadmTimeouts = "timeouts: {controlPlaneComponentHealthCheck: 10m, kubeletHealthCheck: 10m, kubernetesAPICall: 5m, tlsBootstrap: 10m, discovery: 10m}\n"
 
 // Cluster is one kind cluster.
 type Cluster struct {
@@ -61,8 +61,8 @@ func (l layout) config() *v1alpha4.Cluster {
 		// not start by itself.
 		KubeadmConfigPatches: []string{
 			"kind: KubeletConfiguration\nfailCgroupV1: false\n",
-			// kubeadm's own patience is 4 minutes, and less for single calls.
-			"kind: InitConfiguration\n" + patience, "kind: JoinConfiguration\n" + patience,
+			// kubeadm waits for 4 minutes by default, and less for single calls.
+			"kind: InitConfiguration\n" + kubeadmTimeouts, "kind: JoinConfiguration\n" + kubeadmTimeouts,
 		},
 	}
 	for i := range 1 + l.workers {

@@ -44,11 +44,11 @@ type container struct {
 
 	// process is the current run, nil if there is none.
 	process process
-	// life changes with each start and end; callbacks of an earlier life do nothing.
-	life int
-	// held delays the start, for the reason in waits.
-	held  bool
-	waits string
+	// generation changes with each start and end; callbacks of an earlier one do nothing.
+	generation int
+	// delayed is set while the start is delayed, for waitingReason.
+	delayed       bool
+	waitingReason string
 	// done is true once it is not started any more.
 	done     bool
 	restarts int32
@@ -70,16 +70,16 @@ func (c *container) sidecar() bool {
 // real reports whether it is executed as a process.
 func (c *container) real() bool { return c.spec.Name == GuardContainer || c.spec.Name == GateContainer }
 
-// letsOn reports whether the containers after an init container may start.
-func (c *container) letsOn() bool {
+// allowsNext reports whether the containers after an init container may start.
+func (c *container) allowsNext() bool {
 	if c.sidecar() {
 		return c.process != nil && c.started
 	}
 	return c.done
 }
 
-// again reports whether a container that ended with the code is restarted.
-func (c *container) again(code int32) bool {
+// shouldRestart reports whether a container that ended with the code is restarted.
+func (c *container) shouldRestart(code int32) bool {
 	switch policy := c.pod.object.Spec.RestartPolicy; {
 	case c.sidecar():
 		return true
@@ -93,15 +93,15 @@ func (c *container) again(code int32) bool {
 // ensure starts the container unless it runs or must not run.
 func (c *container) ensure() {
 	k := c.pod.k
-	if c.process != nil || c.done || c.held {
+	if c.process != nil || c.done || c.delayed {
 		return
 	}
 	switch b := c.behavior(); {
 	case b.misnamed:
-		c.waits = waitsForName
+		c.waitingReason = waitsForName
 		return
 	case b.unpulled:
-		c.waits = waitsForImage
+		c.waitingReason = waitsForImage
 		return
 	}
 	if !c.real() {
@@ -109,20 +109,20 @@ func (c *container) ensure() {
 		return
 	}
 	// Secrets and ConfigMaps are read outside of the loop.
-	c.held, c.waits = true, waitsForCreate
-	object, ip, life := c.pod.object, c.pod.ip, c.life
+	c.delayed, c.waitingReason = true, waitsForCreate
+	object, ip, generation := c.pod.object, c.pod.ip, c.generation
 	go func() {
 		command, err := k.command(object, c.spec, ip)
 		k.loop.do(func() {
-			if c.life != life || c.done {
+			if c.generation != generation || c.done {
 				return
 			}
 			if err != nil {
-				k.complain("preparing "+c.spec.Name, object, err)
+				k.logError("preparing "+c.spec.Name, object, err)
 				c.hold(waitsForConfig, configRetry)
 				return
 			}
-			c.held = false
+			c.delayed = false
 			c.start(func(ended func(int32)) (process, error) { return k.execute(command, ended) })
 			c.pod.advance()
 		})
@@ -131,9 +131,9 @@ func (c *container) ensure() {
 
 // hold delays the next start by d.
 func (c *container) hold(reason string, d time.Duration) {
-	c.held, c.waits = true, reason
+	c.delayed, c.waitingReason = true, reason
 	c.later(d, func() {
-		c.held = false
+		c.delayed = false
 		c.pod.advance()
 	})
 	c.pod.report()
@@ -141,9 +141,9 @@ func (c *container) hold(reason string, d time.Duration) {
 
 // later calls f after d, unless the container has started or ended by then.
 func (c *container) later(d time.Duration, f func()) {
-	life := c.life
+	generation := c.generation
 	c.pod.k.loop.after(d, func() {
-		if c.life == life && !c.done {
+		if c.generation == generation && !c.done {
 			f()
 		}
 	})
@@ -151,20 +151,20 @@ func (c *container) later(d time.Duration, f func()) {
 
 func (c *container) start(launch func(ended func(int32)) (process, error)) {
 	k := c.pod.k
-	c.life++
+	c.generation++
 	c.stopping, c.started, c.ready = false, false, false
 	c.startedAt = metav1.Now()
 	k.record(c, Record{What: Start})
-	life := c.life
+	generation := c.generation
 	started, err := launch(func(code int32) {
 		k.loop.do(func() {
-			if c.life == life {
+			if c.generation == generation {
 				c.ended(code)
 			}
 		})
 	})
 	if err != nil {
-		k.complain("starting "+c.spec.Name, c.pod.object, err)
+		k.logError("starting "+c.spec.Name, c.pod.object, err)
 		k.loop.do(func() { c.ended(exitFailed) })
 		c.process = failedProcess{}
 		return
@@ -189,16 +189,16 @@ func (c *container) stop(reason string, grace time.Duration) {
 		c.process.term()
 	}
 	// Not c.later, which skips containers that are done: this one may still have to end.
-	life := c.life
+	generation := c.generation
 	c.pod.k.loop.after(grace, func() {
-		if c.life == life && c.process != nil {
+		if c.generation == generation && c.process != nil {
 			c.process.kill()
 		}
 	})
 }
 
 func (c *container) ended(code int32) {
-	c.life++
+	c.generation++
 	c.process, c.started, c.ready = nil, false, false
 	c.pod.k.record(c, Record{What: Exit, ExitCode: code})
 	ran := time.Since(c.startedAt.Time)
@@ -206,7 +206,7 @@ func (c *container) ended(code int32) {
 		ExitCode: code, Reason: endReason(code), StartedAt: c.startedAt, FinishedAt: metav1.Now(),
 	}
 	switch {
-	case c.pod.killing || !c.again(code):
+	case c.pod.killing || !c.shouldRestart(code):
 		c.done = true
 	default:
 		wait := c.backOff(ran)
@@ -237,7 +237,7 @@ func (c *container) lose(before corev1.ContainerStatus) {
 	if ended := before.State.Terminated; ended != nil {
 		c.last = ended
 	}
-	if c.again(c.last.ExitCode) {
+	if c.shouldRestart(c.last.ExitCode) {
 		c.restarts++
 		return
 	}
@@ -267,7 +267,7 @@ func (c *container) status() corev1.ContainerStatus {
 		}
 		return status
 	default:
-		reason := c.waits
+		reason := c.waitingReason
 		if reason == "" {
 			reason = waitsForInit
 		}

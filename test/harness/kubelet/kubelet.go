@@ -144,7 +144,7 @@ func (k *kubelet) observe(object *corev1.Pod, gone bool) {
 		k.pods[object.UID] = p
 		p.advance()
 	case gone:
-		p.vanish()
+		p.handleDeletion()
 	default:
 		p.update(object)
 	}
@@ -207,6 +207,6 @@ func (k *kubelet) record(c *container, r Record) {
 	}
 }
 
-func (k *kubelet) complain(what string, pod *corev1.Pod, err error) {
+func (k *kubelet) logError(what string, pod *corev1.Pod, err error) {
 	fmt.Fprintf(os.Stderr, "%s of %s/%s: %v\n", what, pod.Namespace, pod.Name, err)
 }

@@ -35,9 +35,9 @@ type pod struct {
 	reason   string
 	// over is true once all containers have ended and none is started any more.
 	over bool
-	// vanished is true once the object is deleted: there is no status to write.
-	vanished   bool
-	conditions []corev1.PodCondition
+	// objectDeleted is true once the object is deleted: there is no status to write.
+	objectDeleted bool
+	conditions    []corev1.PodCondition
 }
 
 // newPod returns the state of a Pod that this kubelet observes for the first time.
@@ -61,7 +61,7 @@ func (k *kubelet) newPod(object *corev1.Pod) *pod {
 	} else {
 		p.ip = k.network.take().String()
 	}
-	p.takeOver()
+	p.restore()
 	return p
 }
 
@@ -76,9 +76,9 @@ func terminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// takeOver starts from the status that the previous kubelet wrote before a power cut: what
+// restore starts from the status that the previous kubelet wrote before a power cut: what
 // ran then has ended.
-func (p *pod) takeOver() {
+func (p *pod) restore() {
 	before := map[string]corev1.ContainerStatus{}
 	for _, status := range slices.Concat(p.object.Status.InitContainerStatuses, p.object.Status.ContainerStatuses) {
 		before[status.Name] = status
@@ -112,10 +112,10 @@ func (p *pod) update(object *corev1.Pod) {
 	p.advance()
 }
 
-// vanish handles the deletion of the object, by this kubelet or by force while containers may
+// handleDeletion handles the deletion of the object, by this kubelet or by force while containers may
 // still run.
-func (p *pod) vanish() {
-	p.vanished = true
+func (p *pod) handleDeletion() {
+	p.objectDeleted = true
 	p.kill(p.grace(), "gone")
 	p.advance()
 }
@@ -156,21 +156,21 @@ func (p *pod) advance() {
 	switch {
 	case p.over:
 	case p.killing:
-		p.wind()
+		p.stopContainers()
 	default:
-		p.bring()
+		p.startDue()
 	}
 	p.report()
-	if p.over && p.vanished {
+	if p.over && p.objectDeleted {
 		p.k.drop(p)
 	}
 }
 
-// bring starts the containers that are due.
-func (p *pod) bring() {
+// startDue starts the containers that are due.
+func (p *pod) startDue() {
 	for _, c := range p.inits {
 		c.ensure()
-		if !p.initialized && !c.letsOn() {
+		if !p.initialized && !c.allowsNext() {
 			return
 		}
 	}
@@ -182,12 +182,12 @@ func (p *pod) bring() {
 	}
 	if ended {
 		p.kill(p.grace(), "completed")
-		p.wind()
+		p.stopContainers()
 	}
 }
 
-// wind stops the main containers, and after the last of them the sidecars, in reverse order.
-func (p *pod) wind() {
+// stopContainers stops the main containers, and after the last of them the sidecars, in reverse order.
+func (p *pod) stopContainers() {
 	busy := false
 	for _, c := range p.all() {
 		switch {
@@ -223,7 +223,7 @@ func (p *pod) finish() {
 
 // report passes the Pod's status to the writer.
 func (p *pod) report() {
-	if p.vanished || p.k.lost[p.object.Spec.NodeName] {
+	if p.objectDeleted || p.k.lost[p.object.Spec.NodeName] {
 		return
 	}
 	remove := p.over && p.object.DeletionTimestamp != nil

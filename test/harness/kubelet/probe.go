@@ -16,9 +16,9 @@ import (
 
 // A prober probes periodically during one run of a container.
 type prober struct {
-	c    *container
-	life int
-	spec *corev1.Probe
+	c          *container
+	generation int
+	spec       *corev1.Probe
 	// successes and failures are consecutive.
 	successes, failures int32
 	// verdict is called when either reaches its threshold, with the failure of the last probe
@@ -30,7 +30,7 @@ type prober struct {
 // succeeded.
 func (c *container) probeStart() {
 	if c.spec.StartupProbe == nil {
-		c.begun()
+		c.markStarted()
 		return
 	}
 	c.probe(c.spec.StartupProbe, func(failure error) bool {
@@ -38,13 +38,13 @@ func (c *container) probeStart() {
 			c.stop("startup probe failed: "+failure.Error(), c.probeGrace(c.spec.StartupProbe))
 			return false
 		}
-		c.begun()
+		c.markStarted()
 		return false
 	})
 }
 
-// begun marks a container as started, and starts its other probes.
-func (c *container) begun() {
+// markStarted marks a container as started, and starts its other probes.
+func (c *container) markStarted() {
 	c.started = true
 	if c.spec.LivenessProbe != nil {
 		c.probe(c.spec.LivenessProbe, func(failure error) bool {
@@ -78,7 +78,7 @@ func (c *container) probeGrace(probe *corev1.Probe) time.Duration {
 }
 
 func (c *container) probe(spec *corev1.Probe, verdict func(error) bool) {
-	p := &prober{c: c, life: c.life, spec: spec, verdict: verdict}
+	p := &prober{c: c, generation: c.generation, spec: spec, verdict: verdict}
 	p.next(c.pod.k.seconds(int64(spec.InitialDelaySeconds)))
 }
 
@@ -88,12 +88,12 @@ func (p *prober) next(in time.Duration) { p.c.pod.k.loop.after(in, p.run) }
 // that is later.
 func (p *prober) run() {
 	k := p.c.pod.k
-	if p.c.life != p.life {
+	if p.c.generation != p.generation {
 		return
 	}
 	began := time.Now()
 	receive := func(failure error) {
-		if p.c.life == p.life && p.count(failure) {
+		if p.c.generation == p.generation && p.count(failure) {
 			p.next(max(0, k.seconds(int64(p.spec.PeriodSeconds))-time.Since(began)))
 		}
 	}

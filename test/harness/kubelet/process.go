@@ -58,7 +58,7 @@ func (k *kubelet) simulate(c *container, ended func(int32)) process {
 			}
 			listener, err := answer(c.pod.ip, port.ContainerPort)
 			if err != nil {
-				k.complain("listening for a desktop", c.pod.object, err)
+				k.logError("listening for a desktop", c.pod.object, err)
 				continue
 			}
 			s.listeners = append(s.listeners, listener)

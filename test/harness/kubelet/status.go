@@ -21,7 +21,7 @@ func (p *pod) status() corev1.PodStatus {
 	ready := !terminal(status.Phase)
 	for _, c := range p.mains {
 		one := c.status()
-		if waiting := one.State.Waiting; waiting != nil && c.waits == "" && p.initialized {
+		if waiting := one.State.Waiting; waiting != nil && c.waitingReason == "" && p.initialized {
 			waiting.Reason = waitsForCreate
 		}
 		status.ContainerStatuses = append(status.ContainerStatuses, one)

@@ -105,8 +105,8 @@ func (r region) entry(memory io.ReaderAt, size int) (uint64, error) {
 	return 0, fmt.Errorf("its vDSO has no %s of %d bytes", symbol, size)
 }
 
-// patience is how long a process may take to stop outside its vDSO.
-const patience = 5 * time.Second
+// stopTimeout is how long a process may take to stop outside its vDSO.
+const stopTimeout = 5 * time.Second
 
 // stopped runs f while no thread of the process runs or is in its vDSO.
 func stopped(pid int, vdso region, f func() error) error {
@@ -120,9 +120,9 @@ func stopped(pid int, vdso region, f func() error) error {
 		}
 		return true, f()
 	}
-	err := wait.PollUntilContextTimeout(context.Background(), time.Millisecond, patience, true, once)
+	err := wait.PollUntilContextTimeout(context.Background(), time.Millisecond, stopTimeout, true, once)
 	if wait.Interrupted(err) {
-		return fmt.Errorf("process %d did not stop outside its vDSO within %s", pid, patience)
+		return fmt.Errorf("process %d did not stop outside its vDSO within %s", pid, stopTimeout)
 	}
 	return err
 }

@@ -25,9 +25,9 @@ const (
 	template  = "failover-plain"
 )
 
-// patience is how long anything may take beyond what is configured before it is
+// timeout is how long anything may take beyond what is configured before it is
 // a failure.
-const patience = 5 * time.Minute
+const timeout = 5 * time.Minute
 
 // loss is a member that dies, and what a watcher of the hub sees of it.
 type loss struct {
@@ -90,7 +90,7 @@ func (l *loss) fill(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("creating sessions: %w", err)
 	}
-	return l.until(ctx, patience, "they run", func(ctx context.Context) (string, error) {
+	return l.until(ctx, timeout, "they run", func(ctx context.Context) (string, error) {
 		list := &v1alpha1.VDISessionList{}
 		if err := l.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return "", err
@@ -135,7 +135,7 @@ func (l *loss) lose(context.Context) error {
 
 // watch notes what the hub's API server shows, until all sessions run elsewhere.
 func (l *loss) watch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.scaled(unreachable+restartAfter)+patience)
+	ctx, cancel := context.WithTimeout(ctx, l.scaled(unreachable+restartAfter)+timeout)
 	defer cancel()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

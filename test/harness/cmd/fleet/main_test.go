@@ -208,7 +208,7 @@ func allPIDs(t *testing.T, dir string) []string {
 func expectGone(t *testing.T, dir string, pids []string) {
 	t.Helper()
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s is there", dir)
+		t.Errorf("%s still exists", dir)
 	}
 	waitFor(t, func() error {
 		for _, pid := range pids {

@@ -97,7 +97,7 @@ func (t *Trace) Validate() error {
 	}
 	for _, l := range t.Losses {
 		v.within("loss", l.Node, l.Member)
-		v.claim(l.Node == "" || v.names["node "+l.Member+"/"+l.Node], "a node %s/%s is lost that is not there", l.Member, l.Node)
+		v.claim(l.Node == "" || v.names["node "+l.Member+"/"+l.Node], "a node %s/%s is lost that does not exist", l.Member, l.Node)
 		v.claim(l.At >= 0 && l.Lasts > 0, "a loss in member %s has no duration", l.Member)
 	}
 	return errors.Join(v.found...)
@@ -122,7 +122,7 @@ func (v *validator) unique(kind, name string) {
 }
 
 func (v *validator) within(kind, name, member string) {
-	v.claim(v.names["member "+member], "%s %s is in member %q, which is not there", kind, name, member)
+	v.claim(v.names["member "+member], "%s %s is in member %q, which does not exist", kind, name, member)
 }
 
 func (v *validator) requests(kind, name string, s Size, at, runs time.Duration) {
