@@ -1,7 +1,7 @@
-// Command failover measures how a fleet of real control planes loses a member with
-// many sessions: `make failover` runs it. From the member's death to the last
-// session that runs elsewhere it separates the phases (detected, decided, assigned,
-// Running), and in each what the configured waits take from what hub and agents
+// Command failover measures the failover of many sessions of a member in a fleet of
+// real control planes: `make failover` runs it. From the member's death until the
+// last session runs elsewhere it separates the phases (detected, decided, assigned,
+// Running), and in each the configured waits from the time that hub and agents
 // take themselves.
 package main
 

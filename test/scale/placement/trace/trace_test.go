@@ -43,7 +43,7 @@ func TestTheSeedDecides(t *testing.T) {
 
 func TestAGeneratedTraceIsValidAndFollowsItsPlan(t *testing.T) {
 	p := plan
-	p.Length = 20 * 24 * time.Hour // so that chance evens out
+	p.Length = 20 * 24 * time.Hour // so that randomness averages out
 	made := Generate(p)
 	if err := made.Validate(); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestAGeneratedTraceIsValidAndFollowsItsPlan(t *testing.T) {
 		}
 		pods += float64(d.CPU) * d.Runs.Seconds()
 	}
-	// A tenth off is several times what chance does here.
+	// A deviation of 10% is several times the random one.
 	if load := sessions / there; math.Abs(load-p.Load) > 0.1*p.Load {
 		t.Errorf("sessions request %.3f of the fleet, not %.2f", load, p.Load)
 	}
