@@ -182,7 +182,7 @@ func (m *measurement) idle(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
-	// What the burst set off, such as the slots of a member's status, settles.
+	// Writes that follow the burst, such as the slots of a member's status, end.
 	if err := pause(ctx, 10*time.Second); err != nil {
 		return err
 	}
