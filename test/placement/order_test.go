@@ -27,7 +27,7 @@ var _ = Describe("Pending sessions", func() {
 		Eventually(ctx, seen.count(running)).Should(Equal(40))
 		order := seen.orderSoFar()
 		Expect(order).To(HaveLen(40))
-		// The hub's sixteen workers may each have one of the other tenant in hand.
+		// Each of the hub's sixteen workers may have one of the other tenant in progress.
 		Expect(slices.Index(order, single.Name)).To(And(BeNumerically(">=", 0), BeNumerically("<", 20)), "its place among those placed: %v", order)
 		Expect(seen.count(waits)()).To(Equal(261))
 	}, SpecTimeout(specTimeout))

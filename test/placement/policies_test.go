@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// The policies of deploy/samples/policies, all of them applied at once.
+// The policies of deploy/samples/policies, all applied at once.
 var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx SpecContext) {
 		root, err := harness.Root()
@@ -98,7 +98,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		Eventually(ctx, seen.count(running)).Should(Equal(8))
 		Eventually(ctx, seen.count(waits)).Should(Equal(2))
 		for _, s := range seen.those(waits) {
-			// The second while reservations of the eight still hold more than they take.
+			// The second while the reservations of the eight exceed what their Pods use.
 			Expect(scheduled(s).Message).To(Or(
 				ContainSubstring("keeps its last free capacity for failover (spec.headroomPercent of policy production)"),
 				ContainSubstring("has just reserved its last capacity for other sessions"),
@@ -138,7 +138,7 @@ func weigh(ctx context.Context, member string, weight int) {
 	Expect(hub.Patch(ctx, mc, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 }
 
-// status of a policy, for Eventually.
+// status returns the status of a policy, for Eventually.
 func status(policy string) func(context.Context) (v1alpha1.PlacementPolicyStatus, error) {
 	return func(ctx context.Context) (v1alpha1.PlacementPolicyStatus, error) {
 		out := &v1alpha1.PlacementPolicy{}
@@ -147,7 +147,7 @@ func status(policy string) func(context.Context) (v1alpha1.PlacementPolicyStatus
 	}
 }
 
-// ofGroup has a session name a group of its user.
+// ofGroup sets a group of the session's user.
 func ofGroup(name string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Groups = []string{name} }
 }

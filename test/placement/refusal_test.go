@@ -72,7 +72,7 @@ var _ = Describe("A member's refusal", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// bound reports whether another Pod has a node, for Eventually.
+// bound reports whether another Pod is bound to a node, for Eventually.
 func bound(member, name string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		pod := &corev1.Pod{}
@@ -81,7 +81,7 @@ func bound(member, name string) func(context.Context) (bool, error) {
 	}
 }
 
-// quota of a member's namespace that admits no assignment.
+// quota creates a quota of a member's namespace that admits no assignment.
 func quota(ctx context.Context, member string) *corev1.ResourceQuota {
 	GinkgoHelper()
 	q := &corev1.ResourceQuota{
@@ -96,7 +96,7 @@ func quota(ctx context.Context, member string) *corev1.ResourceQuota {
 	return q
 }
 
-// lift a quota at the end of the spec.
+// lift deletes a quota at the end of the spec.
 func lift(member string, q *corev1.ResourceQuota) {
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(clients[member].Delete(ctx, q))).To(Succeed())
