@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// contents of a ledger, as text: whose reservation of what is where, and how the
-// groups and the questions count them.
+// contents returns a ledger as text: the reservations, and their counts by group and by
+// request class.
 func contents(l *Ledger) map[string]string {
 	out := map[string]string{}
 	for member, a := range l.accounts {
@@ -54,7 +54,7 @@ func TestADryRunDecidesAsTheLedgerDoes(t *testing.T) {
 		r, candidates, ledger := drawScene(t)
 		want := Explain(r, candidates, ledger)
 		seat := func(member types.UID) bool { return r.Current != nil && r.Current.Cluster == member }
-		// What the session has beside its seat is no part of it.
+		// The session's reservations outside its current member are not copied.
 		for i := range candidates {
 			if !seat(candidates[i].UID) && rapid.Bool().Draw(t, "has something there") {
 				ledger.ReserveFor(r.UID, 1, candidates[i].UID, desk, drawResources(t, "own", 3))

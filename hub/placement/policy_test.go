@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// governed is a session under policy lab.
+// governed returns a request that policy lab governs.
 func governed(change func(*v1alpha1.PlacementPolicySpec), more ...func(*Request)) Request {
 	r := session("s")
 	r.PolicyName, r.Policy = "lab", &v1alpha1.PlacementPolicySpec{}
@@ -45,7 +45,7 @@ func TestPolicyFilters(t *testing.T) {
 		name    string
 		member  func(*Candidate)
 		request Request
-		filter  string // that fails; empty: it fits
+		filter  string // that fails, empty if it fits
 		message string
 	}{
 		{"in a tier by region", plain, governed(tiers(inRegions("us"), inRegions("ap", "eu"))), "", "8 slots left"},
@@ -169,7 +169,7 @@ func TestPolicyRanking(t *testing.T) {
 	}
 }
 
-// Were it rescheduled, a session does not stand in its own way.
+// A placed session does not compete with itself.
 func TestSeat(t *testing.T) {
 	seat := func(inUse bool) func(*Request) {
 		return func(r *Request) { r.Current = &CurrentPlacement{Cluster: "uid-a", UsesCapacity: inUse} }
@@ -183,7 +183,7 @@ func TestSeat(t *testing.T) {
 		request Request
 		ledger  func(*Ledger)
 		members []Candidate
-		want    string // empty: nowhere
+		want    string // empty if it fits nowhere
 	}{
 		{"its own capacity is free for it", requestWith(session("s"), seat(true)), nil, []Candidate{full("a"), full("b")}, "a"},
 		{"one that is idle has none", requestWith(session("s"), seat(false)), nil, []Candidate{full("a"), full("b")}, ""},

@@ -142,7 +142,7 @@ func TestOrderOfCandidatesDoesNotMatter(t *testing.T) {
 	})
 }
 
-// The conditions are written out once more, without the filters' code.
+// The conditions are repeated here without the filters' code.
 func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
@@ -210,8 +210,8 @@ func TestNoLaterTierWhereAnEarlierOneFits(t *testing.T) {
 	})
 }
 
-// The best by its scores as they are shown is the one that is chosen: nothing
-// decides that is not shown.
+// The candidate with the best scores as shown is the chosen one: only shown scores
+// decide.
 func TestScoresAreInTheOrderInWhichTheyDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
