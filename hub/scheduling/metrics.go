@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Events that queue pending sessions again, by their labels in the metric.
+// Events that requeue pending sessions, by their labels in the metric.
 const (
 	EventCapacity = "capacity"
 	EventMember   = "member"
@@ -38,7 +38,7 @@ var (
 
 func init() { metrics.Registry.MustRegister(requeued, collector) }
 
-// Requeued counts pending sessions that an event has queued again.
+// Requeued counts pending sessions that an event has requeued.
 func Requeued(event string, sessions int) { requeued.WithLabelValues(event).Add(float64(sessions)) }
 
 // schedulerCollector reports the waiting sessions at each scrape.
@@ -79,8 +79,8 @@ func (c *schedulerCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(settled), "settled")
 }
 
-// Waiting counts the waiting sessions, by reason, and returns since when the first of
-// them waits; zero: none does.
+// Waiting counts the waiting sessions by reason, and returns since when the first of them
+// waits, zero if none does.
 func (s *Scheduler) Waiting() (reasons map[string]int, oldest time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
