@@ -34,7 +34,7 @@ func startAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance st
 	return startAgentFor(t, h, files, instance, "localhost")
 }
 
-// startAgentFor is startAgent that requires a name in the hub's certificate.
+// startAgentFor starts an agent that requires a name in the hub's certificate.
 func startAgentFor(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string) *agentProcess {
 	t.Helper()
 	return startTunedAgent(t, h, files, instance, name, nil, nil, newMember())

@@ -69,7 +69,7 @@ func TestAnAgentIsServedAndComesBack(t *testing.T) {
 	g.Expect(agent.terms).To(Equal([]int64{1, 2}))
 }
 
-// TestAStalledAgentDelaysNoOther has an agent that stops reading, as a
+// TestAStalledAgentDelaysNoOther connects an agent that stops reading, as a
 // suspended process does, while the hub has megabytes to send to it.
 func TestAStalledAgentDelaysNoOther(t *testing.T) {
 	g := patient(t)
