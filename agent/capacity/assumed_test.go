@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// cacheHolding is a cache that shows one assignment, or none.
+// cacheHolding is a cache that has one assignment, or none.
 type cacheHolding struct {
 	uid types.UID
 	err error
@@ -37,7 +37,7 @@ func (cacheHolding) GetInformer(context.Context, client.Object, ...cache.Informe
 	return nil, nil
 }
 
-// watching is a synced watcher of a node with capacity for four, without
+// watching returns a synced watcher of a node with capacity for four, without
 // informers.
 func watching(c Assignments) *Watcher {
 	w := NewWatcher(Options{Assignments: c})

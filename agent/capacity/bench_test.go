@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
-// large is a member of 5,000 nodes, 50,000 Pods and 20 templates.
+// large returns a model of a member with 5,000 nodes, 50,000 Pods and 20 templates.
 func large() *Model {
 	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
@@ -28,7 +28,7 @@ func large() *Model {
 	return m
 }
 
-// BenchmarkPodChange is what a Pod that comes and goes costs the model.
+// BenchmarkPodChange measures the creation and deletion of a Pod in the model.
 func BenchmarkPodChange(b *testing.B) {
 	m := large()
 	b.ReportAllocs()
@@ -38,7 +38,7 @@ func BenchmarkPodChange(b *testing.B) {
 	}
 }
 
-// BenchmarkReport is what a report costs after one Pod has changed.
+// BenchmarkReport measures a report after one Pod has changed.
 func BenchmarkReport(b *testing.B) {
 	m := large()
 	m.Report()
@@ -55,7 +55,7 @@ func BenchmarkReport(b *testing.B) {
 	runtime.KeepAlive(m)
 }
 
-// BenchmarkReportOfABurst has a thousand assignments without Pods to land.
+// BenchmarkReportOfABurst measures a report with a thousand assignments without Pods.
 func BenchmarkReportOfABurst(b *testing.B) {
 	m := large()
 	for i := range 1000 {

@@ -76,7 +76,7 @@ func largestOf(nodes []counted, perPod demand) []*vector {
 	return out
 }
 
-// keepLargest moves vectors from their levels to buckets of their own, at most so many, and
+// keepLargest moves vectors from their levels to their own buckets, at most so many, and
 // leaves no level empty.
 func keepLargest(levels []*level, keep []*vector, most int) []Bucket {
 	var out []Bucket

@@ -16,12 +16,12 @@ const (
 	gpu = corev1.ResourceName("nvidia.com/gpu")
 )
 
-// cpu in milli-units and memory in GiB.
+// resources returns amounts of cpu in milli-units and memory in GiB.
 func resources(cpu, memory int64) Resources {
 	return Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory * gi}
 }
 
-// machine is an open node.
+// machine returns an open node.
 func machine(name string, cpu, memory int64) Node {
 	r := resources(cpu, memory)
 	r[corev1.ResourcePods] = 110
@@ -33,12 +33,12 @@ func with[T any](v T, change func(*T)) T {
 	return v
 }
 
-// desk requests 1 cpu and 2 GiB.
+// desk returns a template that requests 1 cpu and 2 GiB.
 func desk() Requirements {
 	return Requirements{Name: "desk", Revision: "r1", Resources: resources(1000, 2)}
 }
 
-// scene is a member with a default ingress class that evaluates desk.
+// scene returns a model of a member with a default ingress class that evaluates desk.
 func scene(changes ...func(*Model)) *Model {
 	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
@@ -63,7 +63,7 @@ func assigned(uid types.UID, r Resources) Assignment {
 	return Assignment{UID: "a-" + uid, Session: uid, Resources: r}
 }
 
-// capacityOf is what a model reports of its only template.
+// capacityOf returns what a model reports of its only template.
 func capacityOf(t *testing.T, m *Model) *fleetv1.TemplateCapacity {
 	t.Helper()
 	r := m.Report()

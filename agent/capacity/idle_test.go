@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// running is an assignment that is to run, at generation 2 and observed there.
+// running returns an assignment that is to run, at generation 2, which is observed.
 func running(change func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {
 	a := stored("u", 2, v1alpha1.ModeRunning)
 	a.Status.ObservedGeneration = 2
@@ -69,7 +69,7 @@ func TestWhatRunsAgainCountsFromTheReportThatStoredNames(t *testing.T) {
 			if slots != 4 {
 				t.Fatalf("%d slots while it is idle", slots)
 			}
-			// The status is still that of before when the order is stored.
+			// The status is still the earlier one when the order is stored.
 			resumed := before.DeepCopy()
 			resumed.Generation++
 			resumed.Spec.RunState, resumed.Spec.Attempt = v1alpha1.ModeRunning, 1

@@ -48,7 +48,7 @@ func hashImage(name string) uint64 {
 	return h.Sum64()
 }
 
-// Registry and owner of an image name without them.
+// The registry and owner of an image name without them.
 const (
 	defaultRegistry = "docker.io"
 	defaultOwner    = "library"

@@ -9,7 +9,7 @@ import (
 
 const digest = "sha256:9b2d5f6b0e1f3ab7c9d1f0c7d4f5a6b7c8d9e0f1a2b3c4d5e6f708192a3b4c5d"
 
-// images as a kubelet lists them: by tag and by digest.
+// images returns images as a kubelet lists them: by tag and by digest.
 func images(names ...string) []corev1.ContainerImage {
 	var out []corev1.ContainerImage
 	for _, name := range names {

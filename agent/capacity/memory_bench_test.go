@@ -28,9 +28,9 @@ const (
 )
 
 // BenchmarkMember watches a large member as the agent does: objects as an API
-// server sends them go through the informers, what they keep, and the model. It
-// reports the heap that stays, all in all and for a Pod, and times a Pod that
-// changes, from the moment that it is decoded.
+// server sends them pass the informers, their transformations, and the model. It
+// reports the live heap, in total and per Pod and node, and measures the change
+// of a decoded Pod.
 func BenchmarkMember(b *testing.B) {
 	before := liveHeap()
 	w := NewWatcher(Options{})
@@ -83,7 +83,7 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// inform runs an informer until it has so many objects, each decoded separately, and returns
+// inform runs an informer until it has n objects, each decoded separately, and returns
 // its store.
 func inform(b *testing.B, kind apiruntime.Object, trim cache.TransformFunc, handler cache.ResourceEventHandler, n int, object func(int) apiruntime.Object) cache.Store {
 	b.Helper()
@@ -127,10 +127,10 @@ func inform(b *testing.B, kind apiruntime.Object, trim cache.TransformFunc, hand
 // withoutWatchList delivers the objects as single events.
 type withoutWatchList struct{}
 
-// IsWatchListSemanticsUnSupported is how a client reports that.
+// IsWatchListSemanticsUnSupported reports that to the informer.
 func (withoutWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// realNode is a node as a cloud has it: labels, annotations, conditions, the 50
+// realNode returns a node as in a cloud: labels, annotations, conditions, the 50
 // images that a kubelet lists, by tag and by digest, and managed fields.
 func realNode(i int) *corev1.Node {
 	n := &corev1.Node{}
@@ -152,8 +152,8 @@ func realNode(i int) *corev1.Node {
 	return decoded(n, &corev1.Node{})
 }
 
-// realPod is a Pod with two containers, environment, volumes and probes, every
-// tenth of a session.
+// realPod returns a Pod with two containers, environment and volumes, every tenth
+// of a session.
 func realPod(i int) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name = fmt.Sprint("team-", i%200), fmt.Sprintf("workload-%d-7f9c6d5b8-x%04d", i/50, i)
@@ -196,7 +196,7 @@ func managed() []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{entry, entry}
 }
 
-// decoded is an object as received: it shares no string with others.
+// decoded returns an object as received: it shares no string with others.
 func decoded[T interface{ Marshal() ([]byte, error) }, O interface {
 	Unmarshal([]byte) error
 }](in T, out O) O {

@@ -28,13 +28,13 @@ type Model struct {
 	// restrictions of the member's administrator.
 	restrictions restriction.Settings
 
-	// used on each node by bound Pods; also on nodes that are not known (any more).
+	// used on each node by bound Pods; also on nodes that the model does not have (any more).
 	used map[string]Resources
 	// sessions by UID.
 	sessions map[types.UID]*session
 	// unbound are Pods without a node, and assignments without a Pod, by UID.
 	unbound map[types.UID]*unboundPod
-	// version grows with everything that a report may show.
+	// version increases with every change that may affect a report.
 	version uint64
 }
 
@@ -325,7 +325,7 @@ func requirementsOf(templates []*template) []Requirements {
 	return out
 }
 
-// freeAfter returns what is free on a node of which so much is used, without unbound Pods.
+// freeAfter returns what is free on a node with this use by bound Pods.
 func (n *node) freeAfter(used Resources) Resources {
 	if n.free == nil {
 		n.free = maps.Clone(n.Allocatable)

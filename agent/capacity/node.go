@@ -16,13 +16,13 @@ type Node struct {
 	Labels      map[string]string
 	Taints      []corev1.Taint
 	Allocatable Resources
-	// Ready is set if its kubelet answers.
+	// Ready is the status of its condition Ready.
 	Ready bool
-	// ReadySince is when that last changed.
+	// ReadySince is when Ready last changed.
 	ReadySince time.Time
 	// Open is set if it is Ready and not cordoned.
 	Open bool
-	// Images that it has.
+	// Images of the node.
 	Images ImageSet
 }
 

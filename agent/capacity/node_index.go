@@ -9,7 +9,7 @@ import (
 // nodeIndex groups nodes by their free capacity at the time of one report, so that each
 // template only has to count.
 type nodeIndex struct {
-	// vectors are all that occur, ordered by key.
+	// vectors are the distinct ones, ordered by key.
 	vectors []*vector
 	nodes   []indexedNode
 	// templates is the number of the model's templates.

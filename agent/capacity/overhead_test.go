@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// sandboxed has a runtime class that takes 500m for each Pod.
+// sandboxed sets a runtime class with an overhead of 500m for each Pod.
 func sandboxed(m *Model) {
 	m.SetRuntimeClasses(map[string]RuntimeClass{"gvisor": {Overhead: Resources{"cpu": 500}}})
 	m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.RuntimeClass = "gvisor" })})

@@ -16,7 +16,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// facts are what was set last, apart from any model.
+// facts are the objects that were set last, without any model.
 type facts struct {
 	nodes       map[string]Node
 	pods        map[types.UID]Pod
@@ -24,7 +24,7 @@ type facts struct {
 	templates   []Requirements
 }
 
-// rebuild sets the facts in a random order, as a new agent would see them.
+// rebuild sets the facts in a random order, as a new agent receives them.
 func (f *facts) rebuild(seed int64) *Model {
 	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
@@ -144,8 +144,8 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 	})
 }
 
-// check that a report shows no more than is free, with the use of bound Pods computed
-// independently.
+// check requires that a report shows no more than is free, with the use of bound Pods
+// computed independently.
 func (f *facts) check(t *rapid.T, r *fleetv1.CapacityReport) {
 	for i, tr := range r.Templates {
 		var shown, there int64

@@ -21,7 +21,7 @@ func TestRefusalsForLackOfCapacity(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		ordered Assignment
-		// used is the cpu that other Pods use of two nodes of 4 cpu and 16 GiB.
+		// used is the cpu that other Pods use on two nodes of 4 cpu and 16 GiB.
 		used  [2]int64
 		scene func(*Model)
 		want  string

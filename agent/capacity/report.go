@@ -56,7 +56,7 @@ func (m *Model) reportOf(t *template, index *nodeIndex) *fleetv1.TemplateCapacit
 // Unschedulable returns why an assignment that is about to be stored fits on no node, and
 // "" if it does or needs no capacity: its session is in the member already, or no Pod will
 // be created. Unbound Pods do not count, since the hub has reports and reservations of
-// them; it can't know what others have used since the last report.
+// them, but not of what other Pods use since the last report.
 func (m *Model) Unschedulable(a Assignment) string {
 	if a.Idle || m.sessions[a.Session] != nil {
 		return ""

@@ -70,8 +70,8 @@ func TestTrimmingANodeKeepsWhatCounts(t *testing.T) {
 	expectKept(t, trim(NodeOf), n, want)
 }
 
-// expectKept trims an object twice, as an informer may, and expects its identity and the part
-// that counts.
+// expectKept trims an object twice, as an informer may, and requires its identity and the
+// part that the model needs.
 func expectKept[T any](t *testing.T, trim func(any) (any, error), in metav1.Object, want T) {
 	t.Helper()
 	once, err := trim(in)

@@ -46,7 +46,7 @@ type template struct {
 	notAllowed string
 }
 
-// PodSpec is what decides which nodes a Pod may use, without the member's classes.
+// PodSpec is the part of a Pod's spec that decides which nodes it may use.
 type PodSpec struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration

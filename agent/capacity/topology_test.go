@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// in is a topology: one of these zones.
+// in returns a topology of these zones.
 func in(zones ...string) []corev1.TopologySelectorTerm {
 	return []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "zone", Values: zones}}}}
 }
@@ -20,7 +20,7 @@ func zoned(name, zone string, cpu int64) Node {
 	return with(machine(name, cpu, 64), func(n *Node) { n.Labels["zone"] = zone })
 }
 
-// homes is desk with a home of a storage class.
+// homes sets template desk with a home of a storage class.
 func homes(class string) func(*Model) {
 	return func(m *Model) {
 		m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.Home, r.StorageClass = true, class })})

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Free amounts are rounded down to these steps, so that like nodes form one bucket and a
-// report does not change with every small Pod.
+// Free amounts are rounded down to these steps, so that similar nodes form one bucket and
+// a report does not change with every small Pod.
 const (
 	cpuStep     = 100            // milli-units
 	memoryStep  = 64 << 20       // bytes

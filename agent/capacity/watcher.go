@@ -53,7 +53,7 @@ type Watcher struct {
 	model *Model
 	// synced is set once all informers have synced. Nothing is reported before.
 	synced bool
-	// report is the last one, and reported the version of the model in it.
+	// report is the last one, and reported the version of the model that it shows.
 	report   *fleetv1.CapacityReport
 	reported uint64
 	// sequence is its number, and notified the one for which OnChange was last called.

@@ -67,7 +67,7 @@ func start(t *testing.T) *fixture {
 	return f
 }
 
-// run starts what runs until the test's end, and then waits for its end.
+// run starts functions that run until the test ends, which waits for them.
 func (f *fixture) run(t *testing.T, all ...func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	group, ctx := errgroup.WithContext(ctx)
@@ -82,7 +82,7 @@ func (f *fixture) run(t *testing.T, all ...func(context.Context) error) {
 	})
 }
 
-// desk is what the watcher reports of the template of 1 core and 1 GiB.
+// desk returns what the watcher reports of the template of 1 core and 1 GiB.
 func (f *fixture) desk() *fleetv1.TemplateCapacity {
 	for _, t := range f.watcher.Report().GetTemplates() {
 		if t.GetName() == "desk" {
@@ -143,12 +143,12 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	g.Expect(f.slots()).To(BeEquivalentTo(7))
 	g.Expect(f.watcher.Report().GetAssignments()).To(BeEquivalentTo(1))
 
-	// Stored again, nothing changes, and the returned report still follows.
+	// Another Stored changes nothing, and the returned report still follows.
 	number = f.watcher.Stored(a)
 	g.Eventually(func() uint64 { return f.watcher.Report().GetSequence() }).Should(BeNumerically(">=", number))
 	g.Expect(f.slots()).To(BeEquivalentTo(7))
 
-	// Its Pod counts in its stead, and other people's Pods besides.
+	// Its Pod counts instead of it, and other owners' Pods count too.
 	_, err := f.Client.CoreV1().Pods("desktops").Create(ctx, desktop("desktops", "one", "1", a.Spec.Session.UID), metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = pods.Create(ctx, desktop("others", "other", "3", ""), metav1.CreateOptions{})
@@ -186,7 +186,7 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	node := f.watcher.Node(nodes.Items[0].Name)
 	g.Expect(node.Ready && node.Known).To(BeTrue(), "a cordoned node is Ready nevertheless")
 
-	f.comesAndGoes(ctx, g)
+	f.testAvailabilityChanges(ctx, g)
 
 	// The same capacity is not reported twice.
 	sequence := f.watcher.Report().GetSequence()
@@ -194,9 +194,9 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 	g.Consistently(func() uint64 { return f.watcher.Report().GetSequence() }).WithTimeout(500 * time.Millisecond).Should(Equal(sequence))
 }
 
-// comesAndGoes creates and deletes what the template "fast" requires: its availability is
+// testAvailabilityChanges creates and deletes what template "fast" requires: its availability is
 // reported as soon as it changes.
-func (f *fixture) comesAndGoes(ctx context.Context, g *WithT) {
+func (f *fixture) testAvailabilityChanges(ctx context.Context, g *WithT) {
 	f.watcher.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{
 		Name: "desk", Revision: "r1", Resources: map[string]string{"cpu": "1"},
 		Home: true, StorageClassName: "fast", IngressClassName: "edge", RuntimeClassName: "sandbox",

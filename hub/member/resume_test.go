@@ -33,7 +33,7 @@ func TestCapacityOfASessionThatRunsAgain(t *testing.T) {
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	d, _ := x.Resume(request("a"), eu, 1, 2)
 	x.Expect(d.Placed).To(BeTrue())
-	x.Expect(d.Message).To(Equal("eu: it was idle there, 1 slot left"))
+	x.Expect(d.Message).To(Equal("eu: resumed there, 1 slot left"))
 	x.Expect(x.Place(request("b"), 1).Placed).To(BeFalse(), "the capacity is reserved")
 
 	// An earlier order may be acknowledged now.
@@ -77,7 +77,7 @@ func TestWhyASessionDoesNotRunAgain(t *testing.T) {
 		x.Expect(d.Message).To(HavePrefix(message))
 		x.Expect(isAway).To(Equal(away))
 	}
-	expect("eu is no member of the fleet any more", true)
+	expect("eu is no longer a member of the fleet", true)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
 	m.Capacity(capacityReport(2, 0))

@@ -54,7 +54,7 @@ type group struct {
 	spare   int64
 }
 
-// evaluation is what a report shows for a request class.
+// evaluation is the result of a report for a request class.
 type evaluation struct {
 	// class is the request class with the overhead that the template's Pods have there.
 	class *requestClass
@@ -110,7 +110,7 @@ func (a *account) remove(session types.UID, r *reservation) {
 	}
 }
 
-// read makes the account use this report; nil: there is none.
+// read makes the account use this report, nil if there is none.
 func (a *account) read(c *Capacity) {
 	if a.capacity == c {
 		return
@@ -188,8 +188,8 @@ func (a *account) slots(q *requestClass) int64 {
 	return slots
 }
 
-// own returns how many more slots a request class has if the session's own use is excluded:
-// what its reservation costs, or, if the report counts it as used, its one slot.
+// own returns how many more slots a request class has without the session's own use: the
+// cost of its reservation, or one slot if the report counts the session.
 func (a *account) own(session types.UID, q *requestClass) int64 {
 	held := a.reservations[session]
 	if held == nil {
@@ -200,9 +200,9 @@ func (a *account) own(session types.UID, q *requestClass) int64 {
 	return own.costIn
 }
 
-// harms reports whether one more of a request class, landing where it costs most, could
+// harms reports whether one more of a request class, on the node where it costs most, could
 // leave an outstanding reservation without a node: a small session must not take the only
-// node that fits a large session which is already reserved.
+// node that fits a large session with a reservation.
 func (a *account) harms(q *requestClass) bool {
 	a.computeSpare()
 	class := a.withOverhead(q)

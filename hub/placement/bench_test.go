@@ -13,8 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// fleet of n members with 100 buckets each, which hold 100,000 sessions
-// between them and have 20 reservations each outstanding.
+// fleet returns n members with 100 buckets and 20 outstanding reservations each, and
+// 100,000 sessions in all.
 func fleet(n int) ([]Candidate, *Ledger) {
 	ledger := NewLedger()
 	candidates := make([]Candidate, 0, n)
@@ -37,7 +37,7 @@ func fleet(n int) ([]Candidate, *Ledger) {
 	return candidates, ledger
 }
 
-// everything is a policy with all its fields set, in ways that cost the most:
+// everything returns a policy with all its fields set to the most expensive values:
 // most members are in the last tier, and all of them below the caps.
 func everything(candidates []Candidate) (*v1alpha1.PlacementPolicySpec, Counts) {
 	counts := Counts{Total: 100_000, User: 10, Namespace: 1000, Clusters: map[types.UID]int32{}}
@@ -60,8 +60,8 @@ func everything(candidates []Candidate) (*v1alpha1.PlacementPolicySpec, Counts) 
 	}, counts
 }
 
-// sizes that sessions request in turn, so that what was cached for one is of
-// no use to the next.
+// sizes are requested in rotation, so that the cached evaluation of one is not
+// used by the next.
 var sizes = []Resources{
 	{corev1.ResourceCPU: 1000, corev1.ResourceMemory: 4 * gi},
 	{corev1.ResourceCPU: 2000, corev1.ResourceMemory: 4 * gi},
@@ -69,8 +69,8 @@ var sizes = []Resources{
 	{corev1.ResourceCPU: 4000, corev1.ResourceMemory: 16 * gi},
 }
 
-// BenchmarkPlace decides, reserves, and has one member report again between
-// two decisions, as in a fleet at work.
+// BenchmarkPlace decides, reserves, and accepts a report of one member between
+// two decisions, as in a busy fleet.
 func BenchmarkPlace(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) {
@@ -104,8 +104,8 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// reportDecisions reports how long they took, and how many a second that makes for
-// the one that decides.
+// reportDecisions reports how long the decisions took, and how many per second that
+// allows.
 func reportDecisions(b *testing.B, took []time.Duration) {
 	var sum time.Duration
 	for _, d := range took {
@@ -117,7 +117,7 @@ func reportDecisions(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
 }
 
-// BenchmarkUnschedulable explains to a session that fits nowhere.
+// BenchmarkUnschedulable decides on a session that fits nowhere.
 func BenchmarkUnschedulable(b *testing.B) {
 	candidates, ledger := fleet(1000)
 	r := session("bench")

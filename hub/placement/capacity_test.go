@@ -21,7 +21,7 @@ func TestCapacity(t *testing.T) {
 		headroom int32
 		sessions int32
 		failover bool
-		slots    int64 // 0: it doesn't fit
+		slots    int64 // 0 if it does not fit
 		message  string
 	}{
 		{name: "counts by node and by the scarcest resource", buckets: []Bucket{{3, free(5000, 6)}, {1, free(1000, 100)}},

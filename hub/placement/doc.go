@@ -8,9 +8,9 @@
 // A candidate passes the filters in the order of the pipeline (filters.go); the first that
 // fails is its verdict. The candidates that pass are ranked (score.go): regions that the
 // session prefers, then the tiers of its policy's overflow, then regions and clusters that
-// the policy prefers, then PreferNoSchedule taints, then whether a node has the image, then
-// the policy's strategy; ties break by a hash of the session and the member, so that no
-// name is favored.
+// the policy prefers, then PreferNoSchedule taints, then the policy's strategy, which counts
+// a node with the image as one session less; ties break by a hash of the session and the
+// member, so that no name is favored.
 //
 // The policy's caps on all members together are checked before any candidate: if one is
 // reached, that is the answer. The Request contains the counts.

@@ -74,8 +74,8 @@ func withImageIn(c Candidate) Candidate {
 	return with(c, func(c *Candidate) { withImage(1, c.Capacity) })
 }
 
-// A waiting session's condition is an API write: Pods that come and go on
-// full members must not change its message.
+// A change of a pending session's condition is an API write: Pods that start and end
+// on full members must not change its message.
 func TestMessageIsStable(t *testing.T) {
 	message := func(memory int64) string {
 		c := with(member("m", 1), func(c *Candidate) {

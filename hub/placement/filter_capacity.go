@@ -39,8 +39,8 @@ var capacityFilter = filter{
 	},
 }
 
-// left returns how many slots the request may use, before the check whether one more would
-// harm the outstanding reservations.
+// left returns how many slots the request may use, before the check for harm to outstanding
+// reservations.
 func (q *query) left(c *Candidate, a *account) int64 {
 	left := q.slots(c, a)
 	if q.Failover {
@@ -58,8 +58,8 @@ func (q *query) slots(c *Candidate, a *account) int64 {
 	return slots
 }
 
-// shortage names the resources of which no node has enough; or explains that each is
-// available, but not on one node.
+// shortage returns the resources of which no node has enough, or that each is available
+// but not on one node.
 func shortage(s *shape, buckets []Bucket) lack {
 	var names, details []string
 	severity := int64(0)

@@ -1,7 +1,7 @@
 package placement
 
 // limitFilter requires that the session requests no resource for which it would get no
-// limit. A session that was stored before admission refused that would be charged nothing
+// limit. A session from before admission rejected such requests would be charged nothing
 // and could use everything.
 var limitFilter = filter{
 	name:  "Limits",

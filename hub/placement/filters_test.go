@@ -18,7 +18,7 @@ func TestFilters(t *testing.T) {
 		name    string
 		member  func(*Candidate)
 		session func(*Request)
-		filter  string // that fails; empty: it fits
+		filter  string // that fails, empty if it fits
 		message string
 	}{
 		{name: "a plain member fits", member: plain, session: same, message: "8 slots left"},

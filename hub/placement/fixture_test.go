@@ -25,7 +25,7 @@ func free(cpu, memory int64) Resources {
 	return Resources{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory * gi, corev1.ResourcePods: 100}
 }
 
-// reporting is a capacity report that admits namespace demo and can run desk.
+// reporting returns a capacity report that admits namespace demo and can run desk.
 func reporting(buckets ...Bucket) *Capacity {
 	return &Capacity{
 		Sequence: 1, Nodes: 1, AdmittedNamespaces: []string{"demo"},
@@ -33,7 +33,7 @@ func reporting(buckets ...Bucket) *Capacity {
 	}
 }
 
-// member in region "eu" with nodes of 8 cpu and 32 GiB each, ready for desk.
+// member returns a member in region "eu" with nodes of 8 cpu and 32 GiB, ready for desk.
 func member(name string, nodes int32) Candidate {
 	return Candidate{
 		Name: name, UID: types.UID("uid-" + name), Region: "eu", Labels: map[string]string{"tier": "a"},
@@ -42,13 +42,13 @@ func member(name string, nodes int32) Candidate {
 	}
 }
 
-// with changes a candidate.
+// with returns a changed candidate.
 func with(c Candidate, change func(*Candidate)) Candidate {
 	change(&c)
 	return c
 }
 
-// session requests 1 cpu and 4 GiB of desk.
+// session returns a request for 1 cpu and 4 GiB with template desk.
 func session(name string) Request {
 	return Request{
 		UID: types.UID("session-" + name), Namespace: "demo", Name: name, User: "ada", Template: desk,
@@ -56,7 +56,7 @@ func session(name string) Request {
 	}
 }
 
-// requestWith changes a request.
+// requestWith returns a changed request.
 func requestWith(r Request, change func(*Request)) Request {
 	change(&r)
 	return r

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// desired is the desired state of a session in its member.
+// desired returns the desired state of a session in its member.
 func (s *simSession) desired() string {
 	if s.idle {
 		return fmt.Sprint(s.epoch, ".", s.run, " idle")
@@ -14,7 +14,7 @@ func (s *simSession) desired() string {
 	return fmt.Sprint(s.epoch, ".", s.run)
 }
 
-// suspend makes sessions idle on the hub. Their members have no order yet.
+// suspend makes sessions idle on the hub. Their members do not have the orders yet.
 func (w *world) suspend(t *rapid.T) {
 	for _, s := range w.inOrder() {
 		if s.member != nil && !s.idle && rapid.Bool().Draw(t, "suspends") {
@@ -23,7 +23,7 @@ func (w *world) suspend(t *rapid.T) {
 	}
 }
 
-// stopIdle has members receive which of theirs are idle: those are stopped.
+// stopIdle delivers the orders of idle sessions to their members, which stop them.
 func (w *world) stopIdle(t *rapid.T) {
 	for _, s := range w.inOrder() {
 		if s.member == nil || s.gone || !s.idle || s.has == s.desired() || rapid.Bool().Draw(t, "later") {
@@ -37,8 +37,8 @@ func (w *world) stopIdle(t *rapid.T) {
 	}
 }
 
-// resume requests capacity for sessions that are idle, where they are and under the
-// epoch that they have; some are suspended again before their members receive it.
+// resume requests capacity for idle sessions in their members under their epochs; the
+// write of some decisions fails.
 func (w *world) resume(t *rapid.T) {
 	for _, s := range w.inOrder() {
 		if s.member == nil || !s.idle || rapid.Bool().Draw(t, "stays idle") {
@@ -62,7 +62,7 @@ func (w *world) resume(t *rapid.T) {
 	}
 }
 
-// rebuild makes the reservation of a session, as a new hub reads it.
+// rebuild makes the reservation of a session as a new hub does.
 func (w *world) rebuild(s *simSession) {
 	if s.run > 1 {
 		w.ledger.ReserveAgain(s.uid, s.epoch, s.member.candidate.UID, s.template, s.resources)

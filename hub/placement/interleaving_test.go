@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world simulates members with nodes, their agents and what is on its way to
-// the hub, under any interleaving. Sessions land on whichever node of those
-// where they fit is drawn, as the worst of schedulers might choose.
+// world simulates members with nodes, their agents and the messages to the hub, under
+// any interleaving. Sessions land on a random node of those where they fit, as with
+// the worst possible scheduler.
 type world struct {
 	ledger   *Ledger
 	members  []*simMember
@@ -26,7 +26,7 @@ type simMember struct {
 	nodes     []Resources
 	otherPods []landing
 	sequence  uint64
-	// inFlight are the agent's messages on their way, in order.
+	// inFlight are the agent's undelivered messages, in order.
 	inFlight []func()
 	// counted are the sessions that the hub's newest report counts.
 	counted map[types.UID]bool
@@ -38,12 +38,12 @@ type simSession struct {
 	member    *simMember
 	template  TemplateKey
 	resources Resources
-	// stored on a node since the order arrived; gone once the Pod is.
+	// stored on a node since the order was received; gone once the Pod is.
 	stored, gone bool
 	node         int
 
-	// run that the hub wants, or that it is idle after it; has is the desired state that
-	// the member has stored, empty: none.
+	// run is the session's desired run, or the last one if it is idle; has is the desired
+	// state that the member has stored, empty if it has none.
 	run  int64
 	idle bool
 	has  string
@@ -54,7 +54,7 @@ type landing struct {
 	resources Resources
 }
 
-// first is a template that may use the first node of a member alone.
+// first is a template that may use only the first node of a member.
 var first = TemplateKey{Name: "first", Revision: "r1"}
 
 func (m *simMember) fitting(template TemplateKey, r Resources) []int {
@@ -132,8 +132,8 @@ func (w *world) candidates() []Candidate {
 	return out
 }
 
-// place has the production code decide, for a new session or for one
-// that has stopped, under its next epoch.
+// place decides with the production code on a new session, or on one that has stopped,
+// under its next epoch.
 func (w *world) place(t *rapid.T) {
 	s := &simSession{uid: types.UID(fmt.Sprint("s", w.placed)), resources: drawResources(t, "session", 3)}
 	s.template = rapid.SampledFrom([]TemplateKey{desk, first}).Draw(t, "template")
@@ -162,7 +162,7 @@ func (w *world) reserve(s *simSession) {
 	w.ledger.ReserveFor(s.uid, s.epoch, s.member.candidate.UID, s.template, s.resources)
 }
 
-// store lands a session. This is where over-commitment would show.
+// store stores sessions on nodes. It detects overcommitment.
 func (w *world) store(t *rapid.T) {
 	for _, s := range w.inOrder() {
 		if s.member == nil || s.gone || s.idle || s.has == s.desired() || rapid.Bool().Draw(t, "later") {
@@ -180,7 +180,7 @@ func (w *world) store(t *rapid.T) {
 	}
 }
 
-// acknowledge has the member store the desired state, and report it.
+// acknowledge stores the desired state in the member, which acknowledges it.
 func (w *world) acknowledge(s *simSession) {
 	m, epoch, desired, from := s.member, s.epoch, s.desired(), s.member.sequence+1
 	w.ledger.Expect(s.uid, epoch, m.candidate.UID, desired)
@@ -188,7 +188,7 @@ func (w *world) acknowledge(s *simSession) {
 	m.inFlight = append(m.inFlight, func() { w.ledger.CountedFrom(s.uid, epoch, m.candidate.UID, desired, from) })
 }
 
-// stop ends a session that is stored; the hub is notified later.
+// stop ends stored sessions; the hub is notified later.
 func (w *world) stop(t *rapid.T) {
 	for _, s := range w.inOrder() {
 		if s.member == nil || !s.stored || s.gone || rapid.Bool().Draw(t, "spared") {
@@ -208,8 +208,8 @@ func (w *world) stopped(s *simSession, m *simMember, epoch int64) {
 	}
 }
 
-// changeOtherPods removes Pods of others at any time; it adds one just before a report that the hub
-// gets at once, since an unreported one could not be known.
+// changeOtherPods removes other Pods at any time; it adds one only with a report that is
+// delivered at once, since the hub can't count an unreported one.
 func (w *world) changeOtherPods(t *rapid.T) {
 	m := rapid.SampledFrom(w.members).Draw(t, "member")
 	if len(m.otherPods) > 0 && rapid.Bool().Draw(t, "remove") {
@@ -219,7 +219,7 @@ func (w *world) changeOtherPods(t *rapid.T) {
 	}
 	for _, s := range w.sessions {
 		if s.member == m && !s.stored {
-			return // an order on its way has capacity nowhere but here
+			return // an undelivered order may have capacity only here
 		}
 	}
 	r := drawResources(t, "other", 4)
@@ -232,8 +232,8 @@ func (w *world) changeOtherPods(t *rapid.T) {
 	}
 }
 
-// restartAgent loses what was on its way; the new instance reports its whole
-// inventory and then reports again.
+// restartAgent loses the undelivered messages; the new instance sends its whole
+// inventory and then a report.
 func (w *world) restartAgent(t *rapid.T) {
 	m := rapid.SampledFrom(w.members).Draw(t, "member")
 	m.inFlight, m.sequence = nil, 0
@@ -250,8 +250,8 @@ func (w *world) restartAgent(t *rapid.T) {
 	w.report(m)
 }
 
-// restartHub rebuilds the reservations from the statuses, before anything is
-// received from the members.
+// restartHub rebuilds the reservations from the statuses before it receives anything
+// from the members.
 func (w *world) restartHub() {
 	w.ledger = NewLedger()
 	for _, s := range w.inOrder() {
@@ -283,8 +283,8 @@ func (w *world) inOrder() []*simSession {
 	return out
 }
 
-// check that nothing is lost: what is placed is reserved, or counted by
-// the report that the hub goes by.
+// check requires that every placed session is reserved, or counted by the hub's newest
+// report.
 func (w *world) check(t *rapid.T) {
 	for _, s := range w.sessions {
 		if s.member == nil || s.gone || s.idle || s.member.candidate.Capacity == nil {
@@ -297,8 +297,7 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// settle delivers everything; then the ledger is empty and the hub's figures
-// are the truth.
+// settle delivers everything, and requires that the ledger is then empty.
 func (w *world) settle(t *rapid.T) {
 	for _, s := range w.inOrder() {
 		if s.member != nil && s.has != s.desired() {

@@ -197,8 +197,8 @@ func (l *Ledger) intern(template TemplateKey, s *shape) *requestClass {
 	return q
 }
 
-// evictClasses removes the classes without reservations, and every evaluation, once there
-// are too many.
+// evictClasses removes the classes without reservations, and all evaluations, once there
+// are too many classes.
 func (l *Ledger) evictClasses() {
 	if len(l.classes) < maxRequestClasses {
 		return

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// contents of a ledger, as text: whose reservation of what is where, and how the
-// groups and the questions count them.
+// contents returns a ledger as text: the reservations, and their counts by group and by
+// request class.
 func contents(l *Ledger) map[string]string {
 	out := map[string]string{}
 	for member, a := range l.accounts {
@@ -53,21 +53,21 @@ func TestADryRunDecidesAsTheLedgerDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
 		want := Explain(r, candidates, ledger)
-		seat := func(member types.UID) bool { return r.Current != nil && r.Current.Cluster == member }
-		// What the session has beside its seat is no part of it.
+		current := func(member types.UID) bool { return r.Current != nil && r.Current.Cluster == member }
+		// The session's reservations outside its current member are not copied.
 		for i := range candidates {
-			if !seat(candidates[i].UID) && rapid.Bool().Draw(t, "has something there") {
+			if !current(candidates[i].UID) && rapid.Bool().Draw(t, "has something there") {
 				ledger.ReserveFor(r.UID, 1, candidates[i].UID, desk, drawResources(t, "own", 3))
 			}
 		}
-		dryRun := ledger.CopyFor(r.UID, seat)
+		dryRun := ledger.CopyFor(r.UID, current)
 		if diff := cmp.Diff(want, Explain(r, candidates, dryRun), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
 	})
 }
 
-func TestADryRunKeepsTheCapacityOfTheSessionsSeat(t *testing.T) {
+func TestADryRunKeepsTheCapacityOfTheSessionsPlacement(t *testing.T) {
 	m := member("eu", 1)
 	ledger := NewLedger()
 	r := session("s")

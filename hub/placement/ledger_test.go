@@ -137,8 +137,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// A large session on its way fits on one node only; a small one must not be
-// sent after it, since it might land there first.
+// A large session with a reservation fits on one node only; a small one must not be
+// placed after it, since it might be bound there first.
 func TestSmallSessionsDoNotTakeTheNodeOfALargeOne(t *testing.T) {
 	m := member("m", 1)
 	m.Capacity = reporting(Bucket{1, free(4000, 32)}, Bucket{5, free(1000, 32)})
@@ -155,7 +155,7 @@ func TestSmallSessionsDoNotTakeTheNodeOfALargeOne(t *testing.T) {
 	}
 }
 
-// What is cached stays bounded, and reservations outlive its eviction.
+// The cache stays bounded, and reservations outlive its eviction.
 func TestManyRequests(t *testing.T) {
 	l := NewLedger()
 	m := member("m", 1000)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// withOverhead has every Pod of desk take more than it requests.
+// withOverhead adds an overhead to every Pod of desk in a candidate.
 func withOverhead(c Candidate, overhead Resources) Candidate {
 	report := *c.Capacity
 	t := report.Templates[desk]
@@ -20,9 +20,8 @@ func withOverhead(c Candidate, overhead Resources) Candidate {
 	return c
 }
 
-// The overhead of a runtime class counts as if the session had requested it,
-// for earlier reservations too; in each member its own, and for each
-// template.
+// The overhead of a runtime class, which may differ by member and template, counts as
+// if the session had requested it, for earlier reservations too.
 func TestOverheadCountsAsRequested(t *testing.T) {
 	plain := TemplateKey{Name: "plain", Revision: "r1"}
 	cpu := func(amount int64) Resources {

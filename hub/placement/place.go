@@ -10,7 +10,7 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	if len(candidates) == 0 {
 		return Decision{
 			Reason:  v1alpha1.ReasonNoMembers,
-			Message: "the fleet has no member: create a MemberCluster and enrol its agent",
+			Message: "the fleet has no member: create a MemberCluster and enroll its agent",
 		}
 	}
 	q := newQuery(&req, ledger)

@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// governed is a session under policy lab.
+// governed returns a request that policy lab governs.
 func governed(change func(*v1alpha1.PlacementPolicySpec), more ...func(*Request)) Request {
 	r := session("s")
 	r.PolicyName, r.Policy = "lab", &v1alpha1.PlacementPolicySpec{}
@@ -45,7 +45,7 @@ func TestPolicyFilters(t *testing.T) {
 		name    string
 		member  func(*Candidate)
 		request Request
-		filter  string // that fails; empty: it fits
+		filter  string // that fails, empty if it fits
 		message string
 	}{
 		{"in a tier by region", plain, governed(tiers(inRegions("us"), inRegions("ap", "eu"))), "", "8 slots left"},
@@ -169,9 +169,9 @@ func TestPolicyRanking(t *testing.T) {
 	}
 }
 
-// Were it rescheduled, a session does not stand in its own way.
-func TestSeat(t *testing.T) {
-	seat := func(inUse bool) func(*Request) {
+// A placed session does not compete with itself.
+func TestCurrentPlacement(t *testing.T) {
+	current := func(inUse bool) func(*Request) {
 		return func(r *Request) { r.Current = &CurrentPlacement{Cluster: "uid-a", UsesCapacity: inUse} }
 	}
 	spreading := func(p *v1alpha1.PlacementPolicySpec) { p.Strategy = v1alpha1.StrategySpread }
@@ -183,23 +183,23 @@ func TestSeat(t *testing.T) {
 		request Request
 		ledger  func(*Ledger)
 		members []Candidate
-		want    string // empty: nowhere
+		want    string // empty if it fits nowhere
 	}{
-		{"its own capacity is free for it", requestWith(session("s"), seat(true)), nil, []Candidate{full("a"), full("b")}, "a"},
-		{"one that is idle has none", requestWith(session("s"), seat(false)), nil, []Candidate{full("a"), full("b")}, ""},
-		{"its own capacity that no report counts yet is ignored once", requestWith(session("s"), seat(true)), func(l *Ledger) {
+		{"its own capacity is free for it", requestWith(session("s"), current(true)), nil, []Candidate{full("a"), full("b")}, "a"},
+		{"one that is idle has none", requestWith(session("s"), current(false)), nil, []Candidate{full("a"), full("b")}, ""},
+		{"its own capacity that no report counts yet is ignored once", requestWith(session("s"), current(true)), func(l *Ledger) {
 			l.ReserveFor("session-s", 1, "uid-a", desk, session("s").Resources)
 			l.ReserveFor("other", 1, "uid-a", desk, session("s").Resources)
 		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(1000, 4)}) })}, ""},
-		{"where it is it harms no session that is on its way", requestWith(session("s"), seat(true)), func(l *Ledger) {
+		{"where it is it harms no session that is on its way", requestWith(session("s"), current(true)), func(l *Ledger) {
 			l.ReserveFor("other", 1, "uid-a", desk, session("s").Resources)
 		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(1000, 4)}) })}, "a"},
-		{"it keeps its place under a cap", requestWith(session("s"), seat(true)), nil,
+		{"it keeps its place under a cap", requestWith(session("s"), current(true)), nil,
 			[]Candidate{with(full("a"), func(c *Candidate) { c.SessionCap = ptr(int32(8)) })}, "a"},
-		{"among equals it stays", governed(spreading, seat(true)), nil,
+		{"among equals it stays", governed(spreading, current(true)), nil,
 			[]Candidate{with(member("a", 1), func(c *Candidate) { c.Sessions = 5 }), with(member("b", 1), func(c *Candidate) { c.Sessions = 4 }),
 				with(member("c", 1), func(c *Candidate) { c.Sessions = 4 })}, "a"},
-		{"it goes where it is better", governed(spreading, seat(true)), nil,
+		{"it goes where it is better", governed(spreading, current(true)), nil,
 			[]Candidate{with(member("a", 1), func(c *Candidate) { c.Sessions = 6 }), with(member("b", 1), func(c *Candidate) { c.Sessions = 4 })}, "b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -142,7 +142,7 @@ func TestOrderOfCandidatesDoesNotMatter(t *testing.T) {
 	})
 }
 
-// The conditions are written out once more, without the filters' code.
+// The conditions are repeated here without the filters' code.
 func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
@@ -162,7 +162,7 @@ func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 			"tainted":                   tainted && len(r.Policy.ClusterTolerations) == 0,
 			"in another region":         len(r.RequiredRegions) > 0 && c.Region != "eu",
 			"not selected":              r.ClusterSelector != nil && c.Labels["tier"] != "a",
-			"in no tier":                len(r.Policy.Overflow) > 0 && tierBySight(r.Policy.Overflow, c) < 0,
+			"in no tier":                len(r.Policy.Overflow) > 0 && expectedTier(r.Policy.Overflow, c) < 0,
 			"one that never reported":   c.Capacity == nil,
 			"at its cap":                c.SessionCap != nil && c.Sessions-own >= *c.SessionCap,
 			"at the policy's cap":       caps.PerCluster != nil && r.Counts.Clusters[c.UID] >= *caps.PerCluster,
@@ -179,7 +179,7 @@ func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 	})
 }
 
-func tierBySight(tiers []v1alpha1.OverflowTier, c Candidate) int {
+func expectedTier(tiers []v1alpha1.OverflowTier, c Candidate) int {
 	for i, tier := range tiers {
 		region := len(tier.Regions) == 0
 		for _, r := range tier.Regions {
@@ -200,9 +200,9 @@ func TestNoLaterTierWhereAnEarlierOneFits(t *testing.T) {
 		r.PreferredRegions = nil
 		if d := Place(r, candidates, ledger); d.Placed && len(r.Policy.Overflow) > 0 {
 			at := slices.IndexFunc(candidates, func(c Candidate) bool { return c.UID == d.Cluster.UID })
-			tier := tierBySight(r.Policy.Overflow, candidates[at])
+			tier := expectedTier(r.Policy.Overflow, candidates[at])
 			for _, c := range candidates {
-				if other := tierBySight(r.Policy.Overflow, c); other >= 0 && other < tier && Place(r, []Candidate{c}, ledger).Placed {
+				if other := expectedTier(r.Policy.Overflow, c); other >= 0 && other < tier && Place(r, []Candidate{c}, ledger).Placed {
 					t.Fatalf("placed in tier %d of %s where %s fits in tier %d", tier, d.Cluster.Name, c.Name, other)
 				}
 			}
@@ -210,8 +210,8 @@ func TestNoLaterTierWhereAnEarlierOneFits(t *testing.T) {
 	})
 }
 
-// The best by its scores as they are shown is the one that is chosen: nothing
-// decides that is not shown.
+// The candidate with the best scores as shown is the chosen one: only shown scores
+// decide.
 func TestScoresAreInTheOrderInWhichTheyDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
@@ -220,7 +220,7 @@ func TestScoresAreInTheOrderInWhichTheyDecide(t *testing.T) {
 			before, after := d.Verdicts[i-1].Scores, d.Verdicts[i].Scores
 			for j := range before {
 				if before[j].Name != after[j].Name {
-					t.Fatalf("%s stands where %s does: %v, %v", before[j].Name, after[j].Name, before, after)
+					t.Fatalf("%s is in the place of %s: %v, %v", before[j].Name, after[j].Name, before, after)
 				}
 				order := fraction(t, before[j].Value).Cmp(fraction(t, after[j].Value))
 				if order > 0 {

@@ -20,13 +20,13 @@ type query struct {
 	regions []regionRule
 	// selectors must all match; each has the field that contains it.
 	selectors []clusterRule
-	// preferred selects the members that the policy prefers; nil: none.
+	// preferred selects the members that the policy prefers, nil if it prefers none.
 	preferred labels.Selector
 	// policyRegions are the regions that the policy prefers, in order.
 	policyRegions []string
-	// overflow are the policy's tiers; empty: no tiers.
+	// overflow are the policy's tiers, if any.
 	overflow []tier
-	// cap is the policy's cap that is reached; nil: none.
+	// cap is the policy's cap that is reached, nil if there is none.
 	cap *reachedCap
 }
 

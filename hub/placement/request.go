@@ -11,8 +11,8 @@ import (
 )
 
 // Request is a session to be placed. Everything in it is resolved: Resources include the
-// template's defaults, Policy is the policy that governs. A nil selector matches every
-// member; a malformed one matches none, and the explanation reports it.
+// template's defaults, Policy is the one that governs the session. A nil selector matches
+// every member; a malformed one matches none, and the explanation reports it.
 type Request struct {
 	UID                   types.UID
 	Namespace, Name, User string
@@ -21,7 +21,7 @@ type Request struct {
 	TemplateClusterSelector *metav1.LabelSelector
 	Resources               Resources
 
-	// RequiredRegions are the only regions allowed; empty: any.
+	// RequiredRegions are the only regions allowed; all are if it is empty.
 	RequiredRegions []string
 	// PreferredRegions rank first, in this order, and before those that the policy prefers.
 	PreferredRegions   []string
@@ -30,19 +30,19 @@ type Request struct {
 	// Priority orders pending sessions; it does not affect the choice of the member.
 	Priority int32
 
-	// PolicyName and Policy are the policy that governs the session; nil: none. Counts are
-	// the sessions that its caps count, this one excluded.
+	// PolicyName and Policy are the policy that governs the session, if any. Counts are the
+	// sessions that its caps count, without this one.
 	PolicyName string
 	Policy     *v1alpha1.PlacementPolicySpec
 	Counts     Counts
-	// Home is the member that holds the user's home; nil: no member.
+	// Home is the member that holds the user's home, nil if no member does.
 	Home *v1alpha1.ClusterRef
 	// Refused are the members that recently refused this session, with their reasons.
 	Refused map[types.UID]string
-	// Failover is set if the session lost its member: it may use the headroom.
+	// Failover is set if the session's member is lost: it may use the headroom.
 	Failover bool
-	// Current is set to compute where a placed session would be rescheduled; nil: the
-	// session is not placed.
+	// Current is set to compute where a placed session would be rescheduled, nil for a
+	// session without a placement.
 	Current *CurrentPlacement
 }
 
@@ -56,7 +56,7 @@ type CurrentPlacement struct {
 
 // Counts are how many sessions a policy has placed that are not confirmed as stopped.
 type Counts struct {
-	// Total, those of the request's user, and those of its namespace.
+	// Total, and the numbers of the request's user and of its namespace.
 	Total, User, Namespace int32
 	// Clusters are the sessions by member. The map is read-only.
 	Clusters map[types.UID]int32
@@ -70,19 +70,19 @@ type Candidate struct {
 	// Labels of the MemberCluster.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// Scheduling controls whether it accepts new sessions; empty: Active.
+	// Scheduling controls whether it accepts new sessions; empty means Active.
 	Scheduling v1alpha1.SchedulingState
 	// Weight under strategy Weighted; a member of weight 0 is used only when
 	// no other fits.
 	Weight int32
-	// SessionCap is the maximum number of sessions; nil: no limit.
+	// SessionCap is the maximum number of sessions, nil for no limit.
 	SessionCap *int32
 	// HeadroomPercent of its slots is kept free for failover.
 	HeadroomPercent int32
 
 	Ready bool
-	// NotReady explains why it is not ready. It becomes part of sessions' conditions:
-	// nothing that changes every second belongs in it.
+	// NotReady explains why it is not ready. It becomes part of sessions' conditions, so
+	// it must not change every second.
 	NotReady string
 	// Away is set if a member is not ready but may become ready, and can confirm nothing
 	// until then.
@@ -90,7 +90,7 @@ type Candidate struct {
 
 	// Sessions placed there and not confirmed as stopped, including reservations.
 	Sessions int32
-	// Capacity that it last reported; nil: none yet.
+	// Capacity that it last reported, nil before its first report.
 	Capacity *Capacity
 	// ReportedAt is when that report arrived.
 	ReportedAt time.Time
@@ -101,7 +101,7 @@ type Snapshot struct {
 	// Now is the hub's time.
 	Now        time.Time
 	Candidates []Candidate
-	// Awaits is why nothing is placed now, for AwaitsFor at most; nil: sessions are placed.
+	// Awaits is why nothing is placed now, for at most AwaitsFor, nil if sessions are placed.
 	Awaits    *Decision
 	AwaitsFor time.Duration
 }
@@ -120,7 +120,7 @@ type Decision struct {
 	// changes only when what it lacks changes.
 	Reason, Message string
 	// Candidates is how many there were, Fit how many of them fit, Score the strategy's
-	// score of the chosen one; set if Placed.
+	// score of the chosen one. They are set if Placed.
 	Candidates, Fit int
 	Score           NamedScore
 	// Verdicts on every candidate, best first, then by name. Only Explain sets them.

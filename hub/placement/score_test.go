@@ -89,8 +89,8 @@ func TestRanking(t *testing.T) {
 	}
 }
 
-// burst places n sessions one after the other and returns how many went to
-// each member.
+// burst places n sessions one after the other and returns how many each member
+// got.
 func burst(n int, strategy v1alpha1.Strategy, members []Candidate) map[string]int {
 	ledger, got := NewLedger(), map[string]int{}
 	for i := range n {

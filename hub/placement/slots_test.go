@@ -46,8 +46,8 @@ func TestSlotsCountWhatFits(t *testing.T) {
 	}
 }
 
-// A member whose report is void, since another agent reports for it, has no capacity
-// until it reports again.
+// A member whose report is void, since another agent instance has connected, has no
+// capacity until it reports again.
 func TestAMemberWhoseReportIsVoidHasNoCapacity(t *testing.T) {
 	ledger := NewLedger()
 	for _, c := range []struct {
@@ -65,8 +65,8 @@ func TestAMemberWhoseReportIsVoidHasNoCapacity(t *testing.T) {
 	}
 }
 
-// There is capacity where Place finds a place, and nowhere else: a session that is queued by
-// capacity is not queued in vain, and no session is pending that could be placed.
+// Slots and Place agree: a session that is requeued for capacity can be placed, and no
+// session is pending that could be placed.
 func TestASessionIsPlacedWhereThereIsCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)

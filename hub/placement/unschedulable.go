@@ -29,9 +29,9 @@ type tally struct {
 	first string // the name of the candidate whose remedy is shown
 }
 
-// unschedulable summarizes what the candidates lack, as counts with remedies, the worst
-// first: what needs an action before what passes with time, then what excludes the most
-// members, then in the order of the pipeline.
+// unschedulable summarizes what the candidates lack, as counts with remedies, ordered by
+// whether it needs an action or passes with time, then by the number of excluded members,
+// then by the pipeline.
 func unschedulable(q *query, candidates []Candidate, ledger *Ledger) Decision {
 	tallies := map[string]*tally{}
 	for i := range candidates {
@@ -63,7 +63,7 @@ func summary(candidates int, tallies map[string]*tally) string {
 	return fmt.Sprintf("%s: %s", clusters(candidates), shorten(parts))
 }
 
-// maxParts bounds the message where every member lacks something of its own.
+// maxParts bounds the message if every member lacks something else.
 const maxParts = 8
 
 func shorten(parts []string) string {

@@ -12,11 +12,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// rechecksPerBatch is how many pending sessions are decided on again in each batch of
-// events, to update their reasons after an event that helps none: 100 a second.
+// rechecksPerBatch is how many pending sessions are rechecked in each batch of events, to
+// update their reasons after an event that makes no capacity for them: 100 a second.
 const rechecksPerBatch = 10
 
-// events collects changes of the fleet. It holds each member once, however often that changes.
+// events collects changes of the fleet. It holds each member once, with all its changes.
 type events struct {
 	mu sync.Mutex
 	// seen is the number of the last change.
@@ -28,13 +28,13 @@ type events struct {
 
 // changes are the collected changes.
 type changes struct {
-	// members that may have more free capacity; true: by a change of the member itself.
+	// members that may have more free capacity; true if the member itself has changed.
 	members map[types.UID]bool
 	// all is set if the reasons of all pending sessions may have changed.
 	all bool
 	// policies with lower counts for their caps, by name.
 	policies map[string]bool
-	// templates that a member has evaluated with another result.
+	// templates whose availability, or its reason, has changed in a member.
 	templates map[placement.TemplateKey]bool
 }
 
@@ -89,7 +89,7 @@ func (c *changes) any() bool {
 	return c.all || len(c.members) > 0 || len(c.policies) > 0 || len(c.templates) > 0
 }
 
-// add adds the members and policies of earlier changes that not every class was evaluated for.
+// add adds the members and policies of earlier changes with unevaluated classes.
 func (c *changes) add(earlier changes) {
 	for m, itself := range earlier.members {
 		c.members[m] = c.members[m] || itself
@@ -97,20 +97,20 @@ func (c *changes) add(earlier changes) {
 	maps.Copy(c.policies, earlier.policies)
 }
 
-// wave are changes that every class is evaluated for, batch by batch. Later changes are
-// added to it, and it starts over with the classes that were evaluated longest ago.
+// wave are changes for which every class is evaluated, batch by batch. Later changes are
+// added to it; then it restarts with the classes that were evaluated longest ago.
 type wave struct {
 	changes
 	seen uint64
-	// open is set if there are classes that were not evaluated.
+	// open is set if there are unevaluated classes.
 	open bool
-	// rechecks are the sessions to be decided on again although the changes help none.
+	// rechecks are the sessions to decide on again although no capacity was made for them.
 	rechecks []types.NamespacedName
 }
 
-// spread evaluates a batch of classes for the changes, and queues the sessions that these
-// may help. It returns whether there is more to do.
-func (s *Scheduler) spread(enqueue func(types.NamespacedName)) (more bool) {
+// evaluateBatch evaluates a batch of classes for the changes, and requeues the sessions that these
+// may help. It reports whether there is more to do.
+func (s *Scheduler) evaluateBatch(enqueue func(types.NamespacedName)) (more bool) {
 	w := &s.wave
 	if got, seen := s.events.read(); got.any() {
 		s.planRechecks(&got)
@@ -127,7 +127,7 @@ func (s *Scheduler) spread(enqueue func(types.NamespacedName)) (more bool) {
 		due, more := s.pending.due(s.pending.wave, w.seen)
 		s.mu.Unlock()
 		for _, l := range due {
-			s.help(l, enqueue)
+			s.requeueFitting(l, enqueue)
 		}
 		w.open = more
 	}
@@ -135,8 +135,8 @@ func (s *Scheduler) spread(enqueue func(types.NamespacedName)) (more bool) {
 	return w.open || len(w.rechecks) > 0
 }
 
-// help queues as many sessions of a class as the changes of the wave have made capacity for.
-func (s *Scheduler) help(l lookup, enqueue func(types.NamespacedName)) {
+// requeueFitting requeues as many sessions of a class as the changes of the wave have capacity for.
+func (s *Scheduler) requeueFitting(l lookup, enqueue func(types.NamespacedName)) {
 	slots, event := slotsFor(s.Cache, l.request, &s.wave.changes, l.size)
 	if slots > 0 {
 		s.mu.Lock()
@@ -182,7 +182,7 @@ func slotsFor(f Cache, r *Request, c *changes, most int64) (slots int64, event s
 }
 
 // requeueRefused enqueues sessions that a member has refused, if it has reported capacity
-// for them since: their next requests are without the refusal.
+// for them since: their next requests do not contain the refusal.
 func (s *Scheduler) requeueRefused(l lookup, m types.UID, enqueue func(types.NamespacedName)) {
 	slots := s.Cache.Slots(l.request.withoutRefusal(m), []types.UID{m}, l.size)
 	if slots == 0 {
@@ -199,9 +199,9 @@ func (s *Scheduler) requeueRefused(l lookup, m types.UID, enqueue func(types.Nam
 	}
 }
 
-// planRechecks has pending sessions decided on again, a few in each batch, if their
-// reasons may be outdated: all after a member was added, changed, connected or removed,
-// and those of a template after a member has evaluated it again.
+// planRechecks plans to recheck pending sessions, a few in each batch, if their reasons may
+// be outdated: all after a member was added, changed, connected or removed, and those
+// of a template after its availability in a member has changed.
 func (s *Scheduler) planRechecks(c *changes) {
 	if !c.all && len(c.templates) == 0 {
 		return
@@ -219,7 +219,7 @@ func (s *Scheduler) planRechecks(c *changes) {
 	}
 }
 
-// recheck queues the next sessions that are to be decided on again.
+// recheck requeues the next sessions of the wave's rechecks.
 func (s *Scheduler) recheck() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *Scheduler) recheck() {
 }
 
 // yields reports whether capacity that has just become free is for earlier sessions of
-// the same class that are not decided on yet: then those are, and the session after them.
+// the same class: then those are requeued, and the session is decided on after them.
 func (s *Scheduler) yields(e *entry, r *Request) bool {
 	s.mu.Lock()
 	c, size, seen := s.pending.classes[r.class()], int64(0), s.events.last()

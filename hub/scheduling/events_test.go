@@ -135,7 +135,7 @@ func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 	spread := func(c member.Change) (n, batches int) {
 		l.events.record(c)
 		for more := true; more; batches++ {
-			more = l.spread(l.enqueue)
+			more = l.evaluateBatch(l.enqueue)
 			n += l.active.Len()
 			l.dismiss()
 		}
@@ -156,7 +156,7 @@ func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 	}
 }
 
-// A decision after an event that gives the same result needs no pass.
+// A decision with the same result after an event causes no reconcile.
 func TestSessionIsReconciledForANewReasonOnly(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newFixture(t, f)
@@ -166,14 +166,14 @@ func TestSessionIsReconciledForANewReasonOnly(t *testing.T) {
 	if got := l.decide(); len(got) > 0 || len(f.decided) != 2 {
 		t.Errorf("enqueued %v after %d decisions, want none after two", got, len(f.decided))
 	}
-	r.Placement.Template.Name = "gpu" // the decision has another message now
+	r.Placement.Template.Name = "gpu" // this changes the message of the decision
 	l.requeued(member.Change{Kind: member.MemberChanged, Member: "here", UID: here})
 	if got := l.decide(); !slices.Equal(got, []string{"s"}) {
 		t.Errorf("enqueued %v", got)
 	}
 }
 
-// Capacity is reported between the decision and the pass that takes it.
+// Capacity is reported between the decision and the reconcile that reads it.
 func TestEventBeforeTheAnswerIsReadIsNotLost(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newFixture(t, f)
@@ -204,7 +204,7 @@ func TestSessionThatIsNoLongerPendingIsNotQueued(t *testing.T) {
 		t.Errorf("queued %v: capacity does not help a session that waits for a home", got)
 	}
 	l.dismiss()
-	l.Done(r.Session, false, nil) // it has requested nothing in this pass
+	l.Done(r.Session, false, nil) // a reconcile without a request
 	if got := l.requeued(capacityIn(here)); len(got) > 0 {
 		t.Errorf("queued %v, which is no longer pending", got)
 	}
@@ -249,8 +249,8 @@ func TestEquivalenceClassesCoverWhatDecidesTheFit(t *testing.T) {
 	}
 }
 
-// BenchmarkEvent is one report of capacity where 5,000 sessions of 10 classes are pending:
-// what matters is how often the fleet is queried.
+// BenchmarkEvent measures one capacity report with 5,000 pending sessions of 10 classes:
+// what matters is the number of lookups.
 func BenchmarkEvent(b *testing.B) {
 	for _, perClass := range []int64{0, 1, 100} {
 		b.Run(fmt.Sprintf("capacity for %d of each class", perClass), func(b *testing.B) {
@@ -275,7 +275,7 @@ func BenchmarkEvent(b *testing.B) {
 			called := 0
 			for range b.N {
 				l.events.record(capacityIn(here))
-				s.spread(enqueue)
+				s.evaluateBatch(enqueue)
 				b.StopTimer()
 				called += s.active.Len()
 				l.dismiss()

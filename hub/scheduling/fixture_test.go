@@ -23,15 +23,15 @@ const (
 
 var start = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
 
-// slots is a fleet that has slots, by member and template, and counts the calls.
+// slots is a fleet with slots by member and template that counts the calls.
 type slots struct {
 	mu   sync.Mutex
 	free map[types.UID]map[string]int64
-	// idle slots are for those that are idle in a member.
+	// idle are the slots for idle sessions of a member.
 	idle map[types.UID]int64
-	// held by sessions.
+	// held are the slots of each session: the template by member.
 	held map[types.UID]map[types.UID]string
-	// away: a member can confirm nothing.
+	// away are members that are not ready.
 	away map[types.UID]bool
 	// verdict on failovers.
 	verdict  failover.Verdict
@@ -149,7 +149,7 @@ func (l *fixture) decide() []string {
 	return l.enqueued
 }
 
-// request of a session that has waited for a minute.
+// request returns the request of a session that has waited for a minute.
 func request(name, user, template string, change ...func(*Request)) *Request {
 	r := &Request{
 		Session: types.NamespacedName{Namespace: "desktops", Name: name},
@@ -169,14 +169,14 @@ func priority(p int32) func(*Request) {
 	return func(r *Request) { r.Rank.Priority = p }
 }
 
-// request has a session request a decision in a pass of its controller that writes nothing.
+// request requests a decision in a reconcile that writes nothing.
 func (l *fixture) request(r *Request) (Answer, bool) {
 	a, ok := l.Decide(r)
 	l.Done(r.Session, false, nil)
 	return a, ok
 }
 
-// wait has a session request a decision that no member fits, and read it.
+// wait requests a decision, and requires the answer that no member fits.
 func (l *fixture) wait(r *Request) {
 	l.Helper()
 	if _, ok := l.request(r); ok {
@@ -188,7 +188,7 @@ func (l *fixture) wait(r *Request) {
 	}
 }
 
-// placed has a session request a decision and its placement be written.
+// placed reads the answer to a request, requires a placement, and writes it.
 func (l *fixture) placed(r *Request) {
 	l.Helper()
 	a, ok := l.Decide(r)
@@ -198,18 +198,18 @@ func (l *fixture) placed(r *Request) {
 	l.Done(r.Session, true, nil)
 }
 
-// requeued returns the sessions that changes of the fleet have queued again.
+// requeued returns the sessions that changes of the fleet have requeued.
 func (l *fixture) requeued(changes ...member.Change) []string {
 	for _, c := range changes {
 		l.events.record(c)
 	}
 	l.enqueued = nil
-	for l.spread(l.enqueue) {
+	for l.evaluateBatch(l.enqueue) {
 	}
 	return append(l.queued(), l.enqueued...)
 }
 
-// queued are those that are to be decided on, in their order.
+// queued returns the queued sessions in their order.
 func (l *fixture) queued() []string {
 	var out []string
 	for _, e := range l.active.First(l.active.Len(), l.clock.Now()) {
@@ -218,7 +218,7 @@ func (l *fixture) queued() []string {
 	return out
 }
 
-// dismiss returns queued sessions to the unschedulable ones, undecided.
+// dismiss makes queued sessions pending again without a decision.
 func (l *fixture) dismiss() {
 	for _, e := range l.sessions {
 		if e.state == queued {

@@ -11,11 +11,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// gather is how long events are collected before pending sessions are queued again.
-const gather = 100 * time.Millisecond
+// batchInterval is how long events are collected before pending sessions are requeued.
+const batchInterval = 100 * time.Millisecond
 
-// Start runs the loop until the context ends. It enqueues sessions whose requests are
-// answered (source.Source).
+// Start starts the loop, which runs until the context ends and enqueues sessions whose
+// requests are answered (source.Source).
 func (s *Scheduler) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	s.mu.Lock()
 	s.controller = q
@@ -39,12 +39,12 @@ func (s *Scheduler) run(ctx context.Context, enqueue func(types.NamespacedName))
 			return
 		case <-s.events.some:
 			if batch == nil {
-				batch = time.After(gather)
+				batch = time.After(batchInterval)
 			}
 		case <-batch:
 			batch = nil
-			if s.spread(enqueue) {
-				batch = time.After(gather)
+			if s.evaluateBatch(enqueue) {
+				batch = time.After(batchInterval)
 			}
 		case <-next:
 		}
@@ -52,7 +52,7 @@ func (s *Scheduler) run(ctx context.Context, enqueue func(types.NamespacedName))
 }
 
 // Step decides on the next session. It returns false if there is none, or if too many
-// answers are not written yet.
+// answers are unwritten.
 func (s *Scheduler) Step(enqueue func(types.NamespacedName)) bool {
 	e, req := s.pop()
 	if e == nil {
@@ -68,7 +68,7 @@ func (s *Scheduler) Step(enqueue func(types.NamespacedName)) bool {
 	return true
 }
 
-// pop returns the next session, and its request; nil: there is none.
+// pop returns the next session and its request, nil if there is none.
 func (s *Scheduler) pop() (*entry, *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

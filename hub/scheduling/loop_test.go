@@ -39,7 +39,7 @@ func TestQueuedSessionMovesWithItsPriority(t *testing.T) {
 	}
 }
 
-// A session that comes while decisions wait for their write is not behind them all.
+// A session that arrives while decisions are unwritten waits only for some of them.
 func TestUnwrittenDecisionsAreBounded(t *testing.T) {
 	l := newFixture(t, &slots{free: map[types.UID]map[string]int64{here: {"browser": 1000}}})
 	requests := map[string]*Request{}
@@ -93,7 +93,7 @@ func TestUnusedDecisionReleasesItsCapacity(t *testing.T) {
 	}
 }
 
-// The request changes, or goes, while the loop decides on it.
+// The request changes, or is withdrawn, while the loop decides on it.
 func TestDecisionOnAnEarlierRequestIsForgotten(t *testing.T) {
 	for name, meanwhile := range map[string]func(l *fixture){
 		"it requests something else": func(l *fixture) { l.request(request("s", "ann", "other")) },
@@ -201,7 +201,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A failover that is not due is no pending request: its controller retries in time.
+// A failover that must wait is not a pending request: the controller retries it in time.
 func TestFailoverThatIsNotDueIsRetried(t *testing.T) {
 	f := &slots{verdict: failover.Verdict{Due: true, Wait: time.Second, Message: "soon"}}
 	l := newFixture(t, f)
@@ -225,7 +225,7 @@ func TestFailoverThatIsNotDueIsRetried(t *testing.T) {
 	}
 }
 
-// The loop itself: capacity that a member reports reaches a session that waits for it.
+// The loop places a session that waits for capacity once a member reports it.
 func TestLoopPlacesAPendingSessionWhenCapacityIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &slots{free: map[types.UID]map[string]int64{here: {"browser": 0}}}
@@ -239,7 +239,7 @@ func TestLoopPlacesAPendingSessionWhenCapacityIsReported(t *testing.T) {
 		next := func() (Answer, bool) {
 			synctest.Wait()
 			if q.Len() == 0 {
-				time.Sleep(2 * gather)
+				time.Sleep(2 * batchInterval)
 			}
 			item, _ := q.Get()
 			q.Done(item)

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Events that queue pending sessions again, by their labels in the metric.
+// Events that requeue pending sessions, by their labels in the metric.
 const (
 	EventCapacity = "capacity"
 	EventMember   = "member"
@@ -30,7 +30,7 @@ var (
 	queueDepth = prometheus.NewDesc("vdi_hub_session_queue_depth",
 		"Sessions in the scheduler's queue (waiting), and in the queue of the controller of sessions (settled).", []string{"kind"}, nil)
 	requeued = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_session_wakeups_total",
+		Name: "vdi_hub_session_requeues_total",
 		Help: "Pending sessions that were requeued, by the event that may help them: capacity, member, cap, policy, template, home, drain; or to update their reasons (recheck).",
 	}, []string{"event"})
 	collector = &schedulerCollector{}
@@ -38,7 +38,7 @@ var (
 
 func init() { metrics.Registry.MustRegister(requeued, collector) }
 
-// Requeued counts pending sessions that an event has queued again.
+// Requeued counts pending sessions that an event has requeued.
 func Requeued(event string, sessions int) { requeued.WithLabelValues(event).Add(float64(sessions)) }
 
 // schedulerCollector reports the waiting sessions at each scrape.
@@ -79,8 +79,8 @@ func (c *schedulerCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(settled), "settled")
 }
 
-// Waiting counts the waiting sessions, by reason, and returns since when the first of
-// them waits; zero: none does.
+// Waiting counts the waiting sessions by reason, and returns since when the first of them
+// waits, zero if none does.
 func (s *Scheduler) Waiting() (reasons map[string]int, oldest time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

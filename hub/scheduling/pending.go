@@ -11,8 +11,8 @@ import (
 
 const (
 	// classesPerUser and classesPerNamespace are how many distinct requests of a user in
-	// a namespace, and of a namespace, are evaluated at every event. A session beyond is
-	// only decided on again by time.
+	// a namespace, and of a namespace, are evaluated at every event. Sessions beyond the
+	// limits are only rechecked by time.
 	classesPerUser      = 16
 	classesPerNamespace = 512
 	// classesPerBatch bounds how often one batch of events acquires the fleet's lock.
@@ -34,14 +34,14 @@ type class struct {
 	key string
 	// namespace and user of its first session.
 	namespace, user string
-	// wave and seen are the wave and the change that it was last evaluated for.
+	// wave and seen are the wave and the change for which it was last evaluated.
 	wave, seen uint64
 	// request is the last one of any of its sessions.
 	request *Request
 	// order of its sessions.
 	order *queue.Queue[*entry]
-	// requeued is the number of its sessions that an event has queued and that are not
-	// decided on yet; yielding are those that are decided on after them.
+	// requeued is the number of its requeued sessions without a decision; yielding are
+	// those that are decided on after them.
 	requeued int
 	yielding []*entry
 }
@@ -57,7 +57,7 @@ func (c *class) touch(e *entry) {
 	}
 }
 
-// stopYielding records that a session does not wait for others of its class any more.
+// stopYielding records that a session no longer waits for others of its class.
 func (c *class) stopYielding(e *entry) {
 	if c != nil {
 		c.yielding = slices.DeleteFunc(c.yielding, func(other *entry) bool { return other == e })
@@ -75,8 +75,8 @@ func (p *pending) add(e *entry) {
 	}
 }
 
-// classOf returns the class of a session's request, and creates it if necessary; nil:
-// there are too many.
+// classOf returns the class of a session's request, and creates it if necessary. It returns
+// nil if there are too many.
 func (p *pending) classOf(e *entry) *class {
 	key := e.request.class()
 	if c := p.classes[key]; c != nil {
@@ -95,7 +95,7 @@ func (p *pending) classOf(e *entry) *class {
 }
 
 // limit describes the limit of distinct requests that the session's user or namespace has
-// reached; empty: none.
+// reached, empty if there is none.
 func (p *pending) limit(e *entry) string {
 	namespace, user := e.rank.Namespace, e.rank.User
 	switch {
@@ -138,7 +138,7 @@ type lookup struct {
 	size    int64
 }
 
-// due returns classes that were not evaluated for a wave, at most classesPerBatch, those
+// due returns at most classesPerBatch classes that were not evaluated for a wave, those
 // that were evaluated longest ago; more reports whether there are others.
 func (p *pending) due(wave, seen uint64) (out []lookup, more bool) {
 	var due []*class
@@ -158,12 +158,12 @@ func (p *pending) due(wave, seen uint64) (out []lookup, more bool) {
 	return out, more
 }
 
-// first returns the first n of a class, and keeps the order.
+// first returns the first n sessions of a class, without dispatching them.
 func (c *class) first(n int64, now time.Time) []*entry {
 	return c.order.First(int(min(n, int64(c.order.Len()))), now)
 }
 
-// requeue queues pending sessions of the class again, because an event may help them.
+// requeue queues pending sessions of the class because an event may help them.
 func (c *class) requeue(sessions []*entry, event string, queue func(*entry)) {
 	for _, e := range sessions {
 		switch e.state {
@@ -178,8 +178,8 @@ func (c *class) requeue(sessions []*entry, event string, queue func(*entry)) {
 	}
 }
 
-// requeueDone records that a requeued session is decided on, or is no longer to be. Once
-// all of a class are, those that yield to them are queued.
+// requeueDone records that a requeued session is decided on or withdrawn. Once this is so
+// for all of a class, the sessions that yield to them are queued.
 func (c *class) requeueDone(e *entry, queue func(*entry)) {
 	if !e.requeued {
 		return

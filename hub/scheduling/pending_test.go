@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// distinct is a request unlike any other.
+// distinct returns a request that differs from every other.
 func distinct(name, namespace, user string, n int) *Request {
 	return request(name, user, "browser", func(r *Request) {
 		r.Session.Namespace, r.Rank.Namespace, r.Placement.Namespace = namespace, namespace, namespace
@@ -18,7 +18,7 @@ func distinct(name, namespace, user string, n int) *Request {
 	})
 }
 
-// 10,000 distinct requests of one user were 10,000 lookups.
+// Without a limit, 10,000 distinct requests of one user would be 10,000 lookups.
 func TestUserCannotMultiplyTheLookupsOfACapacityReport(t *testing.T) {
 	f := &slots{}
 	l := newFixture(t, f)
@@ -33,8 +33,8 @@ func TestUserCannotMultiplyTheLookupsOfACapacityReport(t *testing.T) {
 	}
 }
 
-// However many users and namespaces make distinct requests, one batch looks up a bounded
-// number, and every one in the end.
+// One batch looks up a bounded number of the distinct requests of any number of users and
+// namespaces, and later batches look up the rest.
 func TestBatchOfEventsAcquiresTheLockAFewTimes(t *testing.T) {
 	f := &slots{}
 	l := newFixture(t, f)
@@ -44,13 +44,13 @@ func TestBatchOfEventsAcquiresTheLockAFewTimes(t *testing.T) {
 	}
 	f.lookups, f.of = 0, nil
 	l.events.record(capacityIn(here))
-	if more := l.spread(l.enqueue); !more || f.lookups != classesPerBatch {
+	if more := l.evaluateBatch(l.enqueue); !more || f.lookups != classesPerBatch {
 		t.Fatalf("the first batch took %d lookups, more: %v", f.lookups, more)
 	}
-	// Something else changes before all were looked up: all are, for both.
+	// Another member changes before all were looked up: all are looked up for both changes.
 	l.events.record(capacityIn(there))
 	batches := 1
-	for l.spread(l.enqueue) {
+	for l.evaluateBatch(l.enqueue) {
 		batches++
 	}
 	if want := (users*classesPerUser + classesPerBatch - 1) / classesPerBatch; batches != want {
@@ -67,8 +67,8 @@ func TestBatchOfEventsAcquiresTheLockAFewTimes(t *testing.T) {
 	}
 }
 
-// Requests beyond the bound are not queued by events; they are rechecked by time, report it,
-// and come in once others are gone.
+// Requests beyond the limit are not requeued by events; they are rechecked by time, report
+// the limit, and get a class once others are gone.
 func TestRequestsBeyondTheBoundAreRecheckedAndReported(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
 	l := newFixture(t, f)
@@ -104,8 +104,8 @@ func TestRequestsBeyondTheBoundAreRecheckedAndReported(t *testing.T) {
 	}
 }
 
-// A session that comes when capacity has just become free does not take it from those of
-// its class that come first.
+// A session that arrives when capacity has just become free does not take it from earlier
+// sessions of its class.
 func TestFreedCapacityIsForEarlierSessions(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -127,7 +127,7 @@ func TestFreedCapacityIsForEarlierSessions(t *testing.T) {
 			f.free[here]["browser"] = 1
 			l.events.record(capacityIn(here))
 			if c.spread {
-				l.spread(l.enqueue)
+				l.evaluateBatch(l.enqueue)
 			}
 			l.request(request("new", "ann", "browser", c.change, func(r *Request) { r.Rank.Since = start }))
 			l.decide()

@@ -22,15 +22,15 @@ type Request struct {
 	Session types.NamespacedName
 	// Rank of the session in the queue.
 	Rank queue.Rank
-	// Placement is the request for a member, and Epoch that of the placement if there is one.
+	// Placement is the request for a member, and Epoch the one that its placement would get.
 	Placement placement.Request
 	Epoch     int64
-	// Resume is set to try the member where the session is idle before others; nil: it is
-	// not placed.
+	// Resume is set to try the member where the session is idle before others, nil for a
+	// session without a placement.
 	Resume *Resume
 	// Failover is set for a session of a lost member.
 	Failover *Failover
-	// Reason of the session's condition while it is pending; empty: that of the decision.
+	// Reason of the session's condition while it is pending, by default that of the decision.
 	Reason string
 }
 
@@ -53,16 +53,16 @@ type Failover struct {
 
 // Answer is the result of a request.
 type Answer struct {
-	// Decision on the request; of a resume, the one on the member where the session is.
+	// Decision on the request; for a resume, the one on the session's current member.
 	placement.Decision
-	// Other is the decision on another member, if a resume tried one; nil: it did not.
+	// Other is the decision on another member, if a resume tried one.
 	Other *placement.Decision
 	// Verdict on a failover.
 	Verdict failover.Verdict
 	// ClassLimit describes the limit of distinct requests of the user or namespace, if it
-	// is reached, so that this one is only decided on again by time; empty: it is not.
+	// is reached, so that this one is only rechecked by time.
 	ClassLimit string
-	// Again is after what time to retry at the latest; zero: at the next event.
+	// Again is the time after which to retry at the latest, zero to wait for an event.
 	Again time.Duration
 }
 
@@ -90,7 +90,7 @@ func (r *Request) same(other *Request) bool {
 }
 
 // class returns the key of the request's equivalence class: all that decides whether it fits,
-// and nothing that decides where. It includes the user only if the policy has a cap per user.
+// without preferences. It includes the user only if the policy has a cap per user.
 func (r *Request) class() string {
 	p := &r.Placement
 	var b strings.Builder

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// DefaultRecheckAfter is after what time a pending session is decided on again
-	// without an event; then whenever its wait has doubled.
+	// DefaultRecheckAfter is the time after which a pending session is rechecked without an
+	// event; then it is rechecked whenever its wait has doubled.
 	DefaultRecheckAfter = 30 * time.Second
-	// RecheckAtMost is the longest time between two such decisions.
+	// RecheckAtMost is the longest time between two rechecks.
 	RecheckAtMost = 5 * time.Minute
-	// maxUnwritten is the number of answers that are not written yet at which no other
-	// session is decided on: several for each worker of the controller.
+	// maxUnwritten is the number of unwritten answers at which the loop pauses: several
+	// for each worker of the controller.
 	maxUnwritten = 64
 )
 
@@ -36,12 +36,12 @@ type Cache interface {
 	// member where it is placed; away reports whether to wait for that member.
 	Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool)
 	// Failover decides and reserves in one step for a session whose member is lost. If the
-	// decision is not Placed, the verdict has the time of the next try, and the reason.
+	// decision is not Placed, the verdict has the time until the next try, and the reason.
 	Failover(req placement.Request, session failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict)
 	// Release releases the last reservation of a session, unless it was written.
 	Release(session types.UID)
-	// Slots returns how many more sessions with a request fit in some members, nil: in all, and
-	// ResumeSlots how many idle ones of a member may run there again, up to most.
+	// Slots returns how many more sessions with a request fit in some members, all if nil, and
+	// ResumeSlots how many idle ones of a member fit there again, up to most.
 	Slots(req placement.Request, members []types.UID, most int64) int64
 	ResumeSlots(req placement.Request, member types.UID, most int64) int64
 }
@@ -60,7 +60,7 @@ type Options struct {
 	// RefusalExpired reports whether a member that has refused a session has reported
 	// capacity since, so that it may be tried again. It must not block.
 	RefusalExpired func(session, member types.UID) bool
-	// RecheckAfter; zero: DefaultRecheckAfter.
+	// RecheckAfter is by default DefaultRecheckAfter.
 	RecheckAfter time.Duration
 }
 
@@ -77,15 +77,15 @@ type Scheduler struct {
 	// active are the sessions to decide on.
 	active  *queue.Queue[*entry]
 	pending pending
-	// wave is used by the loop alone.
+	// wave is used only by the loop.
 	wave wave
-	// controller's queue of sessions; nil: the scheduler is not started.
+	// controller is the queue of the controller of sessions, nil before Start.
 	controller workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// unwritten is the number of answers that wait for their write.
+	// unwritten is the number of answers that are not written yet.
 	unwritten int
 }
 
-// New returns a scheduler that is yet to be started.
+// New returns a scheduler that Start runs.
 func New(o Options) *Scheduler {
 	if o.RecheckAfter == 0 {
 		o.RecheckAfter = DefaultRecheckAfter
@@ -106,11 +106,11 @@ const (
 	waiting state = iota
 	// queued to be decided on.
 	queued
-	// deciding: the loop decides on it.
+	// deciding while the loop decides on it.
 	deciding
-	// answered, and the session is enqueued for its controller.
+	// answered, and enqueued for its controller.
 	answered
-	// writing: the controller has the answer, and writes it.
+	// writing while the controller writes the answer.
 	writing
 )
 
@@ -120,25 +120,25 @@ type entry struct {
 	uid     types.UID
 	rank    queue.Rank
 	state   state
-	// request is the last one; nil: the session does not wait for capacity.
+	// request is the last one, nil if the session does not wait for capacity.
 	request *Request
 	answer  Answer
 	// dispatch of the decision, until it is finished.
 	dispatch queue.Dispatch
-	// class of the pending request; nil: it is not pending, or there are too many classes.
+	// class of the pending request, nil if it is not pending or there are too many classes.
 	class *class
 	// requeued is set if an event has queued it, awaited if its controller waits for the
 	// answer.
 	requeued, awaited bool
-	// outdated is set if an event may help since the answer, which its controller does
-	// not have yet.
+	// outdated is set if an event after the answer may help, and its controller does not
+	// have the answer yet.
 	outdated bool
-	// requested is set if its controller has made a request in the current pass.
+	// requested is set if its controller has made a request in the current reconcile.
 	requested bool
 	// reason for which it waits, empty until there is a decision, and since when.
 	reason string
 	since  time.Time
-	// recheck is when it is decided on again by time.
+	// recheck is when it is rechecked by time.
 	recheck time.Time
 }
 
@@ -171,8 +171,8 @@ func (s *Scheduler) Decide(req *Request) (a Answer, ok bool) {
 	return Answer{}, false
 }
 
-// Wait records that a session waits for a reason other than capacity. It returns after
-// what time to reconcile it again at the latest.
+// Wait records that a session waits for a reason other than capacity. It returns the time
+// after which to reconcile it again at the latest.
 func (s *Scheduler) Wait(session types.NamespacedName, uid types.UID, rank queue.Rank, reason string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,9 +185,9 @@ func (s *Scheduler) Wait(session types.NamespacedName, uid types.UID, rank queue
 	return s.wait(e, reason)
 }
 
-// Done ends a pass of a session's controller: placed reports whether it has written a
-// placement that was decided on, and err is the error of the write. A session that has
-// made no request in a successful pass does not wait any more.
+// Done ends a reconcile of a session: placed reports whether it has written a decided
+// placement, and err is the error of the write. A session without a request in a
+// successful reconcile no longer waits.
 func (s *Scheduler) Done(session types.NamespacedName, placed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +222,8 @@ func (s *Scheduler) Forget(session types.NamespacedName) {
 	}
 }
 
-// Enqueue enqueues a session for its controller. Before that starts it does nothing: at its
-// start the controller reconciles all sessions.
+// Enqueue enqueues a session for its controller. It does nothing before the controller
+// starts, which reconciles all sessions then.
 func (s *Scheduler) Enqueue(session types.NamespacedName) {
 	s.mu.Lock()
 	q := s.controller
@@ -247,7 +247,7 @@ func (s *Scheduler) Pending(of func(*Request) bool) []types.NamespacedName {
 }
 
 // entry returns the record of a session that makes a request now. The caller holds the
-// lock, as for all below.
+// lock, as for all methods below.
 func (s *Scheduler) entry(session types.NamespacedName, uid types.UID, rank queue.Rank) *entry {
 	e := s.sessions[session]
 	if e != nil && e.uid != uid {
@@ -293,8 +293,7 @@ func (s *Scheduler) deliver(e *entry) Answer {
 	return a
 }
 
-// withdraw withdraws the request of a session: it is not decided on, and its reservation
-// is released.
+// withdraw withdraws the request of a session, and releases its reservation.
 func (s *Scheduler) withdraw(e *entry) {
 	e.class.requeueDone(e, s.queue)
 	switch e.state {
@@ -327,7 +326,7 @@ func (s *Scheduler) forget(e *entry) {
 	}
 }
 
-// wait has a session wait for a reason, and returns for how long at most.
+// wait records the reason for which a session waits, and returns for how long at most.
 func (s *Scheduler) wait(e *entry, reason string) time.Duration {
 	now := s.Clock.Now()
 	if e.reason != reason {
@@ -335,7 +334,7 @@ func (s *Scheduler) wait(e *entry, reason string) time.Duration {
 	}
 	wait := max(s.RecheckAfter, min(now.Sub(e.since), RecheckAtMost))
 	if reason == v1alpha1.ReasonHubRestored {
-		wait = s.RecheckAfter // it ends by time, which no event reports
+		wait = s.RecheckAfter // no event reports its end
 	}
 	wait -= time.Duration(rand.Int64N(int64(wait)/10 + 1)) //nolint:gosec // jitter
 	e.state, e.recheck = waiting, now.Add(wait)

@@ -16,20 +16,20 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 )
 
-// need is something that a template requires of a member, and that members have or
-// have not.
+// need is something that a template requires of a member and that a member may
+// lack.
 type need struct {
 	what, reason string
 	// name that the template requires.
 	name     string
 	template func(*v1alpha1.TemplateSpec)
-	// add it to a member, and remove it again.
+	// add adds it to a member, and remove removes it.
 	add, remove func(ctx context.Context, member string, p *pool)
 }
 
 const special = "special"
 
-// object of which a need is met where it is there.
+// object returns the add and remove of a need that is met where an object exists.
 func object(make func() client.Object) (add, remove func(ctx context.Context, member string, p *pool)) {
 	add = func(ctx context.Context, member string, _ *pool) {
 		GinkgoHelper()
@@ -42,7 +42,7 @@ func object(make func() client.Object) (add, remove func(ctx context.Context, me
 	return add, remove
 }
 
-// label that the pool's nodes have or have not.
+// label returns a function that sets the label of the pool's nodes to a JSON value.
 func label(value string) func(ctx context.Context, member string, p *pool) {
 	return func(ctx context.Context, member string, p *pool) {
 		GinkgoHelper()
@@ -57,7 +57,7 @@ func label(value string) func(ctx context.Context, member string, p *pool) {
 
 func needs() []need {
 	meta := metav1.ObjectMeta{Name: special}
-	// The harness makes volumes of its own classes alone, which all members have.
+	// The harness provisions volumes only of its own classes, which all members have.
 	const class = provisioner.FixedStorageClass
 	storage := need{what: "storage", reason: v1alpha1.UnavailableStorageClass, name: class, template: func(t *v1alpha1.TemplateSpec) {
 		t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerSession, Size: quantity("1Gi"), StorageClassName: class}
@@ -81,7 +81,7 @@ var _ = Describe("What a template needs of a member", func() {
 		p := newPool("needs")
 		p.add(ctx, eu, pieces("5500m", "500m")...)
 		p.add(ctx, us, pieces("2500m", "3500m")...)
-		p.restless()
+		p.churn()
 		all := needs()
 		names := func(n need) string { return "needs-" + n.what }
 		waiting := map[string]*v1alpha1.VDISession{}

@@ -4,11 +4,11 @@
 //
 // Members have no nodes of their own. A spec brings a pool of them, which its
 // templates choose by label, so that specs use no other nodes; and every
-// pool has other Pods on it that fragment its capacity, and
-// others that come and go (pool_test.go). A watch of every API server sees all
-// that happens on the way (watch_test.go): after every spec no Pod of a session
-// was ever without a node, unless the spec set out to have one.
+// pool has other Pods that fragment its capacity, and others that are created and
+// deleted all the time (pool_test.go). A watch of every API server records all
+// changes (watch_test.go): every spec requires that no Pod of a session
+// was ever unschedulable, unless the spec is about such a Pod.
 //
-// Nothing is decided by milliseconds. Where a test requires that an event did it, the
-// bound is far below the 30 s after which a session is rechecked anyhow.
+// Nothing depends on milliseconds. Where a test requires that an event was the cause,
+// the bound is far below the 30 s after which a session is rechecked anyway.
 package placement

@@ -21,7 +21,7 @@ var _ = Describe("A dry run", func() {
 		p.add(ctx, eu, pieces("30500m", "15500m", "500m", "500m")...)
 		p.add(ctx, us, pieces("10500m", "10500m", "10500m", "1500m")...)
 		p.add(ctx, ap, pieces("12500m", "5500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "dry")
 		for name, n := range map[string]int{eu: 45, us: 31, ap: 17} {
 			Eventually(ctx, slots(name, desktop)).Should(BeEquivalentTo(n), name)
@@ -48,8 +48,8 @@ var _ = Describe("A dry run", func() {
 		By("creating fifty, and fifty more")
 		createAll(ctx, many(50, "dry", desktop))
 		Eventually(ctx, seen.count(running)).Should(Equal(50))
-		// Until a report shows where a Pod landed it is charged to every bucket that
-		// it may have landed in, so that scores are a little behind the dry run's.
+		// Until a report shows a Pod's node it is charged to every bucket that the node
+		// may be in, so that scores differ a little from the dry run's.
 		for _, m := range fleet.Members {
 			Expect(seen.where()[m.Name]).To(BeNumerically("~", verdictOn(half, m.Name).Sessions, 3), "of fifty in %s; %v", m.Name, seen.where())
 		}
@@ -93,7 +93,7 @@ func verdictOn(review *v1alpha1.PlacementReview, member string) v1alpha1.Cluster
 	return v1alpha1.ClusterVerdict{}
 }
 
-// nothing is what a dry run has left behind: sessions, assignments and reviews.
+// nothing returns what a dry run has left: sessions, assignments and reviews.
 func nothing(ctx context.Context) ([]string, error) {
 	var out []string
 	sessions, reviews := &v1alpha1.VDISessionList{}, &v1alpha1.PlacementReviewList{}

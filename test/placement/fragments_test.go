@@ -12,7 +12,7 @@ var _ = Describe("Fragmented capacity", func() {
 		p := newPool("pieces")
 		singles := p.add(ctx, eu, pieces("1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m")...)
 		p.add(ctx, us, pieces("2500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "two-cores", requesting("2"))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
 
@@ -33,7 +33,7 @@ var _ = Describe("A session for a GPU that no member has", func() {
 		p := newPool("gpus")
 		p.add(ctx, eu, pieces("2500m", "500m")...)
 		p.add(ctx, us, pieces("1500m", "1500m")...)
-		p.restless()
+		p.churn()
 		plain := p.template(ctx, "no-gpu")
 		accelerated := p.template(ctx, "one-gpu", func(t *v1alpha1.TemplateSpec) {
 			t.Resources.Default["nvidia.com/gpu"] = *quantity("1")

@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// counted is the sum of the series of a process that begin so.
+// counted returns the sum of the series that begin with a prefix.
 func counted(metrics, series string) float64 {
 	GinkgoHelper()
 	sum := 0.0
@@ -27,7 +27,7 @@ func counted(metrics, series string) float64 {
 	return sum
 }
 
-// byHub is counted of the hub.
+// byHub returns counted for the hub's metrics.
 func byHub(ctx context.Context, series string) float64 {
 	GinkgoHelper()
 	metrics, err := fleet.Hub.Metrics(ctx, fleet.Hub.Replicas[0])
@@ -35,7 +35,7 @@ func byHub(ctx context.Context, series string) float64 {
 	return counted(metrics, series)
 }
 
-// byAgent is counted of the agent of a member.
+// byAgent returns counted for the metrics of a member's agent.
 func byAgent(ctx context.Context, m *harness.Member, series string) float64 {
 	GinkgoHelper()
 	metrics, err := m.Metrics(ctx)
@@ -43,7 +43,7 @@ func byAgent(ctx context.Context, m *harness.Member, series string) float64 {
 	return counted(metrics, series)
 }
 
-// refusals that the members' agents have made so far.
+// refusals returns the counts of refusals by the members' agents and by the hub.
 func refusals(ctx context.Context) string {
 	GinkgoHelper()
 	var out []string

@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// moves that the hub has counted.
+// moves is the hub's counter of moved sessions.
 const moves = `vdi_hub_sessions_moved_total{reason="PodUnschedulable"}`
 
 var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(unschedulable), func() {
@@ -24,7 +24,7 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		p := newPool("story")
 		nodes := p.add(ctx, eu, pieces("4500m", "4500m")...)
 		p.add(ctx, us, node{free: "1500m", used: "3"}, node{free: "2500m"})
-		p.restless()
+		p.churn()
 		urgent(ctx, eu)
 		small := p.template(ctx, "story-small", func(t *v1alpha1.TemplateSpec) { t.PriorityClassName = special })
 		large := p.template(ctx, "story-large", requesting("4"))
@@ -50,7 +50,7 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 		Expect(m.Agent.Resume()).To(Succeed())
 		Eventually(ctx, isThere(eu, podOf(two))).Should(Succeed())
 		Eventually(ctx, isThere(eu, podOf(s))).Should(Succeed())
-		// One that starts has all Pods before it schedules the first.
+		// kube-scheduler has all Pods at its start before it schedules the first.
 		Expect(m.ControlPlane.Scheduler.Start()).To(Succeed())
 		Eventually(ctx, nodeOf(eu, two)).Should(Equal(nodes[1]))
 		cordon(ctx, eu, nodes[0], false)
@@ -71,7 +71,7 @@ var _ = Describe("A session whose Pod kube-scheduler finds no node for", Label(u
 	}, SpecTimeout(specTimeout))
 })
 
-// urgent is a class of Pods that kube-scheduler schedules before others.
+// urgent creates a priority class of Pods that kube-scheduler schedules before others.
 func urgent(ctx context.Context, member string) {
 	GinkgoHelper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: special}, Value: 1000}
@@ -94,7 +94,7 @@ func isThere(member string, o client.Object) func(context.Context) error {
 	return func(ctx context.Context) error { return clients[member].Get(ctx, client.ObjectKeyFromObject(o), o) }
 }
 
-// nodeOf a session's Pod in a member, for Eventually; empty: none yet.
+// nodeOf returns the node of a session's Pod, empty if it has none, for Eventually.
 func nodeOf(member string, s *v1alpha1.VDISession) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		pod := podOf(s)
@@ -103,7 +103,7 @@ func nodeOf(member string, s *v1alpha1.VDISession) func(context.Context) (string
 	}
 }
 
-// condition of a session as "reason: message", for Eventually.
+// condition returns a condition of a session as "reason: message", for Eventually.
 func condition(s *v1alpha1.VDISession, name string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		now, err := current(ctx, s)

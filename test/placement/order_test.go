@@ -14,7 +14,7 @@ var _ = Describe("Pending sessions", func() {
 		p := newPool("fair")
 		wide := p.add(ctx, eu, node{free: "500m", used: "40"})
 		p.add(ctx, us, pieces("500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "fair")
 		Eventually(ctx, slots(us, desktop)).Should(BeZero())
 
@@ -27,7 +27,7 @@ var _ = Describe("Pending sessions", func() {
 		Eventually(ctx, seen.count(running)).Should(Equal(40))
 		order := seen.orderSoFar()
 		Expect(order).To(HaveLen(40))
-		// The hub's sixteen workers may each have one of the other tenant in hand.
+		// Each of the hub's sixteen workers may have one of the other tenant in progress.
 		Expect(slices.Index(order, single.Name)).To(And(BeNumerically(">=", 0), BeNumerically("<", 20)), "its place among those placed: %v", order)
 		Expect(seen.count(waits)()).To(Equal(261))
 	}, SpecTimeout(specTimeout))
@@ -35,7 +35,7 @@ var _ = Describe("Pending sessions", func() {
 	It("get the last slot by their priority", specs.Smoke, func(ctx SpecContext) {
 		p := newPool("last-slot")
 		p.add(ctx, eu, pieces("1500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "last-slot")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(1))
 		first := create(ctx, session("first", desktop))

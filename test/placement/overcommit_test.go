@@ -16,7 +16,7 @@ var _ = Describe("Two members with ten slots each", func() {
 		p := newPool("twenty")
 		p.add(ctx, eu, pieces("4500m", "2500m", "2500m", "1500m", "1500m", "500m", "500m")...)
 		p.add(ctx, us, pieces("2500m", "2500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "500m", "500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "twenty")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(10))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(10))
@@ -37,17 +37,17 @@ var _ = Describe("Two members with ten slots each", func() {
 		Consistently(ctx, seen.count(placed)).Should(Equal(20))
 		Expect(seen.orderSoFar()).To(HaveLen(25), "five others were placed")
 		expectNoMoreThan(20, 10)
-		// On a busy machine some are rechecked before an event queues them.
+		// On a busy machine some are rechecked before an event requeues them.
 		Expect(byHub(ctx, wakeups)-calls).To(BeNumerically("<", 500), "sessions that were queued when there was capacity for five")
 		Expect(refusals(ctx)).To(Equal(refused), "no agent had to refuse one")
 		Expect(seen.stuckPods()).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 })
 
-// wakeups counts the sessions that were queued again because an event may help them.
-const wakeups = "vdi_hub_session_wakeups_total"
+// wakeups is the counter of pending sessions that an event requeued.
+const wakeups = "vdi_hub_session_requeues_total"
 
-// aThousand sessions of a hundred users in three namespaces.
+// aThousand returns a thousand sessions of a hundred users in three namespaces.
 func aThousand(template string) []*v1alpha1.VDISession {
 	var out []*v1alpha1.VDISession
 	for i := range 1000 {
@@ -57,7 +57,7 @@ func aThousand(template string) []*v1alpha1.VDISession {
 	return out
 }
 
-// fiveOf them that are placed: three in one member and two in the other.
+// fiveOf returns five placed sessions: three in one member and two in the other.
 func fiveOf(sessions []*v1alpha1.VDISession) []*v1alpha1.VDISession {
 	perMember := map[string]int{}
 	var out []*v1alpha1.VDISession
@@ -70,8 +70,8 @@ func fiveOf(sessions []*v1alpha1.VDISession) []*v1alpha1.VDISession {
 	return out
 }
 
-// expectRemedies of all sessions that wait: what every member lacks, and what
-// would help.
+// expectRemedies requires that each pending session shows what every member lacks and
+// what would help.
 func expectRemedies() {
 	GinkgoHelper()
 	lacks := Or(
@@ -84,8 +84,8 @@ func expectRemedies() {
 	}
 }
 
-// expectNoMoreThan so many placed in all, and held in each member, at any moment
-// of the spec.
+// expectNoMoreThan limits how many sessions were placed in all, and held in each
+// member, at any time of the spec.
 func expectNoMoreThan(inAll, inEach int) {
 	GinkgoHelper()
 	most, held := seen.most()

@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// The policies of deploy/samples/policies, all of them applied at once.
+// The policies of deploy/samples/policies, all applied at once.
 var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx SpecContext) {
 		root, err := harness.Root()
@@ -29,7 +29,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		p.add(ctx, eu, pieces("1500m", "1500m", "500m")...)
 		p.add(ctx, us, pieces("1500m")...)
 		p.add(ctx, ap, pieces("2500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "home-region")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(2))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
@@ -53,7 +53,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		p.add(ctx, eu, node{free: "1500m", gpus: 4}, node{free: "500m"})
 		p.add(ctx, us, node{free: "1500m", gpus: 1}, node{free: "1500m", gpus: 1}, node{free: "1500m"})
 		p.add(ctx, ap, node{free: "1500m", gpus: 2}, node{free: "500m", gpus: 2})
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "gpu", func(t *v1alpha1.TemplateSpec) { t.Resources.Default["nvidia.com/gpu"] = *quantity("1") })
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(2))
 		Eventually(ctx, slots(ap, desktop)).Should(BeEquivalentTo(1))
@@ -78,7 +78,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 			weigh(ctx, name, weight)
 			DeferCleanup(func(ctx SpecContext) { weigh(ctx, name, 100) })
 		}
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "cost")
 		for _, name := range []string{eu, us, ap} {
 			Eventually(ctx, slots(name, desktop)).Should(BeEquivalentTo(6))
@@ -91,14 +91,14 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 	It("keep 20% free for failover", func(ctx SpecContext) {
 		p := newPool("headroom")
 		p.add(ctx, eu, pieces("4500m", "3500m", "3500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "headroom")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(10))
 		createAll(ctx, many(10, "production", desktop, labeled("tier", "production")))
 		Eventually(ctx, seen.count(running)).Should(Equal(8))
 		Eventually(ctx, seen.count(waits)).Should(Equal(2))
 		for _, s := range seen.those(waits) {
-			// The second while reservations of the eight still hold more than they take.
+			// The second while the reservations of the eight exceed what their Pods use.
 			Expect(scheduled(s).Message).To(Or(
 				ContainSubstring("keeps its last free capacity for failover (spec.headroomPercent of policy production)"),
 				ContainSubstring("has just reserved its last capacity for other sessions"),
@@ -116,7 +116,7 @@ var _ = Describe("The sample policies", Ordered, ContinueOnFailure, func() {
 		p.add(ctx, eu, pieces("2500m", "500m")...)
 		p.add(ctx, us, pieces("8500m")...)
 		p.add(ctx, ap, pieces("4500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "default")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(2))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(8))
@@ -138,7 +138,7 @@ func weigh(ctx context.Context, member string, weight int) {
 	Expect(hub.Patch(ctx, mc, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 }
 
-// status of a policy, for Eventually.
+// status returns the status of a policy, for Eventually.
 func status(policy string) func(context.Context) (v1alpha1.PlacementPolicyStatus, error) {
 	return func(ctx context.Context) (v1alpha1.PlacementPolicyStatus, error) {
 		out := &v1alpha1.PlacementPolicy{}
@@ -147,7 +147,7 @@ func status(policy string) func(context.Context) (v1alpha1.PlacementPolicyStatus
 	}
 }
 
-// ofGroup has a session name a group of its user.
+// ofGroup sets a group of the session's user.
 func ofGroup(name string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Groups = []string{name} }
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// poolLabel of nodes, and of the other Pods on them.
+// poolLabel is the label of the nodes, and of the other Pods on them.
 const poolLabel = "placement.test/pool"
 
-// pool is the nodes that a spec brings into the members.
+// pool is the nodes that a spec adds to the members.
 type pool struct {
 	name string
 	// nodes of each member, by name.
@@ -28,14 +28,14 @@ type pool struct {
 	count int
 }
 
-// node of a pool: what another Pod uses of its cores, by default one, and
-// what that leaves free.
+// node is a node of a pool: the cores that another Pod uses, by default one, and
+// those that are left free.
 type node struct {
 	free, used string
 	gpus       int64
 }
 
-// pieces are nodes that have so many cores free each.
+// pieces returns nodes with these numbers of free cores.
 func pieces(free ...string) []node {
 	var out []node
 	for _, f := range free {
@@ -55,8 +55,8 @@ func newPool(name string) *pool {
 	return p
 }
 
-// add nodes to a member, each with another Pod on it that kube-scheduler has
-// bound, and return their names.
+// add adds nodes to a member, each with another Pod that kube-scheduler has
+// bound, and returns their names.
 func (p *pool) add(ctx context.Context, member string, nodes ...node) []string {
 	GinkgoHelper()
 	m := fleet.Member(member)
@@ -87,11 +87,11 @@ func (p *pool) add(ctx context.Context, member string, nodes ...node) []string {
 	return names
 }
 
-// otherPod is a Pod that is not a desktop, for a node of the pool.
+// otherPod creates a Pod that is not a desktop, for a node of the pool.
 func (p *pool) otherPod(ctx context.Context, member, node, what, cpu string) *corev1.Pod {
 	GinkgoHelper()
 	pod := p.newOtherPod(node, what, cpu)
-	// The namespace's service account comes a moment after the namespace.
+	// The namespace's service account is created a moment after the namespace.
 	Eventually(ctx, func(ctx context.Context) error { return clients[member].Create(ctx, pod) }).Should(Succeed())
 	return pod
 }
@@ -124,7 +124,7 @@ func (p *pool) unbound(ctx context.Context, member string) ([]corev1.Pod, error)
 	return out, err
 }
 
-// clear a member's nodes of all other Pods.
+// clear deletes all other Pods on a member's nodes.
 func (p *pool) clear(ctx context.Context, member string) {
 	GinkgoHelper()
 	Expect(clients[member].DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(others),
@@ -138,14 +138,14 @@ func (p *pool) removePod(ctx context.Context, member, node string) {
 	Expect(clients[member].Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 }
 
-// restless has other Pods come and go on every node of the pool until the spec
-// ends: one at a time in each member, small enough for the half a core that
+// churn creates and deletes other Pods on every node of the pool until the spec
+// ends: one at a time in each member, small enough for the half core that
 // sessions do not use.
-func (p *pool) restless() {
+func (p *pool) churn() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, len(p.nodes))
 	for member, nodes := range p.nodes {
-		go func() { done <- p.comeAndGo(ctx, member, nodes) }()
+		go func() { done <- p.runChurn(ctx, member, nodes) }()
 	}
 	DeferCleanup(func() {
 		stop()
@@ -155,17 +155,17 @@ func (p *pool) restless() {
 	})
 }
 
-// restlessPace is often enough that every report of a member's capacity differs from
-// the last, and seldom enough that the suite does not spend itself on them.
-const restlessPace = 500 * time.Millisecond
+// churnInterval is short enough that every capacity report of a member differs from
+// the last, and long enough that the Pods do not dominate the suite's load.
+const churnInterval = 500 * time.Millisecond
 
-// restlessCPU of another Pod: two of them fit beside a desktop on a node of 1500m, since on a
-// busy machine a member may see the next before the last has gone.
-const restlessCPU = "200m"
+// churnCPU lets two such Pods fit beside a desktop on a node of 1500m: on a
+// busy machine a member may see the next before the last is deleted.
+const churnCPU = "200m"
 
-// comeAndGo until the context ends.
-func (p *pool) comeAndGo(ctx context.Context, member string, nodes []string) error {
-	pace := time.NewTicker(restlessPace)
+// runChurn creates and deletes Pods, one after the other, until the context ends.
+func (p *pool) runChurn(ctx context.Context, member string, nodes []string) error {
+	pace := time.NewTicker(churnInterval)
 	defer pace.Stop()
 	var last *corev1.Pod
 	for i := 0; ; i++ {
@@ -174,7 +174,7 @@ func (p *pool) comeAndGo(ctx context.Context, member string, nodes []string) err
 				return unlessOver(ctx, err)
 			}
 		}
-		last = p.newOtherPod(nodes[i%len(nodes)], fmt.Sprintf("restless-%d", i), restlessCPU)
+		last = p.newOtherPod(nodes[i%len(nodes)], fmt.Sprintf("churn-%d", i), churnCPU)
 		if err := clients[member].Create(ctx, last); err != nil {
 			return unlessOver(ctx, err)
 		}
@@ -193,8 +193,8 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// template of a desktop of one core that runs on the nodes of the pool, unless
-// changed. It goes with the spec.
+// template creates a template of a one-core desktop that runs on the nodes of the pool,
+// unless changed. It is deleted with the spec.
 func (p *pool) template(ctx context.Context, name string, changes ...func(*v1alpha1.TemplateSpec)) string {
 	GinkgoHelper()
 	t := &v1alpha1.VDITemplate{
@@ -217,13 +217,13 @@ func cores(cpu string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("256Mi")}
 }
 
-// requesting so many cores by default.
+// requesting sets the default request of a template in cores.
 func requesting(cpu string) func(*v1alpha1.TemplateSpec) {
 	return func(t *v1alpha1.TemplateSpec) { t.Resources.Default = cores(cpu) }
 }
 
-// slots are the hub's slots in a member for a template, by a review of
-// a session. For Eventually.
+// slots returns the hub's slots in a member for a template, from a review of
+// a session, for Eventually.
 func slots(member, template string) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		review, err := reviewed(ctx, &v1alpha1.PlacementReviewSpec{
@@ -241,7 +241,7 @@ func slots(member, template string) func(context.Context) (int64, error) {
 	}
 }
 
-// reviewed creates a review, and deletes it once it is answered.
+// reviewed creates a review, and deletes it once it has a status.
 func reviewed(ctx context.Context, spec *v1alpha1.PlacementReviewSpec) (*v1alpha1.PlacementReview, error) {
 	review := &v1alpha1.PlacementReview{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, GenerateName: "slots-"}, Spec: *spec}
 	if err := hub.Create(ctx, review); err != nil {

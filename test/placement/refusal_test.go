@@ -18,7 +18,7 @@ var _ = Describe("A member's refusal", func() {
 		p := newPool("refusing")
 		p.add(ctx, eu, pieces("4500m", "500m")...)
 		p.add(ctx, us, pieces("2500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "refusing")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(4))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(2))
@@ -47,7 +47,7 @@ var _ = Describe("A member's refusal", func() {
 		p := newPool("race")
 		nodes := p.add(ctx, eu, pieces("4500m", "1500m")...)
 		p.add(ctx, us, pieces("4500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop := p.template(ctx, "race", requesting("4"))
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(1))
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(1))
@@ -72,7 +72,7 @@ var _ = Describe("A member's refusal", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// bound reports whether another Pod has a node, for Eventually.
+// bound reports whether another Pod is bound to a node, for Eventually.
 func bound(member, name string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		pod := &corev1.Pod{}
@@ -81,7 +81,7 @@ func bound(member, name string) func(context.Context) (bool, error) {
 	}
 }
 
-// quota of a member's namespace that admits no assignment.
+// quota creates a quota of a member's namespace that admits no assignment.
 func quota(ctx context.Context, member string) *corev1.ResourceQuota {
 	GinkgoHelper()
 	q := &corev1.ResourceQuota{
@@ -96,7 +96,7 @@ func quota(ctx context.Context, member string) *corev1.ResourceQuota {
 	return q
 }
 
-// lift a quota at the end of the spec.
+// lift deletes a quota at the end of the spec.
 func lift(member string, q *corev1.ResourceQuota) {
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(clients[member].Delete(ctx, q))).To(Succeed())

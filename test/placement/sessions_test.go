@@ -17,7 +17,7 @@ import (
 
 type change = func(*v1alpha1.VDISession)
 
-// session of a user of its own in team-a, unless changed.
+// session returns a session of its own user in team-a, unless changed.
 func session(name, template string, changes ...change) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{
 		ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: name},
@@ -29,7 +29,7 @@ func session(name, template string, changes ...change) *v1alpha1.VDISession {
 	return s
 }
 
-// many sessions, named with their number.
+// many returns sessions, numbered in their names.
 func many(count int, name, template string, changes ...change) []*v1alpha1.VDISession {
 	var out []*v1alpha1.VDISession
 	for i := range count {
@@ -68,7 +68,7 @@ func create(ctx context.Context, s *v1alpha1.VDISession) *v1alpha1.VDISession {
 	return s
 }
 
-// createAll at once.
+// createAll creates all sessions at once.
 func createAll(ctx context.Context, sessions []*v1alpha1.VDISession) {
 	GinkgoHelper()
 	group, ctx := errgroup.WithContext(ctx)
@@ -84,7 +84,7 @@ func end(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(hub.Delete(ctx, s)).To(Succeed())
 }
 
-// endAll sessions that there are, and wait until nothing of them is left.
+// endAll deletes all sessions and waits until they are gone.
 func endAll(ctx context.Context) {
 	GinkgoHelper()
 	for _, namespace := range namespaces {
@@ -97,7 +97,7 @@ func endAll(ctx context.Context) {
 	Eventually(ctx, seen.count(func(*v1alpha1.VDISession) bool { return true })).WithTimeout(specTimeout / 2).Should(BeZero())
 }
 
-// placed is true of a session that has a member and is not being ended.
+// placed reports whether a session has a placement and is not being deleted.
 func placed(s *v1alpha1.VDISession) bool {
 	return s.Status.Placement != nil && s.DeletionTimestamp.IsZero()
 }
@@ -106,7 +106,7 @@ func running(s *v1alpha1.VDISession) bool {
 	return placed(s) && s.Status.Phase == v1alpha1.PhaseRunning
 }
 
-// waits is true of a session that fits nowhere, and shows it.
+// waits reports whether a session shows that it is unschedulable.
 func waits(s *v1alpha1.VDISession) bool {
 	c := scheduled(s)
 	return s.Status.Placement == nil && c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonUnschedulable
@@ -121,7 +121,7 @@ func current(ctx context.Context, s *v1alpha1.VDISession) (*v1alpha1.VDISession,
 	return out, hub.Get(ctx, client.ObjectKeyFromObject(s), out)
 }
 
-// member where a session runs, for Eventually; empty: it does not.
+// member returns where a session runs, empty if it does not, for Eventually.
 func member(s *v1alpha1.VDISession) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		now, err := current(ctx, s)
@@ -132,7 +132,7 @@ func member(s *v1alpha1.VDISession) func(context.Context) (string, error) {
 	}
 }
 
-// why a session has no member, as "reason: message", for Eventually.
+// why returns why a session has no member, as "reason: message", for Eventually.
 func why(s *v1alpha1.VDISession) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		now, err := current(ctx, s)
@@ -146,7 +146,7 @@ func why(s *v1alpha1.VDISession) func(context.Context) (string, error) {
 	}
 }
 
-// events of a session, by reason, for Eventually.
+// events returns the reasons of a session's events, for Eventually.
 func events(s *v1alpha1.VDISession) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		list := &eventsv1.EventList{}

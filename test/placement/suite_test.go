@@ -20,13 +20,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
-// timeFactor scales the link's timings: a silent member is Suspect after 7.5 s,
-// and a Pod without a node is moved after 5 s. The 30 s after which a waiting
-// session is rechecked anyhow are not scaled.
+// timeFactor scales the link's timings: a member without heartbeats is Suspect after
+// 7.5 s, and a session whose Pod has no node is moved after 5 s. The 30 s after which a
+// pending session is rechecked anyway are not scaled.
 const timeFactor = 0.5
 
-// byEvent is how long an event may take until a pending session is placed:
-// far less than the 30 s.
+// byEvent limits the time from an event until a pending session is placed: far
+// less than the 30 s.
 const byEvent = 12 * time.Second
 
 // specTimeout is far more than a spec takes on a busy machine.
@@ -48,10 +48,10 @@ const (
 
 var namespaces = []string{teamA, teamB, teamC}
 
-// others is a namespace of the members that is not the fleet's.
+// others is a namespace of the members that the fleet does not use.
 const others = "others"
 
-// unschedulable labels specs that set out to have a Pod without a node.
+// unschedulable labels specs that cause an unschedulable Pod.
 const unschedulable = "unschedulable"
 
 var (
@@ -99,8 +99,8 @@ var _ = BeforeEach(func(ctx SpecContext) {
 	seen.begin()
 }, NodeTimeout(3*time.Minute))
 
-// After every spec its sessions are ended, and no Pod was without a node on the
-// way.
+// After every spec its sessions are deleted, and no Pod must have been
+// unschedulable.
 var _ = AfterEach(func(ctx SpecContext) {
 	report := CurrentSpecReport()
 	if report.Failed() {
@@ -127,7 +127,7 @@ func clientOf(cp *harness.ControlPlane) client.Client {
 	return c
 }
 
-// dump shows what a failed spec left.
+// dump adds the state of the fleet to the report of a failed spec.
 func dump(ctx context.Context) {
 	out, err := fleet.Hub.ControlPlane.Kubectl(ctx, "get", "memberclusters,placementpolicies,vdisessions", "-A", "-o", "wide")
 	if lines := strings.Split(out, "\n"); len(lines) > 120 {

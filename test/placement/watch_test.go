@@ -21,26 +21,26 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// watch sees all that happens in every API server, in the order of each, by
-// clients of its own.
+// watch records the changes in every API server, in the order of each, with its own
+// clients.
 type watch struct {
 	ctx context.Context
 
 	mu sync.Mutex
 	// sessions as the hub has them now.
 	sessions map[types.UID]*v1alpha1.VDISession
-	// assignments that each member has and that are not being stopped, and Pods of
-	// sessions, to the last.
+	// assignments of each member that are not being stopped, and Pods of sessions
+	// until they are gone.
 	assignments, pods map[string]map[types.UID]bool
 
-	// Since begin: the most sessions that were placed at a moment, and the most
-	// assignments, or Pods, that each member had.
+	// The most sessions placed at any time since begin, and the most assignments, or
+	// Pods, of each member.
 	mostPlaced int
 	mostHeld   map[string]int
-	// order in which sessions were placed, by name; one that is rescheduled is
-	// there again.
+	// order is the names of the sessions in the order of their placements; a
+	// rescheduled one is listed again.
 	order []string
-	// stuck are the Pods of sessions for which there was no node.
+	// stuck holds the messages of unschedulable Pods of sessions.
 	stuck map[string]string
 }
 
@@ -61,12 +61,12 @@ func watchFleet() *watch {
 	return w
 }
 
-// desktops omits the other Pods, which are most.
+// desktops omits other Pods, which are the majority.
 func desktops(o *cache.Options) {
 	o.DefaultLabelSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
 }
 
-// follow the objects of a kind for as long as the suite runs.
+// follow watches the objects of a kind for as long as the suite runs.
 func (w *watch) follow(cp *harness.ControlPlane, kind client.Object, see func(o client.Object, gone bool), changes ...func(*cache.Options)) {
 	GinkgoHelper()
 	options := cache.Options{Scheme: clientgoscheme.Scheme}
@@ -94,7 +94,7 @@ func (w *watch) follow(cp *harness.ControlPlane, kind client.Object, see func(o 
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// begin drops what earlier specs have shown.
+// begin drops the records of earlier specs.
 func (w *watch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,8 +116,8 @@ func (w *watch) session(s *v1alpha1.VDISession, gone bool) {
 
 func (w *watch) assignment(member string, o client.Object, gone bool) {
 	if gone || !o.GetDeletionTimestamp().IsZero() {
-		// One that is being stopped holds nothing but its Pod, which is counted
-		// until it is gone: then its capacity is another's.
+		// An assignment that is being stopped holds only its Pod, which is counted
+		// until it is gone and its capacity is free.
 		delete(w.assignments[member], o.GetUID())
 		return
 	}
@@ -134,7 +134,7 @@ func (w *watch) pod(member string, p *corev1.Pod, gone bool) {
 	w.mostHeld[member] = max(w.mostHeld[member], len(w.pods[member]))
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
-		// While its volume is being made no node fits either.
+		// No node fits while its volume is being provisioned either.
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable &&
 			!strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") {
 			w.stuck[member+"/"+p.Name] = c.Message
@@ -142,7 +142,7 @@ func (w *watch) pod(member string, p *corev1.Pod, gone bool) {
 	}
 }
 
-// count of the sessions that are so now, for Eventually.
+// count counts the sessions with a property, for Eventually.
 func (w *watch) count(so func(*v1alpha1.VDISession) bool) func() int {
 	return func() int {
 		w.mu.Lock()
@@ -161,7 +161,7 @@ func (w *watch) counted(so func(*v1alpha1.VDISession) bool) int {
 	return n
 }
 
-// those sessions that are so now, by name.
+// those returns the sessions with a property, sorted by name.
 func (w *watch) those(so func(*v1alpha1.VDISession) bool) []*v1alpha1.VDISession {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +175,7 @@ func (w *watch) those(so func(*v1alpha1.VDISession) bool) []*v1alpha1.VDISession
 	return out
 }
 
-// where the placed sessions are, as numbers by member.
+// where returns the numbers of placed sessions by member.
 func (w *watch) where() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,8 +194,8 @@ func (w *watch) orderSoFar() []string {
 	return slices.Clone(w.order)
 }
 
-// most sessions that were placed, and assignments or Pods that each member had,
-// at any moment since begin.
+// most returns the most sessions that were placed, and the most assignments or Pods of
+// each member, at any time since begin.
 func (w *watch) most() (placed int, held map[string]int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

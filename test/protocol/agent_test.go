@@ -26,8 +26,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-// realMember is a real control plane with a real agent's process, connected
-// to a hub that is only the link and a directory.
+// realMember is a real control plane with a real agent process, connected
+// to a hub that has only the link and a directory.
 type realMember struct {
 	*WithT
 	t      *testing.T
@@ -75,7 +75,7 @@ func (m *realMember) authorize() {
 	m.Expect(err).NotTo(HaveOccurred())
 }
 
-// agentDir holds the agent's executable, if a test needed it.
+// agentDir holds the agent's executable, if a test built it.
 var agentDir string
 
 var agentBinary = sync.OnceValues(func() (path string, err error) {
@@ -115,7 +115,7 @@ func (m *realMember) startAgent() {
 	m.Eventually(m.record.connected).Should(BeTrue())
 }
 
-// desk is an assignment that runs.
+// desk returns an assignment whose desktop runs.
 func desk(uid string, epoch int64) *v1alpha1.SessionAssignment {
 	a := assignment(uid, epoch, "").Assign
 	a.Annotations = nil
@@ -127,7 +127,7 @@ func desk(uid string, epoch int64) *v1alpha1.SessionAssignment {
 	return a
 }
 
-// result waits for a result of that code about that session and epoch.
+// result waits for the result with a code for a session and epoch.
 func (m *realMember) result(uid string, epoch int64, code protocol.Code) protocol.Result {
 	m.t.Helper()
 	var found protocol.Result
@@ -192,7 +192,7 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	m.record.put(protocol.Order{Assign: bad})
 	m.Expect(m.result("s3", 1, protocol.Refused)).To(And(HaveField("Reason", v1alpha1.RefusedInvalid), HaveField("Message", ContainSubstring("Sideways"))))
 
-	// With the hub away the member works on, and reports when it is back.
+	// Without the hub the member continues, and reports when the hub is back.
 	m.hub.stop()
 	m.delete(&corev1.Pod{}, "s1")
 	m.Eventually(func() int { return m.pods("s1") }).Should(Equal(1))
@@ -201,7 +201,7 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	m.Eventually(m.record.connected).Should(BeTrue())
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 
-	// An agent that is killed comes back as a later one, to the same state.
+	// An agent that is killed restarts with a higher term and the same state.
 	m.Expect(get(m.record, func(r *record) int64 { return r.hello.AgentTerm })).To(Equal(int64(1)))
 	m.Expect(m.agent.Kill()).To(Succeed())
 	m.Eventually(m.record.connected).Should(BeFalse())
@@ -211,7 +211,7 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 		HaveField("AgentTerm", int64(2)), HaveField("HighestHubTerm", int64(2))))
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 
-	// Idle, it writes nothing.
+	// An idle agent writes nothing.
 	m.settled()
 	mark, err := harness.AuditMark(m.plane.AuditLog())
 	m.Expect(err).NotTo(HaveOccurred())
@@ -234,7 +234,7 @@ func (m *realMember) settled() {
 	}, "30s", "3s").Should(BeTrue())
 }
 
-// stops goes through all ways in which an assignment ends.
+// stops tests all ways in which an assignment ends.
 func (m *realMember) stops() {
 	// Withdrawn: Stored, then Stopped, and nothing is left.
 	m.record.put(withdrawal("s1", 1))
@@ -242,7 +242,7 @@ func (m *realMember) stops() {
 	m.Expect(m.pods("s1")).To(BeZero())
 	m.Expect(client.IgnoreNotFound(m.api.Get(m.t.Context(), client.ObjectKey{Namespace: "desks", Name: "s1"}, &v1alpha1.SessionAssignment{}))).To(Succeed())
 
-	// Withdrawn and rescheduled in one breath: the second waits for the first.
+	// Withdrawn and rescheduled at once: the second waits for the first.
 	m.record.put(protocol.Order{Assign: desk("s5", 1)})
 	m.Eventually(m.ready("s5", 1)).Should(BeTrue())
 	m.record.put(withdrawal("s5", 1))
@@ -251,11 +251,11 @@ func (m *realMember) stops() {
 	m.result("s5", 2, protocol.Stored)
 	m.Eventually(m.ready("s5", 2)).Should(BeTrue())
 
-	// Deleted by hand: Stopped, unasked.
+	// Deleted by hand: Stopped, without an order.
 	m.delete(&v1alpha1.SessionAssignment{}, "s5")
 	m.result("s5", 2, protocol.Stopped)
 
-	// With the API server away an order waits, and nothing is reported.
+	// Without the API server an order waits, and nothing is reported.
 	m.Expect(m.plane.APIServer.Pause()).To(Succeed())
 	m.record.put(protocol.Order{Assign: desk("s6", 1)})
 	m.Consistently(func() bool {
@@ -267,7 +267,7 @@ func (m *realMember) stops() {
 	m.result("s6", 1, protocol.Stored)
 	m.Eventually(m.ready("s6", 1)).Should(BeTrue())
 
-	// A deletion while the hub is away is seen in the next inventory.
+	// A deletion while the hub is down is reported by the next inventory.
 	m.hub.stop()
 	m.delete(&v1alpha1.SessionAssignment{}, "s6")
 	m.Eventually(func() error {

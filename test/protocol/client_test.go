@@ -17,7 +17,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// agentProcess is the production client over a member in memory.
+// agentProcess is the production client with an in-memory member.
 type agentProcess struct {
 	mu     sync.Mutex
 	member *member
@@ -27,20 +27,20 @@ type agentProcess struct {
 	stop   func()
 }
 
-// startAgent connects an agent with these files, with the link's timings
-// scaled to a hundredth.
+// startAgent connects an agent with these files and the link's timings scaled
+// to a hundredth.
 func startAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance string) *agentProcess {
 	t.Helper()
 	return startAgentFor(t, h, files, instance, "localhost")
 }
 
-// startAgentFor expects the hub's certificate to bear a name.
+// startAgentFor starts an agent that requires a name in the hub's certificate.
 func startAgentFor(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string) *agentProcess {
 	t.Helper()
 	return startTunedAgent(t, h, files, instance, name, nil, nil, newMember())
 }
 
-// startTunedAgent is over a member that there is already.
+// startTunedAgent starts an agent of an existing member.
 func startTunedAgent(t *testing.T, h *hubServer, files harness.LinkFiles, instance, name string, capabilities, required []string, m *member) *agentProcess {
 	t.Helper()
 	p := &agentProcess{member: m}
@@ -88,7 +88,7 @@ func (p *agentProcess) Render(r agentlink.Ref) *fleetv1.AssignmentReport {
 	return p.member.render(r)
 }
 
-// Put stores at once, as an API server that answers would.
+// Put stores at once, as with an API server that responds.
 func (p *agentProcess) Put(order *fleetv1.Order) {
 	p.mu.Lock()
 	p.member.pending = append(p.member.pending, order)
@@ -140,7 +140,7 @@ func (p *agentProcess) Observe(_ context.Context, term agentlink.HubTerm) error 
 	return nil
 }
 
-// rawClient sends messages of the protocol without an agent.
+// rawClient returns a client that sends messages of the protocol without an agent.
 func rawClient(t *testing.T, h *hubServer, files harness.LinkFiles) fleetv1.FleetServiceClient {
 	t.Helper()
 	ca, err := os.ReadFile(h.pki.CAFile())
@@ -159,7 +159,7 @@ func rawClientTrusting(t *testing.T, h *hubServer, files harness.LinkFiles, ca [
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The answer is the same for every request of the server.
+		// The same certificate is sent for every request of the server.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
 	}
 	conn, err := grpc.NewClient(h.address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
@@ -175,7 +175,7 @@ func hello(instance string) *fleetv1.ConnectRequest {
 		MinProtocol: 1, MaxProtocol: 1, Instance: instance, Fingerprint: "f", AgentTerm: 1}}}
 }
 
-// emptyInventory is the digest of one: there is nothing more to send.
+// emptyInventory returns the digest of an empty inventory, all that there is to send.
 func emptyInventory() *fleetv1.ConnectRequest {
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{InventoryDigest: &fleetv1.InventoryDigest{}}}
 }

@@ -10,34 +10,34 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
-// hub is a model of the hub as the link sees it: its desired state is durable, what it has
+// hub is a model of the hub as the link sees it: its desired state is durable, its cache
 // of the member is not.
 type hub struct {
 	term   int64
 	tuning protocol.Tuning
-	// protocol that a synthetic next hub welcomes agents with; 0: that which was
-	// negotiated.
+	// protocol that a synthetic next hub sends in its Welcome, 0 for the
+	// negotiated one.
 	protocol int32
 	conn     *protocol.Conn
-	// cache of the member, by session; ledger what its agent reported, altered of
-	// which of that the cache shows something else; ended up to which epoch a
-	// session has stopped.
+	// cache of the member, by session; ledger is what its agent reported, altered
+	// the sessions of which the cache shows something else; ended is the epoch up to
+	// which a session has stopped.
 	cache   map[string]item
 	ledger  convert.Ledger[string]
 	altered map[string]bool
 	ended   map[string]int64
-	// serving: the inventory of this stream is in.
+	// serving is true once the inventory of this stream has been applied.
 	serving   bool
 	agreement protocol.Agreement
 	resyncs   map[string]int
-	// stale counts what was dropped of streams that are over.
+	// stale counts the dropped messages of earlier streams.
 	stale int
-	// wanted is the epoch and spec that each session is placed with, releasing
+	// wanted is the epoch and spec with which each session is placed, releasing
 	// the epoch up to which it must stop. Both outlive the process.
 	wanted    map[string]item
 	releasing map[string]int64
 	epochs    map[string]int64
-	// resync has the hub put, after an inventory, what the cache lacks.
+	// resync makes the hub send, after an inventory, the orders that the cache lacks.
 	resync bool
 }
 
@@ -56,22 +56,22 @@ func newHub() *hub {
 	return h
 }
 
-// forgetAll clears what a new process does not have.
+// forgetAll clears the state that a new process does not have.
 func (h *hub) forgetAll() {
 	h.cache, h.altered, h.ended = map[string]item{}, map[string]bool{}, map[string]int64{}
 	h.ledger.Clear()
 	h.agreement, h.resyncs = "", map[string]int{}
 }
 
-// loses is damage: the hub's cache loses a session.
+// loses damages the hub's cache: it loses a session.
 func (h *hub) loses(uid string) {
 	delete(h.cache, uid)
 	delete(h.altered, uid)
 	h.ledger.Delete(uid)
 }
 
-// apply does what hub/member does. Of a stream that is not the member's any more
-// nothing counts (G2).
+// apply does what hub/member does. It ignores messages of a stream that is no longer
+// the member's (G2).
 func (h *hub) apply(conn *protocol.Conn, e protocol.Effect) {
 	if conn != h.conn {
 		h.stale++
@@ -132,7 +132,7 @@ func (h *hub) part(p protocol.Part) {
 		}
 	}
 	if !h.serving {
-		// What the member holds when a stream begins is no late report.
+		// What the member holds at the start of a stream is not a late report.
 		for _, r := range p.Items {
 			delete(h.ended, string(r.Spec.Session.UID))
 		}
@@ -156,8 +156,8 @@ func (h *hub) applyReports(reports []protocol.Report) {
 	}
 }
 
-// show reports whether the cache shows it now: not if a newer epoch is shown, or
-// the end of this one is known (G2).
+// show adds an assignment to the cache and reports whether it did: not if the cache has
+// a newer epoch, or this one has ended (G2).
 func (h *hub) show(a *v1alpha1.SessionAssignment) bool {
 	uid := string(a.Spec.Session.UID)
 	if a.Spec.Epoch < h.cache[uid].epoch || a.Spec.Epoch <= h.ended[uid] {
@@ -175,7 +175,7 @@ func (h *hub) sums() (sums protocol.Sums) {
 	return sums
 }
 
-// putAll is what the reconcilers do after a reconnect: the difference alone.
+// putAll sends the missing orders, as the reconcilers do after a reconnect.
 func (h *hub) putAll() {
 	for _, uid := range sorted(h.releasing) {
 		h.put(withdrawal(uid, h.releasing[uid]))
@@ -194,8 +194,8 @@ func (h *hub) put(order protocol.Order) {
 	}
 }
 
-// result follows hub/member: Stopped frees, and what was placed and is stopped
-// or refused is rescheduled with the next epoch.
+// result follows hub/member: Stopped ends a release, and a placed session that is
+// stopped or refused is rescheduled with the next epoch.
 func (h *hub) result(r protocol.Result) {
 	uid := string(r.SessionUID)
 	want, placed := h.wanted[uid]
@@ -233,7 +233,7 @@ func (h *hub) place(uid, hash string) {
 	h.put(assignment(uid, h.epochs[uid], hash))
 }
 
-// release releases a placement.
+// release ends a placement and orders the member to stop it.
 func (h *hub) release(uid string) {
 	want, ok := h.wanted[uid]
 	if !ok {

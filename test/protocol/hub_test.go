@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// directory is a hub with some members, and keeps their reports.
+// directory is a hub with some members, whose reports it keeps.
 type directory struct {
 	mu      sync.Mutex
 	members map[types.UID]*record
@@ -42,8 +42,8 @@ type directory struct {
 // record is what the hub has of one member, over all its connections.
 type record struct {
 	mu          sync.Mutex
-	peer        hublink.Peer // nil: no connection
-	whole       bool         // its inventory is in
+	peer        hublink.Peer // nil without a connection
+	whole       bool         // its inventory is complete
 	hello       protocol.Hello
 	inventories int
 	cache       map[types.UID]item
@@ -128,8 +128,8 @@ func (d *directory) Access(uid types.UID) (hublink.Access, bool) {
 
 func (*record) Screen(*fleetv1.Inventory) error { return nil }
 
-// Differing compares with what was reported on all connections before; the hub of
-// these tests shows just that.
+// Differing compares with what was reported on all earlier connections: the hub of
+// these tests shows all reports.
 func (r *record) Differing(theirs *convert.Digest) convert.BucketSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +174,7 @@ func (r *record) applyReports(items []protocol.Report) {
 	}
 }
 
-// Sums of what is assigned are those of what is shown: it shows all reports.
+// Sums returns the digests of what is shown, which is all that was reported.
 func (r *record) Sums() protocol.Sums {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +203,7 @@ func (r *record) Capacity(report *fleetv1.CapacityReport) {
 	r.capacity = append(r.capacity, report)
 }
 
-// get reads under the lock.
+// get calls f under the lock.
 func get[T any](r *record, f func(*record) T) T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,7 +221,7 @@ func (r *record) put(order protocol.Order) {
 	}
 }
 
-// hubServer is a real server on a loopback port, with certificates of its own.
+// hubServer is a real server on a loopback port, with its own certificates.
 type hubServer struct {
 	t       *testing.T
 	pki     *harness.LinkPKI
@@ -230,10 +230,10 @@ type hubServer struct {
 	dir     *directory
 	term    int64
 	stop    func()
-	// helloTimeout and the inventory's, if not the default.
+	// helloTimeout is that of the hello and of the inventory, if not the default.
 	helloTimeout time.Duration
-	// tuning of the connections, and how long a send may block, if not the
-	// default.
+	// tuning of the connections and sendTimeout, which limits how long a send may
+	// block, if not the default.
 	tuning      protocol.Tuning
 	sendTimeout time.Duration
 }
@@ -257,8 +257,8 @@ func startHub(t *testing.T, dir *directory, change ...func(*hubServer)) *hubServ
 	return h
 }
 
-// listen takes the address of before, or a port below those that outgoing
-// connections take: it must be free when the hub comes back.
+// listen uses the previous address, or a port below those of outgoing
+// connections: it must be free when the hub restarts.
 func (h *hubServer) listen() net.Listener {
 	h.t.Helper()
 	var errs []error
@@ -277,7 +277,7 @@ func (h *hubServer) listen() net.Listener {
 	return nil
 }
 
-// start serves again, at the address of before if there was one.
+// start starts a server, at the previous address if there was one.
 func (h *hubServer) start() {
 	h.t.Helper()
 	listener := h.listen()

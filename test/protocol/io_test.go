@@ -49,7 +49,7 @@ func TestAnAgentIsServedAndComesBack(t *testing.T) {
 	g.Eventually(func() string { return get(m1, func(r *record) string { return r.cache["a"].state }) }).Should(Equal("Active/ready"))
 	g.Eventually(func() int { return get(m1, func(r *record) int { return r.renewals }) }).Should(BeNumerically(">", 2))
 
-	// The leader goes, and another of a higher term takes its place.
+	// The leader stops, and another with a higher term replaces it.
 	h.stop()
 	g.Expect(m1.connected()).To(BeFalse())
 	h.term = 2
@@ -69,7 +69,7 @@ func TestAnAgentIsServedAndComesBack(t *testing.T) {
 	g.Expect(agent.terms).To(Equal([]int64{1, 2}))
 }
 
-// TestAStalledAgentDelaysNoOther has an agent that stops reading, as a
+// TestAStalledAgentDelaysNoOther connects an agent that stops reading, as a
 // suspended process does, while the hub has megabytes to send to it.
 func TestAStalledAgentDelaysNoOther(t *testing.T) {
 	g := patient(t)
@@ -83,7 +83,7 @@ func TestAStalledAgentDelaysNoOther(t *testing.T) {
 	stalled, m1 := dir.of("stalled"), dir.of("m1")
 	g.Eventually(stalled.connected).Should(BeTrue())
 
-	const many, size = 4000, 8 << 10 // 32 MB, far beyond what any window holds
+	const many, size = 4000, 8 << 10 // 32 MB, far more than any window holds
 	for i := range many {
 		order := assignment(fmt.Sprintf("s%d", i), 1, "h")
 		order.Assign.Spec.Desktop.Args = []string{strings.Repeat("x", size)}
@@ -95,14 +95,14 @@ func TestAStalledAgentDelaysNoOther(t *testing.T) {
 	g.Eventually(func() int { return get(m1, func(r *record) int { return len(r.results) }) }).Should(Equal(1))
 	g.Expect(stalled.connected()).To(BeTrue(), "the stalled agent was still connected meanwhile")
 
-	// The hub can end the stream although it does not read, and put no longer does
-	// anything then.
+	// The hub can end the stream although the agent does not read, and Put has no
+	// effect then.
 	peer := get(stalled, func(r *record) hublink.Peer { return r.peer })
 	peer.Close(errors.New("silent for too long"))
 	g.Eventually(stalled.connected).Should(BeFalse())
 	peer.Put(assignment("z", 1, "h"))
 	g.Expect(get(stalled, func(r *record) []error { return r.closed })).To(ConsistOf(MatchError("silent for too long")))
-	// Stopping the hub does not wait for it either.
+	// Stopping the hub does not wait for the agent either.
 	h.stop()
 }
 
@@ -157,7 +157,7 @@ func TestAgentsThatAreAdmitted(t *testing.T) {
 	}
 }
 
-// open sends a hello and waits for the answer.
+// open sends a hello and waits for the response.
 func open(t *testing.T, client fleetv1.FleetServiceClient) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -193,9 +193,9 @@ func TestAnAgentTrustsItsHubOnly(t *testing.T) {
 	other, err := harness.NewLinkPKI(t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
 	files := agentFiles(t, h, "m1")
-	distrustful := files
-	distrustful.CAFile = other.CAFile()
-	startAgent(t, h, distrustful, "i1")
+	otherCA := files
+	otherCA.CAFile = other.CAFile()
+	startAgent(t, h, otherCA, "i1")
 	startAgentFor(t, h, files, "i1", "elsewhere.example")
 	g.Consistently(func() hublink.Peer { return get(dir.of("m1"), func(r *record) hublink.Peer { return r.peer }) }, "500ms").Should(BeNil())
 }
@@ -244,7 +244,7 @@ func TestAnAgentThatDoesNotOpenIsDisconnected(t *testing.T) {
 }
 
 // TestASilentNetworkIsDetected cuts the network so that neither end is notified.
-// TCP would notice after minutes; the renewals that fail do at once.
+// TCP detects it after minutes; the failing renewals detect it at once.
 func TestASilentNetworkIsDetected(t *testing.T) {
 	for _, cut := range []proxy.CutMode{proxy.CutBlackhole, proxy.CutToHub, proxy.CutToAgent} {
 		t.Run(string(cut), func(t *testing.T) {
@@ -264,8 +264,8 @@ func TestASilentNetworkIsDetected(t *testing.T) {
 			g.Expect(link.Cut(cut)).To(Succeed())
 			m1.put(assignment("a", 1, "h"))
 			g.Consistently(func() int { return get(m1, func(r *record) int { return r.inventories }) }, "4s").Should(Equal(before))
-			// What was held back is delivered now; but the agent has closed that
-			// connection, and starts over.
+			// The withheld messages are delivered now; but the agent has closed that
+			// connection, and opens another.
 			g.Expect(link.Heal()).To(Succeed())
 			g.Eventually(func() int { return get(m1, func(r *record) int { return r.inventories }) }).Should(BeNumerically(">", before))
 			g.Eventually(m1.connected).Should(BeTrue())
@@ -306,7 +306,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 	g.Expect(os.WriteFile(h.pki.CAFile(), both, 0o644)).To(Succeed())
 	g.Expect(open(t, rawClient(t, h, files))).To(Succeed())
 
-	// A file in the middle of being written costs nothing.
+	// A partly written file has no effect.
 	g.Expect(os.WriteFile(h.pki.CAFile(), []byte("-----BEGIN"), 0o644)).To(Succeed())
 	g.Expect(open(t, rawClientTrusting(t, h, files, both))).To(Succeed())
 }

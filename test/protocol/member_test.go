@@ -17,16 +17,16 @@ import (
 
 const debounce = 50 * time.Millisecond
 
-// member is a member as the link sees it: held is its API server, and
-// outlives the agent's process; all else does not.
+// member is a member as the link sees it: held is its API server, which
+// outlives the agent's process.
 type member struct {
 	now     time.Time
 	term    int64
-	highest int64 // durable too
+	highest int64 // of the hub's terms; durable too
 	held    map[string]*item
 
 	floors map[string]int64
-	// withdrawn is up to which epoch what is being stopped was withdrawn.
+	// withdrawn is the epoch up to which an assignment that is being stopped was withdrawn.
 	withdrawn map[string]int64
 	machine   *agentlink.Machine
 	reporter  *agentlink.Reporter
@@ -34,14 +34,14 @@ type member struct {
 	// pending are orders that the API server has not accepted yet.
 	pending  []*fleetv1.Order
 	capacity uint64
-	// summary outlives streams, tuning processes.
+	// summary outlives streams, tuning outlives processes.
 	summary agentlink.Summary
 	tuning  tuning
-	// dressed: reports are as large as those of desktops.
+	// dressed makes reports as large as those of desktops.
 	dressed bool
 }
 
-// tuning of the agent's side. Protocols above 1 are of a synthetic next version.
+// tuning configures the agent's side. Protocols above 1 are a synthetic next version.
 type tuning struct {
 	minProtocol, maxProtocol int32
 	required                 []string
@@ -54,7 +54,7 @@ func newMember() *member {
 	return m
 }
 
-// restart is a new process over the same API server.
+// restart starts a new process with the same API server.
 func (m *member) restart() {
 	m.term++
 	m.floors, m.withdrawn = map[string]int64{}, map[string]int64{}
@@ -82,7 +82,7 @@ func (m *member) apply(e agentlink.Effect) {
 	m.pending = append(m.pending, e.Orders...)
 }
 
-// refs brings the summary up to date and names what is held.
+// refs updates the summary and returns references to what is held.
 func (m *member) refs() (refs []agentlink.Ref) {
 	listed := m.listed()
 	m.summary.Update(listed, m.render)
@@ -92,7 +92,7 @@ func (m *member) refs() (refs []agentlink.Ref) {
 	return refs
 }
 
-// listed returns the versions that the API server would have by now.
+// listed returns what a list of the API server contains now.
 func (m *member) listed() (listed []agentlink.InventoryItem) {
 	for _, uid := range sorted(m.held) {
 		listed = append(listed, agentlink.InventoryItem{Ref: ref(uid), Version: fmt.Sprintf("%+v", *m.held[uid])})
@@ -104,7 +104,7 @@ func (m *member) sources() agentlink.Sources {
 	return agentlink.Sources{Render: m.render, Capacity: m.capacityReport, Hash: m.summary.Hash}
 }
 
-// syncState is what the agent reports on a renewal.
+// syncState returns what the agent reports with a renewal.
 func (m *member) syncState() *fleetv1.SyncState {
 	if m.machine == nil {
 		return nil
@@ -169,7 +169,7 @@ func (m *member) withdraw(w *fleetv1.Withdrawal) {
 	m.report(uid, upTo, fleetv1.ResultCode_RESULT_CODE_STORED)
 }
 
-// stopped is the end of an assignment, ordered or not.
+// stopped ends an assignment, with or without an order.
 func (m *member) stopped(uid string) {
 	held := m.held[uid]
 	if held == nil {

@@ -15,14 +15,14 @@ import (
 
 const sessions = 4
 
-// TestBothSidesConvergeOnceTheNetworkIsRestored plays the hub's and the member's
-// doings, restarts, changes of term, delays and losses at random and in any
-// order, one message at a time, and then leaves the network alone. A stream may be
-// cut anywhere, and what was on it may still arrive at its ends, but within it
-// nothing is lost, doubled or reordered: gRPC guarantees that.
+// TestBothSidesConvergeOnceTheNetworkIsRestored runs actions of the hub and the member,
+// restarts, changes of term, delays and losses at random and in any
+// order, one message at a time, and then restores the network. A stream may be
+// cut anywhere, and messages on it may still arrive at its ends, but within it
+// none is lost, duplicated or reordered: gRPC guarantees that.
 //
-// It shows G2, G3, G4, G6 and G8 of docs/design.md, section 9, and that the digests
-// never raise an alarm over nothing. G7 is about what is around the
+// It checks G2, G3, G4, G6 and G8 of docs/design.md, section 9, and that the digests
+// never detect a false mismatch. G7 concerns the I/O around the
 // machines: see TestAStalledAgentDelaysNoOther.
 func TestBothSidesConvergeOnceTheNetworkIsRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -31,16 +31,16 @@ func TestBothSidesConvergeOnceTheNetworkIsRestored(t *testing.T) {
 		if n := c.hub.resyncs["reported"]; n > 0 {
 			t.Fatalf("%d resyncs although all that was reported has arrived", n)
 		}
-		c.heal(t)
+		c.converge(t)
 	})
 }
 
-// TestBothSidesConvergeWhateverTheTransportDoes has messages lost, doubled and
-// reordered within a stream too, messages of an old stream arrive on the new
-// one, and the hub lose state: none of which a transport or a hub without bugs does.
-// Such a message is refused, which ends the stream, or does no harm that the
-// digests on the renewals don't detect (G8). No old epoch is stored
-// for it, and none that was never assigned (G3).
+// TestBothSidesConvergeWhateverTheTransportDoes also loses, duplicates and
+// reorders messages within a stream, delivers messages of an old stream on the new
+// one, and loses the hub's state: faults that neither a transport nor a hub without bugs has.
+// Such a message is refused, which ends the stream, or causes no difference that the
+// digests on the renewals do not detect (G8). It causes no store of an old epoch,
+// or of one that was never assigned (G3).
 func TestBothSidesConvergeWhateverTheTransportDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newChaos(t)
@@ -50,25 +50,25 @@ func TestBothSidesConvergeWhateverTheTransportDoes(t *testing.T) {
 			actions[name] = action
 		}
 		t.Repeat(actions)
-		c.heal(t)
+		c.converge(t)
 	})
 }
 
 type chaos struct {
 	*world
-	// broken: the transport is.
+	// broken is true if the transport is.
 	broken bool
-	// highest epoch that the member ever held, by session, and that the hub's
-	// cache ever showed while this hub's process lives.
+	// highest is the highest epoch that the member ever held, by session, and shown
+	// the one that the hub's cache showed since this hub's process started.
 	highest, shown map[string]int64
-	// released is up to which epoch each session was ever released; byHand are
+	// released is the epoch up to which each session was ever released; byHand are
 	// those that were deleted by hand in the member.
 	released map[string]int64
 	byHand   map[string]bool
 	term     int64
 }
 
-// newChaos draws whether the agent supports a synthetic next version too.
+// newChaos decides at random whether the agent also supports a synthetic next version.
 func newChaos(t *rapid.T) *chaos {
 	c := &chaos{
 		world: newWorld(), highest: map[string]int64{}, shown: map[string]int64{},
@@ -137,7 +137,7 @@ func (c *chaos) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// damage is what no transport does, nor a hub without bugs.
+// damage returns the faults that neither a transport nor a hub without bugs has.
 func (c *chaos) damage() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"a message is lost": func(t *rapid.T) {
@@ -195,11 +195,11 @@ func (c *chaos) changeStatus(uid, status string) {
 	}
 }
 
-// check holds at all times.
+// check checks the invariants that hold at all times.
 func (c *chaos) check(t *rapid.T) {
 	for uid, held := range c.member.held {
-		// G3: an epoch that was seen is never assigned again, and none is
-		// sent that is not durable.
+		// G3: no epoch is assigned after a higher one, and none is sent
+		// before it is durable.
 		if held.epoch < c.highest[uid] {
 			t.Fatalf("%s: epoch %d was stored after %d", uid, held.epoch, c.highest[uid])
 		}
@@ -207,26 +207,26 @@ func (c *chaos) check(t *rapid.T) {
 			t.Fatalf("%s: epoch %d is stored and was never assigned", uid, held.epoch)
 		}
 		c.highest[uid] = held.epoch
-		// G4: what stops was released, or deleted by hand; no list that
-		// was short and no hub that forgot has done it.
+		// G4: what stops was released, or deleted by hand; an incomplete list
+		// or a hub that lost its state stops nothing.
 		if held.state == "Stopping" && !c.byHand[uid] && held.epoch > c.released[uid] {
 			t.Fatalf("%s: epoch %d is being stopped, and %d was released", uid, held.epoch, c.released[uid])
 		}
 	}
-	// G2: no status of an older epoch is applied. (That none of an older
-	// stream is, lateArrivesHarmlessly checks.)
+	// G2: no status of an older epoch is applied. (lateArrivesHarmlessly
+	// checks that none of an older stream is.)
 	for uid, shown := range c.hub.cache {
 		if shown.epoch < c.shown[uid] {
 			t.Fatalf("%s: the hub shows epoch %d after %d", uid, shown.epoch, c.shown[uid])
 		}
 		c.shown[uid] = shown.epoch
 	}
-	// A hub of an earlier term than was seen sends no orders.
+	// The agent follows no hub of an earlier term.
 	if c.member.highest < c.term {
 		t.Fatalf("the agent follows term %d after %d", c.member.highest, c.term)
 	}
 	c.term = c.member.highest
-	// G6: what waits is bounded by the sessions.
+	// G6: all queues are bounded by the number of sessions.
 	if c.hub.conn != nil && c.hub.conn.Outbox().Len() > sessions {
 		t.Fatalf("%d sessions in the outbox", c.hub.conn.Outbox().Len())
 	}
@@ -238,13 +238,13 @@ func (c *chaos) check(t *rapid.T) {
 	}
 }
 
-// opened is whether both ends have the opening behind them.
+// opened reports whether both ends have completed the opening.
 func (c *chaos) opened() bool {
 	return c.connected && c.hub.conn.State() == protocol.Serving && c.member.machine.State() == agentlink.Serving
 }
 
-// lateArrivesHarmlessly delivers what a stream that is over still had, and
-// checks that it changes nothing (G2).
+// lateArrivesHarmlessly delivers a late message of an earlier stream, and checks
+// that it changes nothing (G2).
 func (c *chaos) lateArrivesHarmlessly() bool {
 	before := describeCache(c.hub.cache)
 	arrived := c.lateArrives()
@@ -254,19 +254,19 @@ func (c *chaos) lateArrivesHarmlessly() bool {
 	return arrived
 }
 
-// heal delivers and completes everything, over a new stream or the one
-// that there is.
-func (c *chaos) heal(t *rapid.T) {
+// converge delivers and completes everything, over a new stream or the current
+// one.
+func (c *chaos) converge(t *rapid.T) {
 	c.trace = nil
 	if !c.connected || rapid.Bool().Draw(t, "reconnect") {
 		c.connect()
 	}
-	// Before any more time passes: the hub rightly ends a stream whose batch has
-	// been on the way for too long.
+	// This precedes any tick: the hub rightly ends a stream whose batch is not
+	// acknowledged in time.
 	c.exchange()
 	c.settle(t)
 	if c.broken {
-		// With the stream as it is, only the digests can detect this.
+		// Within a stream, only the digests can detect this.
 		c.hub.loses(fmt.Sprintf("s%d", rapid.IntRange(0, sessions-1).Draw(t, "lost")))
 		c.settle(t)
 	}
@@ -298,11 +298,11 @@ func (c *chaos) settle(t *rapid.T) {
 	for range 30 {
 		c.tick(time.Second)
 		if c.broken && !c.connected {
-			c.connect() // What was damaged may end the stream once more.
+			c.connect() // The damage may end the stream once more.
 		}
 		c.exchange()
 		if c.broken && !c.opened() {
-			c.drop() // As the timeouts of the opening do.
+			c.drop() // The timeouts of the opening do the same.
 		}
 		c.renew()
 		c.memberWorks()

@@ -16,9 +16,9 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// TestOneVersionApart has a hub and an agent of which one supports more than the other
-// go through a session's life, a lost stream and an upgrade of the older, over real
-// TLS. That the versions of the protocol differ is in testdata/skew.txt and
+// TestOneVersionApart runs a hub and an agent, of which one supports more than the other,
+// through a session's lifecycle, a lost stream and an upgrade of the older, over real
+// TLS. Different versions of the protocol are tested by testdata/skew.txt and
 // TestANextAgent.
 func TestOneVersionApart(t *testing.T) {
 	next := []string{"next"}
@@ -39,7 +39,7 @@ func TestOneVersionApart(t *testing.T) {
 			m1.put(assignment("a", 1, "h1"))
 			g.Eventually(shows("a")).Should(Equal(item{epoch: 1, hash: "h1", state: "Active"}))
 
-			// A stream is lost, and things change meanwhile.
+			// A stream is lost, and a status changes meanwhile.
 			h.stop()
 			agent.sets("a", "Active/meanwhile")
 			h.term = 2
@@ -54,7 +54,7 @@ func TestOneVersionApart(t *testing.T) {
 			}
 			g.Eventually(agreed).Should(ContainElement(protocol.Agrees))
 
-			// The older one is upgraded, and each requires of the other what is new.
+			// The older one is upgraded, and each requires the new capability of the other.
 			agent.stop()
 			h.stop()
 			get(m1, func(r *record) bool {
@@ -70,8 +70,8 @@ func TestOneVersionApart(t *testing.T) {
 	}
 }
 
-// TestANextAgent has an agent of a synthetic next version connect: while it supports
-// this one too, this one is used; else it is refused with what to upgrade.
+// TestANextAgent connects an agent of a synthetic next version: if it also supports this
+// one, this one is used; else it is refused with what to upgrade.
 func TestANextAgent(t *testing.T) {
 	g := patient(t)
 	h := startHub(t, newDirectory("m1"))
@@ -92,8 +92,8 @@ func TestANextAgent(t *testing.T) {
 	}
 }
 
-// TestAResyncOverTheWire has the hub lose its state of a session while the
-// stream goes on.
+// TestAResyncOverTheWire deletes the hub's state of a session while the stream
+// continues.
 func TestAResyncOverTheWire(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
@@ -123,8 +123,8 @@ func TestAResyncOverTheWire(t *testing.T) {
 	g.Expect(get(m1, func(r *record) int { return len(r.closed) })).To(Equal(connections), "the stream went on")
 }
 
-// TestAnUnsupportedCapabilityIsRefused with what the operator needs,
-// at the end that reports it.
+// TestAnUnsupportedCapabilityIsRefused requires the cause and the remedy in the error of
+// the end that reports it.
 func TestAnUnsupportedCapabilityIsRefused(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
@@ -141,8 +141,8 @@ func TestAnUnsupportedCapabilityIsRefused(t *testing.T) {
 	g.Expect(get(dir.of("m1"), func(r *record) []error { return r.closed })).To(BeEmpty(), "it was never admitted")
 }
 
-// TestAnAgentThatDoesNotAcknowledgeIsStalled: it reads, and renews, and does
-// nothing.
+// TestAnAgentThatDoesNotAcknowledgeIsStalled connects an agent that reads and renews
+// only.
 func TestAnAgentThatDoesNotAcknowledgeIsStalled(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")
@@ -152,7 +152,7 @@ func TestAnAgentThatDoesNotAcknowledgeIsStalled(t *testing.T) {
 	g.Eventually(m1.connected).Should(BeTrue())
 	m1.put(assignment("a", 1, "h"))
 	g.Expect(stream.Recv()).To(HaveField("GetOrders().GetSequence()", uint64(1)))
-	// Its lease is granted all the while.
+	// Its lease is still renewed.
 	_, err := client.RenewLease(t.Context(), &fleetv1.RenewLeaseRequest{Instance: "i1"})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = stream.Recv()
@@ -162,8 +162,8 @@ func TestAnAgentThatDoesNotAcknowledgeIsStalled(t *testing.T) {
 	}).Should(BeTrue())
 }
 
-// TestAnAgentThatDoesNotReadIsStalled has more to be sent to it than any window
-// of the transport holds.
+// TestAnAgentThatDoesNotReadIsStalled sends it more than any window of the
+// transport holds.
 func TestAnAgentThatDoesNotReadIsStalled(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")

@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write the transcripts again")
 
 // TestTranscripts plays testdata/*.txt. Lines that begin with "> " are
-// commands, with "# " comments; all others are what the command brought about.
+// commands, with "#" comments; all others are the output of the command.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -47,7 +47,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// play runs the commands of a transcript and writes it again.
+// play runs the commands of a transcript and returns it with their output.
 func play(text string) (string, error) {
 	w := newWorld()
 	var out strings.Builder
@@ -164,7 +164,7 @@ func (w *world) agentInjects(what string) {
 	w.toHub = append(w.toHub, message)
 }
 
-// memberWorks carries out the orders that are there by now.
+// memberWorks carries out the orders that are pending now.
 func (w *world) memberWorks() {
 	for range len(w.member.pending) {
 		w.member.work()

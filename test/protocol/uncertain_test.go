@@ -9,8 +9,8 @@ import (
 	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
 )
 
-// TestAnAgentThatIsNotCertainToLeadReportsItAndYieldsToAnother has the hub end the stream of an
-// agent that can't reach its own API server.
+// TestAnAgentThatIsNotCertainToLeadReportsItAndYieldsToAnother ends, on the hub, the stream of
+// an agent that cannot confirm its leadership.
 func TestAnAgentThatIsNotCertainToLeadReportsItAndYieldsToAnother(t *testing.T) {
 	g := patient(t)
 	dir := newDirectory("m1")

@@ -10,12 +10,12 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// unchangedBytes is what a reconnect with 1,000 unchanged sessions may cost, in
+// unchangedBytes limits the traffic of a reconnect with 1,000 unchanged sessions in
 // both directions together: the digest is 2 KiB of it.
 const unchangedBytes = 4 << 10
 
-// TestAReconnectCostsNoMoreThanWhatChanged counts what crosses the wire, which
-// is the same on every machine. A whole inventory, of which a new hub has nothing, is for comparison.
+// TestAReconnectCostsNoMoreThanWhatChanged counts the bytes on the wire, which do not
+// depend on the machine. A whole inventory, as for a new hub, is for comparison.
 func TestAReconnectCostsNoMoreThanWhatChanged(t *testing.T) {
 	whole := reconnect(t, 1000, 1000, true)
 	unchanged := reconnect(t, 1000, 0, false)
@@ -53,8 +53,8 @@ func (x traffic) String() string {
 	return fmt.Sprintf("%d to the hub, %d to the agent", x.toHub, x.toAgent)
 }
 
-// reconnect connects with so many sessions, loses the stream, changes some of
-// them and connects again, to a new hub if so; what that takes is counted.
+// reconnect connects with a number of sessions, loses the stream, changes some of them
+// and returns the traffic of another connection, to the same hub or a new one.
 func reconnect(t testing.TB, sessions, changed int, newHub bool) traffic {
 	w := newWorld()
 	w.member.dressed = true
@@ -84,7 +84,7 @@ func reconnect(t testing.TB, sessions, changed int, newHub bool) traffic {
 	return traffic{toHub: w.bytesToHub, toAgent: w.bytesToAgent}
 }
 
-// dress fills a report like that of a running desktop.
+// dress fills in a report as for a running desktop.
 func dress(r *fleetv1.AssignmentReport) {
 	at := timestamppb.New(time.Unix(1_700_000_000, 0))
 	r.SessionNamespace, r.SessionName = "users", r.SessionUid

@@ -10,7 +10,7 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// world is a hub, a member and what is on the wire between them.
+// world is a hub, a member and the messages on the wire between them.
 type world struct {
 	now    time.Time
 	hub    *hub
@@ -18,16 +18,16 @@ type world struct {
 
 	toHub   []*fleetv1.ConnectRequest
 	toAgent []*fleetv1.ConnectResponse
-	// connected: there is a stream. Its ends may learn late that there isn't.
+	// connected is true while there is a stream. Its ends may detect its loss late.
 	connected bool
 	trace     []string
-	// old is the stream before, of which something may still arrive.
+	// old is the previous stream, of which messages may still arrive.
 	old stream
 	// bytes on the wire, by direction.
 	bytesToHub, bytesToAgent int
 }
 
-// stream is what was on the wire, and the hub's end of it.
+// stream is the messages that were on the wire, and the hub's end of it.
 type stream struct {
 	conn    *protocol.Conn
 	toHub   []*fleetv1.ConnectRequest
@@ -71,7 +71,7 @@ func (w *world) connect() {
 	w.tick(0)
 }
 
-// drop loses the stream and all that is on it.
+// drop loses the stream and all messages on it.
 func (w *world) drop() {
 	if w.hub.conn != nil {
 		w.old = stream{conn: w.hub.conn, toHub: w.toHub, toAgent: w.toAgent}
@@ -82,7 +82,7 @@ func (w *world) drop() {
 	w.member.machine = nil
 }
 
-// agentSends puts one message on the wire; false if there is none to send.
+// agentSends puts one message on the wire, and reports whether there was one to send.
 func (w *world) agentSends() bool {
 	if w.member.machine == nil {
 		return false
@@ -134,8 +134,8 @@ func (w *world) hubReceives() bool {
 	return true
 }
 
-// lateArrives delivers what was on the wire when the last stream was lost to
-// that stream's end, as a receiver does that has not noticed yet.
+// lateArrives delivers a message of the last stream to that stream's end on the hub, as
+// if the hub had not yet detected the loss.
 func (w *world) lateArrives() bool {
 	if len(w.old.toHub) == 0 {
 		return false
@@ -148,7 +148,7 @@ func (w *world) lateArrives() bool {
 	return true
 }
 
-// renew is a renewal of the lease that arrives.
+// renew delivers a renewal of the lease.
 func (w *world) renew() {
 	state := w.member.syncState()
 	if state == nil || w.hub.conn == nil {
@@ -194,7 +194,7 @@ func (w *world) agentReceives() bool {
 	return true
 }
 
-// exchange delivers until nothing is left to send now.
+// exchange delivers until there is nothing left to send.
 func (w *world) exchange() {
 	for progress := true; progress; {
 		progress = false

@@ -23,13 +23,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// bareWorkers write side by side, as many as the hub and the agents together
-// have workers.
+// bareWorkers is the number of concurrent writers, as many as the hub and the agents
+// have workers together.
 const bareWorkers = 32
 
-// bare is what the burst is measured against: a loop of clients that has precomputed
-// where each session goes and what becomes of it, and writes the same objects
-// as often to the same API servers, with no hub and no agent in between.
+// bare is the baseline of the burst: a loop of clients with precomputed placements
+// and statuses, which writes the same objects as often to the same API servers,
+// without hub and agents.
 type bare struct {
 	hub      client.Client
 	members  []client.WithWatch
@@ -38,7 +38,7 @@ type bare struct {
 	pods     []*readiness
 }
 
-// runBare returns how long it takes until every Pod runs and its session shows it.
+// runBare returns the time until every Pod is ready and its session Running.
 func runBare(ctx context.Context, sessions int, template string, options harness.Options) (took time.Duration, err error) {
 	options.NoFleetProcesses = true
 	fleet, err := harness.Start(ctx, options)
@@ -100,9 +100,9 @@ func newBare(ctx context.Context, fleet *harness.Fleet, sessions int, template s
 	return b, nil
 }
 
-// session makes one session as hub and agent would: an access secret, a
-// placement and its outcome on the hub, which adds the finalizer by its admission
-// policy; the assignment, its children and its status in the member.
+// session creates one session as hub and agent do: its access secret, placement and
+// status on the hub, whose admission policy adds the finalizer; its assignment
+// with children and status in the member.
 func (b *bare) session(ctx context.Context, i int) error {
 	member, pods := b.members[i%len(b.members)], b.pods[i%len(b.members)]
 	s := newSession(i, b.template.Name)

@@ -11,11 +11,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// ticksPerSecond is what /proc counts CPU time in: USER_HZ, 100 on every Linux
-// that Go runs on.
+// ticksPerSecond is the unit of CPU time in /proc: USER_HZ, 100 on every Linux
+// that Go supports.
 const ticksPerSecond = 100
 
-// fleetProcesses are the processes of hub and agents, by name.
+// fleetProcesses returns the processes of hub and agents, by name.
 func (m *measurement) fleetProcesses() map[string]*harness.Process {
 	processes := map[string]*harness.Process{}
 	for i, r := range m.fleet.Hub.Replicas {
@@ -51,7 +51,7 @@ func (m *measurement) cost(context.Context) error {
 	return nil
 }
 
-// controlPlanes is the CPU time of all other processes.
+// controlPlanes returns the CPU time of all other processes.
 func (m *measurement) controlPlanes() time.Duration {
 	var sum time.Duration
 	for _, p := range m.fleet.Processes() {
@@ -63,7 +63,7 @@ func (m *measurement) controlPlanes() time.Duration {
 	return sum
 }
 
-// cpuTime is the user and system time of a process (proc(5), stat, fields 14
+// cpuTime returns the user and system time of a process (proc(5), stat, fields 14
 // and 15).
 func cpuTime(pid int) time.Duration {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -80,7 +80,7 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
-// resident is the memory of a process in bytes.
+// resident returns the resident memory of a process in bytes.
 func resident(pid int) int64 {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

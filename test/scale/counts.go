@@ -14,22 +14,22 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// Users of hub and agents in the audit logs.
+// The users of hub and agents in the audit logs.
 const (
 	hubUser   = harness.HubUser
 	agentUser = harness.AgentUser
 )
 
-// What a session may cost in writes from create to Running, events and leases
-// apart (docs/design.md, section 10).
+// The most writes per session from create to Running, without events and leases
+// (docs/design.md, section 10).
 const (
 	hubWritesAtMost     = 4
 	memberWritesBesides = 3
-	// roleWritesAtMost are the hub's writes of users' Roles, with --user-roles.
+	// roleWritesAtMost limits the hub's writes of users' Roles, with --user-roles.
 	roleWritesAtMost = 1
 )
 
-// children are the kinds that the agent makes for a session, with the
+// children are the kinds that the agent creates for a session, and the
 // assignment itself.
 var children = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "pods"},
@@ -110,7 +110,7 @@ func (m *measurement) logs() map[string]string {
 	return logs
 }
 
-// writes prints what the burst wrote, by user, and checks it per session.
+// writes prints the writes of the burst by user, and checks the number per session.
 func (m *measurement) writes(context.Context) error {
 	fmt.Printf("\nwrites per session, create to Running, from the audit logs (leases and events apart)\n")
 	hub, err := harness.CountWrites(m.logs()["hub"], harness.CountOptions{Offset: m.marks["hub"], Users: []string{hubUser}})
@@ -182,7 +182,7 @@ func (m *measurement) idle(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
-	// What the burst set off, such as the slots of a member's status, settles.
+	// Writes that follow the burst, such as the slots of a member's status, end.
 	if err := pause(ctx, 10*time.Second); err != nil {
 		return err
 	}

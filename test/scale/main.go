@@ -1,7 +1,7 @@
 // Command scale measures a fleet of real control planes under a burst of
-// sessions: `make scale` runs it. It prints how fast they run and what they
-// cost, in counts that no machine changes wherever there are any, and fails
-// when a goal of docs/design.md, section 10 that can be counted is missed.
+// sessions: `make scale` runs it. It prints how soon they run and what they
+// cost, in counts that do not depend on the machine where possible, and fails
+// if a goal of docs/design.md, section 10 that can be counted is missed.
 package main
 
 import (

@@ -23,7 +23,7 @@ import (
 
 const namespace = "desktops"
 
-// measurement is one burst and what it cost.
+// measurement is one burst and its cost.
 type measurement struct {
 	fleet    *harness.Fleet
 	hub      client.WithWatch
@@ -33,7 +33,7 @@ type measurement struct {
 	// cpu of each of the fleet's processes, and of all others, before the burst.
 	cpu    map[string]time.Duration
 	theirs time.Duration
-	// took is from the first creation to the last session's Running.
+	// took is the time from the first creation until the last session is Running.
 	took   time.Duration
 	broken []error
 }
@@ -54,7 +54,7 @@ func newMeasurement(ctx context.Context, f *harness.Fleet, sessions int, templat
 	return m, m.available(ctx)
 }
 
-// clientOf is the administrator of a control plane, without limits that count.
+// clientOf returns an administrator's client of a control plane, in effect without rate limits.
 func clientOf(cp *harness.ControlPlane) (client.WithWatch, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func clientOf(cp *harness.ControlPlane) (client.WithWatch, error) {
 	return client.NewWithWatch(&cfg, client.Options{Scheme: clientgoscheme.Scheme})
 }
 
-// available waits until some member can run the template.
+// available waits until every member can run the template.
 func (m *measurement) available(ctx context.Context) error {
 	for {
 		t := &v1alpha1.VDITemplate{}
@@ -80,7 +80,7 @@ func (m *measurement) available(ctx context.Context) error {
 	}
 }
 
-// create makes all sessions at once and waits until each is Running.
+// create creates all sessions at once and waits until each is Running.
 func (m *measurement) create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -89,7 +89,7 @@ func (m *measurement) create(ctx context.Context) error {
 		return err
 	}
 	m.cpu, m.theirs = m.cpuTimes(), m.controlPlanes()
-	// The watch is read from the beginning: the API server ends one that lags.
+	// The watch is read from the start: the API server ends one that lags.
 	var running map[string]time.Time
 	placed := newPlacements()
 	watching, wctx := errgroup.WithContext(ctx)
@@ -132,8 +132,8 @@ func (m *measurement) create(ctx context.Context) error {
 	return nil
 }
 
-// sessionsPerUser is how many sessions each user has: with one, a Role and a
-// RoleBinding of the user are two writes for it.
+// sessionsPerUser is how many sessions share the two writes of their user's Role and
+// RoleBinding.
 const sessionsPerUser = 3
 
 func newSession(i int, template string) *v1alpha1.VDISession {
@@ -143,9 +143,9 @@ func newSession(i int, template string) *v1alpha1.VDISession {
 	}
 }
 
-// awaitRunning returns when each session was first seen Running. It watches
-// again whenever the API server ends a watch, and so misses nothing. On the way it
-// notes the placements.
+// awaitRunning returns the time at which each session was first seen Running, and
+// records the placements. It watches again whenever the API server ends a watch,
+// and so misses none.
 func (m *measurement) awaitRunning(ctx context.Context, placed *placements) (map[string]time.Time, error) {
 	running := map[string]time.Time{}
 	for len(running) < m.sessions {
@@ -162,7 +162,7 @@ func (m *measurement) awaitRunning(ctx context.Context, placed *placements) (map
 	return running, nil
 }
 
-// note takes one watch's events until all run or the watch ends.
+// note records the events of one watch until all sessions run or the watch ends.
 func (m *measurement) note(ctx context.Context, w watch.Interface, running map[string]time.Time, placed *placements) error {
 	progress := time.NewTicker(5 * time.Second)
 	defer progress.Stop()
@@ -189,7 +189,7 @@ func (m *measurement) note(ctx context.Context, w watch.Interface, running map[s
 	return nil
 }
 
-// claim notes a goal that is missed.
+// claim records a missed goal.
 func (m *measurement) claim(holds bool, format string, args ...any) {
 	if !holds {
 		m.broken = append(m.broken, fmt.Errorf(format, args...))
@@ -200,7 +200,7 @@ func (m *measurement) verdict() error {
 	if len(m.broken) > 0 {
 		return fmt.Errorf("goals missed: %w", errors.Join(m.broken...))
 	}
-	fmt.Println("\nAll that is promised in counts holds.")
+	fmt.Println("\nAll goals in counts are met.")
 	return nil
 }
 

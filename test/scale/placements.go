@@ -15,18 +15,18 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// How placements alone are measured: with the agents paused, so that nothing but
-// the hub and its API server is at work. It is over before the hub takes notice
-// of their silence (docs/design.md, section 5).
+// Placements alone are measured with the agents paused, so that only the hub and its
+// API server are at work. It ends before the hub suspects the members, which send no
+// heartbeats (docs/design.md, section 5).
 const (
 	placementsAtMost = 300
 	placementsWithin = 10 * time.Second
-	// capacityReturns is more than a member takes to report what was deleted.
+	// capacityReturns is longer than a member takes to report the capacity of deleted sessions.
 	capacityReturns = 3 * time.Second
 )
 
-// placements is what a watcher of the hub saw written on each session until it
-// was placed, and when that was.
+// placements records the statuses that a watcher of the hub saw on each session until
+// it was placed, and when it was.
 type placements struct {
 	statuses map[string][]v1alpha1.SessionStatus
 	at       map[string]time.Time
@@ -54,8 +54,8 @@ func (p *placements) see(s *v1alpha1.VDISession) {
 	}
 }
 
-// placements compares how many sessions a second the hub places, from their
-// creation, with what a bare client reaches that writes the same statuses to the
+// placements compares how many sessions the hub places per second, from their
+// creation, with the rate of a bare client that writes the same statuses to the
 // same API server.
 func (m *measurement) placements(ctx context.Context) (err error) {
 	if err := pause(ctx, capacityReturns); err != nil {
@@ -95,7 +95,7 @@ func (m *measurement) placements(ctx context.Context) (err error) {
 	return nil
 }
 
-// placeByHub creates so many sessions and watches until all are placed.
+// placeByHub creates n sessions and watches until all are placed.
 func (m *measurement) placeByHub(ctx context.Context, n int) (*placements, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, placementsWithin)
 	defer cancel()
@@ -117,7 +117,7 @@ func (m *measurement) placeByHub(ctx context.Context, n int) (*placements, time.
 	return seen, seen.last.Sub(began), nil
 }
 
-// await so many placements, or the end of the context. It watches again whenever
+// await waits for n placements, or the end of the context. It watches again whenever
 // the API server ends a watch.
 func (p *placements) await(ctx context.Context, hub client.WithWatch, n int) error {
 	for len(p.at) < n {
@@ -134,7 +134,7 @@ func (p *placements) await(ctx context.Context, hub client.WithWatch, n int) err
 	return nil
 }
 
-// read one watch until so many are placed or it ends.
+// read reads one watch until n sessions are placed or it ends.
 func (p *placements) read(ctx context.Context, w watch.Interface, n int) error {
 	for len(p.at) < n {
 		select {
@@ -152,8 +152,8 @@ func (p *placements) read(ctx context.Context, w watch.Interface, n int) error {
 	return nil
 }
 
-// placeBare creates a session for each that was placed, and writes on it what
-// was written on that one. It returns how many statuses were written.
+// placeBare creates a session for each placed one, and writes the same statuses to it.
+// It returns how many statuses were written.
 func (m *measurement) placeBare(ctx context.Context, seen *placements) (took time.Duration, writes int, err error) {
 	began := time.Now()
 	group, gctx := errgroup.WithContext(ctx)

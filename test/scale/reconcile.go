@@ -16,17 +16,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// sessionController is the agents' local reconciler, as metrics name it.
+// sessionController is the name of the agents' local reconciler in metrics.
 const sessionController = "session"
 
-// In calm, so many sessions of a member lose a child, one after the other.
+// In calm, calmSessions sessions of a member lose a child, one each calmPause.
 const (
 	calmSessions = 200
 	calmPause    = 50 * time.Millisecond
 )
 
-// reconciles prints how long the agents' local reconciles took in the burst, and
-// how many waited, from their own metrics.
+// reconciles prints how long the agents' local reconciles took in the burst and how
+// many are queued, from the agents' metrics.
 func (m *measurement) reconciles(ctx context.Context) error {
 	fmt.Printf("\nlocal reconciles in the burst, from the agents' metrics\n")
 	for _, member := range m.fleet.Members {
@@ -40,8 +40,8 @@ func (m *measurement) reconciles(ctx context.Context) error {
 	return nil
 }
 
-// calm prints how long they take when the machine is not full: the Services of
-// sessions are deleted at an even pace, and recreated.
+// calm prints how long they take when the machine is not saturated: the Services of
+// sessions are deleted at a constant rate, and recreated.
 func (m *measurement) calm(ctx context.Context) error {
 	member := m.fleet.Members[0]
 	services := member.ControlPlane.Client.CoreV1().Services(namespace)
@@ -70,8 +70,8 @@ func (m *measurement) calm(ctx context.Context) error {
 	return nil
 }
 
-// reconcilesOf is the histogram of a member's local reconciles since its agent
-// began, and how many wait.
+// reconcilesOf returns the histogram of a member's local reconciles since its agent
+// started, and how many are queued.
 func reconcilesOf(ctx context.Context, member *harness.Member) (*dto.Histogram, float64, error) {
 	text, err := member.Metrics(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func gaugeOf(family *dto.MetricFamily, label, value string) float64 {
 	return sum
 }
 
-// quantile of what a histogram has gained since before, in between its buckets
-// by a straight line, as Prometheus reckons it.
+// quantile returns a quantile of the observations since before, interpolated linearly
+// within a bucket as Prometheus does.
 func quantile(h, before *dto.Histogram, q float64) float64 {
 	rank := q * float64(h.GetSampleCount()-before.GetSampleCount())
 	below, lower := 0.0, 0.0

@@ -12,12 +12,12 @@ import (
 
 // Members of the fleet.
 type Members interface {
-	// Snapshot returns members without the numbers of their sessions; nil: all members.
+	// Snapshot returns members, all if of is nil, without the numbers of their sessions.
 	Snapshot(of []types.UID) placement.Snapshot
 	// FailoverOf returns the failover decisions on a member's sessions.
 	FailoverOf(member types.UID) failover.Decider
-	// SessionsMoved notifies listeners that members have more or fewer sessions, and that
-	// the caps of policies count fewer.
+	// SessionsMoved notifies listeners of members with more or fewer sessions, and of
+	// policies with lower counts for their caps.
 	SessionsMoved(more, fewer []types.UID, policies []string)
 }
 
@@ -44,8 +44,8 @@ func New(c clock.PassiveClock) *Cache {
 // Follow sets the members. It is called once.
 func (c *Cache) Follow(members Members) { c.members = members }
 
-// snapshot returns members with the numbers of their sessions; nil: all. The caller holds
-// the lock.
+// snapshot returns members, all if of is nil, with the numbers of their sessions. The
+// caller holds the lock.
 func (c *Cache) snapshot(of []types.UID) placement.Snapshot {
 	s := c.members.Snapshot(of)
 	for i := range s.Candidates {

@@ -21,7 +21,7 @@ type DryRun struct {
 	Count int
 	// DistinctUsers is set if each session has a different user, for caps per user.
 	DistinctUsers bool
-	// Held is set if the first session would not be placed now whatever the capacity.
+	// Held is set if the first session would not be placed now, even with free capacity.
 	Held bool
 }
 
@@ -29,11 +29,11 @@ type DryRun struct {
 type Review struct {
 	// First is the decision on the first session, with a verdict on every member.
 	First placement.Decision
-	// Unschedulable is the decision on the first session that fits nowhere; nil: all that were
-	// tried fit.
+	// Unschedulable is the decision on the first session that fits nowhere, nil if all that
+	// were tried fit.
 	Unschedulable *placement.Decision
-	// Placed would be placed, Waiting would not, and Unasked were not tried for lack of
-	// time.
+	// Placed counts the sessions that would be placed, Waiting those that would not, and
+	// Unasked those that were not tried before the context ended.
 	Placed, Waiting, Unasked int
 	// Sessions that would be placed in each member.
 	Sessions map[types.UID]int
@@ -43,8 +43,8 @@ type Review struct {
 }
 
 // Review returns where sessions would be placed. It holds the cache's lock for a time that
-// grows with the members alone, and reserves on a copy: decisions are neither delayed nor
-// changed. It ends early with the context.
+// grows with the number of members only, and reserves on a copy: it neither delays nor
+// changes decisions. It ends early with the context.
 func (c *Cache) Review(ctx context.Context, in DryRun) Review {
 	t := c.trial(in.Request)
 	req := in.Request
@@ -75,7 +75,7 @@ func (c *Cache) Review(ctx context.Context, in DryRun) Review {
 		d := placement.Place(req, t.candidates, t.ledger)
 		t.record(&out, &req, d)
 		if !d.Placed {
-			// The sessions after it are equal to it, and don't fit either.
+			// The sessions after it are equal, and don't fit either.
 			out.Waiting += count - n
 			break
 		}
@@ -91,22 +91,22 @@ type trial struct {
 	ledger *placement.Ledger
 	counts placement.Counts
 	ages   map[types.UID]time.Duration
-	// hold is the decision if nothing at all is placed now; nil: placement is open.
+	// hold is the decision if no session is placed now, else nil.
 	hold *placement.Decision
 	// sessions placed by the trial, by member.
 	sessions map[types.UID]int
 }
 
-// trial copies the fleet for a session, without any decision on it except its current
+// trial copies the fleet for a session, without decisions on it other than its current
 // placement.
 func (c *Cache) trial(req placement.Request) *trial {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fleet := c.snapshot(nil)
-	sits := func(member types.UID) bool { return req.Current != nil && req.Current.Cluster == member }
+	isCurrent := func(member types.UID) bool { return req.Current != nil && req.Current.Cluster == member }
 	t := &trial{
 		candidates: fleet.Candidates, at: make(map[types.UID]int, len(fleet.Candidates)),
-		ledger:   c.ledger.CopyFor(req.UID, sits),
+		ledger:   c.ledger.CopyFor(req.UID, isCurrent),
 		ages:     make(map[types.UID]time.Duration, len(fleet.Candidates)),
 		sessions: map[types.UID]int{},
 		counts:   c.placed.countsFor(req),
@@ -118,7 +118,7 @@ func (c *Cache) trial(req placement.Request) *trial {
 			t.ages[x.UID] = fleet.Now.Sub(x.ReportedAt)
 		}
 	}
-	if d, ok := c.placed.decided[req.UID]; ok && !d.again() && !sits(d.member) {
+	if d, ok := c.placed.decided[req.UID]; ok && !d.again() && !isCurrent(d.member) {
 		if i, ok := t.at[d.member]; ok {
 			t.candidates[i].Sessions--
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// benchCache has members with capacity for a hundred sessions each, and reservations that
-// no report counts yet.
+// benchCache returns a cache of members with capacity for a hundred sessions each, and
+// reservations that no report counts yet.
 func benchCache(members, reservations int) *Cache {
 	of := make([]placement.Candidate, 0, members)
 	for i := range members {
@@ -24,8 +24,8 @@ func benchCache(members, reservations int) *Cache {
 	return c
 }
 
-// BenchmarkReview prints how long decisions wait for the copy that a review is made from,
-// and how long a review of a hundred sessions takes.
+// BenchmarkReview prints how long the copy of a review delays decisions, and how long a
+// review of a hundred sessions takes.
 func BenchmarkReview(b *testing.B) {
 	for _, members := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint("members=", members), func(b *testing.B) {

@@ -13,14 +13,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// decides is all that decisions are made from.
+// decides returns all state that decisions depend on.
 func (c *Cache) decides() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return dump.ForHash(c.ledger) + dump.ForHash(c.placed)
 }
 
-// drawCache is of a fleet in which sessions have come and gone.
+// drawCache returns the cache of a fleet with some sessions.
 func drawCache(t *rapid.T) *Cache {
 	var of []placement.Candidate
 	for i := range rapid.IntRange(1, 4).Draw(t, "members") {

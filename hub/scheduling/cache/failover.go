@@ -11,9 +11,9 @@ import (
 )
 
 // Failover places a session whose member is lost, and reserves capacity under the epoch, in
-// one step. If the decision is not Placed, the verdict explains why: the failover is not
-// due; or it is due, and Wait is the delay of the rate limit; or there is no Wait, and the
-// decision names the missing capacity.
+// one step. If the decision is not Placed, the failover is not due; or it is due, and the
+// verdict's Wait is the delay of the rate limit; or there is no Wait, and the decision
+// explains the missing capacity.
 func (c *Cache) Failover(req placement.Request, session failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict) {
 	start := c.clock.Now()
 	c.mu.Lock()
@@ -59,9 +59,9 @@ func pending(v failover.Verdict) placement.Decision {
 }
 
 func rateLimited(v failover.Verdict) (placement.Decision, failover.Verdict) {
-	v.Message += ": it waits for the rate limit of failover"
+	v.Message += ": waiting for the failover rate limit"
 	if v.MassFailure {
-		v.Message += ", and only one or two a second while most members are gone"
+		v.Message += ", and only one or two a second while most members are lost"
 	}
 	return pending(v), v
 }

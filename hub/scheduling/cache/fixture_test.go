@@ -16,7 +16,7 @@ import (
 
 var noon = time.Unix(1_700_000_000, 0)
 
-// fleet is the members of a test: all of them ready, with one Pod's capacity on each node.
+// fleet is the members of a test.
 type fleet []placement.Candidate
 
 func (f fleet) Snapshot(of []types.UID) placement.Snapshot {
@@ -31,7 +31,7 @@ func (fleet) FailoverOf(types.UID) failover.Decider { return failover.Facts{} }
 
 func (fleet) SessionsMoved(_, _ []types.UID, _ []string) {}
 
-// member of a region with so many nodes.
+// member returns a ready member with nodes that have capacity for one Pod each.
 func member(name, region string, nodes int32) placement.Candidate {
 	browser := placement.TemplateCapacity{Revision: "r1", Available: true,
 		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}}}}
@@ -73,7 +73,7 @@ func request(name string) placement.Request {
 	}
 }
 
-// onHub is a session as the hub's cache shows it.
+// onHub returns a session as the hub's cache shows it.
 func onHub(name string, epoch int64, member types.UID) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{}
 	s.Name, s.UID, s.Status.Epoch = name, types.UID("uid-"+name), epoch

@@ -22,8 +22,8 @@ type placedSessions struct {
 	governed governedSessions
 	// decided are decisions that the hub's cache does not show yet.
 	decided map[types.UID]decision
-	// replaced are decisions that were followed by another while it was not known whether
-	// they had been written.
+	// replaced are decisions whose write had an unknown outcome when another decision
+	// replaced them.
 	replaced map[types.UID]decision
 }
 
@@ -31,7 +31,7 @@ type placedSessions struct {
 type holding struct {
 	owner  owner
 	places []place
-	// releasing are those of the places' members that have released it.
+	// releasing are the members among the places from which it is released.
 	releasing []types.UID
 }
 
@@ -46,8 +46,8 @@ type decision struct {
 	policy string
 	// added reports whether the session was not there before.
 	added bool
-	// restore is set if the session is already placed there under this epoch and is to run
-	// again, as this run.
+	// restore is set if the session is already placed there under this epoch and is to
+	// resume as this run. It reverts the reservation.
 	restore func()
 	run     int64
 }
@@ -104,8 +104,8 @@ func (p placedSessions) undo(session types.UID) (decision, bool) {
 	return d, true
 }
 
-// observe counts a session as the hub's cache shows it. An object that is older than the
-// last decision does not undo it.
+// observe counts a session as the hub's cache shows it. An object from before the last
+// decision does not revert the decision.
 func (p placedSessions) observe(session types.UID, epoch, run int64, h holding) moved {
 	if d, ok := p.decided[session]; ok {
 		switch {
@@ -188,7 +188,7 @@ func between(before, after []place) (m moved) {
 	return m
 }
 
-// holdingOf returns the places that a session has or may still have, according to its status.
+// holdingOf returns the places that a session has or may still have, from its status.
 func holdingOf(s *v1alpha1.VDISession) holding {
 	h := holding{owner: owner{s.Spec.User, s.Namespace}}
 	if p := s.Status.Placement; p != nil {
@@ -247,8 +247,8 @@ func (c *Cache) Observe(s *v1alpha1.VDISession, gone bool) {
 }
 
 // correct updates the ledger for a session that the hub's cache shows as placed by a
-// decision that was reverted: its write was of unknown outcome, another member was
-// decided on, and the first write is the one that was stored.
+// reverted decision: its write had an unknown outcome and was stored after all, while a
+// second decision was made.
 func (c *Cache) correct(s *v1alpha1.VDISession) {
 	first, ok := c.placed.replaced[s.UID]
 	if !ok || s.Status.Epoch < first.epoch {
@@ -270,7 +270,7 @@ func (c *Cache) correct(s *v1alpha1.VDISession) {
 }
 
 // place is a member that has or may still have a session, and the policy that placed it
-// there; empty: none.
+// there, if any.
 type place struct {
 	member types.UID
 	policy string

@@ -31,8 +31,8 @@ func TestNothingIsKeptOfSessionsThatAreGone(t *testing.T) {
 	x.Expect(x.outstanding("uid-eu") + x.outstanding("uid-us")).To(BeZero())
 }
 
-// Whatever happens in whatever order, the counts are those of the places that
-// are held, counted again.
+// After any sequence of events, the counts equal a recount of the places that are
+// held.
 func TestCountsEqualARecount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlacedSessions()

@@ -30,7 +30,7 @@ func (c *Cache) Place(req placement.Request, epoch int64) placement.Decision {
 
 // Resume decides whether a session that is stopped in a member may run there again, under
 // its current epoch and as its next run, and reserves capacity for it, in one step. away
-// reports whether to wait for the member, which can't confirm anything now.
+// reports whether to wait for the member, which is not ready or no longer in the fleet.
 func (c *Cache) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *Cache) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 	case fleet.Awaits != nil:
 		return *fleet.Awaits, false
 	case len(fleet.Candidates) == 0:
-		return placement.Decision{Message: member.Name + " is no member of the fleet any more"}, true
+		return placement.Decision{Message: member.Name + " is no longer a member of the fleet"}, true
 	}
 	there := &fleet.Candidates[0]
 	there.SessionCap = nil // it counts in the member already
@@ -51,15 +51,15 @@ func (c *Cache) Resume(req placement.Request, member v1alpha1.ClusterRef, epoch,
 		d.Message = member.Name + " " + d.Verdicts[0].Message
 		return d, there.Away
 	}
-	d.Message = member.Name + ": it was idle there, " + d.Verdicts[0].Message
+	d.Message = member.Name + ": resumed there, " + d.Verdicts[0].Message
 	restore := c.ledger.ReserveAgain(req.UID, epoch, member.UID, req.Template, req.Resources)
 	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, run: run, member: member.UID, restore: restore})
 	return d, false
 }
 
-// Ordered sets which assignment of a session's epoch the member is to have, by the hash
-// that it acknowledges: no other acknowledgment counts the capacity that is reserved for a
-// session that runs again.
+// Ordered sets which assignment of a session's epoch the member is to store, by its hash:
+// only its acknowledgment counts the capacity that is reserved for a session that runs
+// again.
 func (c *Cache) Ordered(session types.UID, epoch int64, member types.UID, hash string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *Cache) Reserve(session types.UID, epoch, run int64, member types.UID, t
 	c.ledger.ReserveFor(session, epoch, member, template, r)
 }
 
-// Release releases the reservation of the last decision on a session, which was not
+// Release releases the reservation of the last decision on a session if it was not
 // written.
 func (c *Cache) Release(session types.UID) {
 	c.mu.Lock()
@@ -94,8 +94,8 @@ func (c *Cache) Release(session types.UID) {
 	c.members.SessionsMoved(nil, []types.UID{d.member}, policies)
 }
 
-// revert reverts a decision that the hub's cache has never shown; it returns false if
-// there is none.
+// revert reverts a decision that the hub's cache has not shown, and reports whether there
+// was one.
 func (c *Cache) revert(session types.UID) (decision, bool) {
 	d, ok := c.placed.undo(session)
 	switch {
@@ -107,8 +107,8 @@ func (c *Cache) revert(session types.UID) (decision, bool) {
 	return d, ok
 }
 
-// replace does the same before another decision, and keeps the first one, which may have
-// been written nevertheless: see correct.
+// replace reverts a decision before another one, and keeps the first, which may have been
+// written nevertheless: see correct.
 func (c *Cache) replace(session types.UID) {
 	if d, ok := c.revert(session); ok && !d.again() {
 		c.placed.replaced[session] = d

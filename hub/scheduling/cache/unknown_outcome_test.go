@@ -11,9 +11,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// The write of a decision was of unknown outcome, and the session was decided on
-// once more. The first write turns out to be stored: its capacity is taken, and that of
-// the second is free.
+// The write of a decision has an unknown outcome, and the session is decided on again.
+// If the first write was stored, its capacity stays reserved, and that of the second is
+// free.
 func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsCapacity(t *testing.T) {
 	for name, released := range map[string]bool{
 		"the cache shows it before the second write fails": false,
@@ -48,7 +48,7 @@ func TestDecisionWhoseWriteWasStoredAfterAllKeepsItsCapacity(t *testing.T) {
 	}
 }
 
-// Where the second decision is the one that is stored, nothing is taken for the first.
+// If the second decision is stored, nothing is reserved for the first.
 func TestDecisionThatWasReplacedAndNeverStoredReservesNoCapacity(t *testing.T) {
 	x := newFixture(t, member("eu", "eu", 100), member("us", "us", 100))
 	first := x.Place(request("a"), 1).Cluster.UID

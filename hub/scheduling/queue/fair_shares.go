@@ -15,14 +15,14 @@ type share struct {
 	// last time that it was served.
 	last time.Time
 
-	// users of a namespace; nil: it is a user, and has items.
+	// users of a namespace, nil for a user, which has items.
 	users *fairShares
 	items userHeap
 
-	index int // in the heap of the shares with items; -1: it has none
+	index int // in the heap of the shares with items, -1 without items
 }
 
-// account is what a share is charged.
+// account holds the charges of a share.
 type account struct {
 	// tag is the start tag of the share's next dispatch, in busy period busy.
 	tag, busy int64
@@ -30,7 +30,7 @@ type account struct {
 	served int64
 }
 
-// head returns the share's next item; nil: it has none.
+// head returns the share's next item, nil if it has none.
 func (s *share) head() *entry {
 	if s.users == nil {
 		return s.items.head()
@@ -46,15 +46,15 @@ func (s *share) head() *entry {
 type fairShares struct {
 	shares map[string]*share
 	queue  []*share
-	// virtualTime is the tag of the last dispatch: no share that returns has a lower one.
-	// It restarts at zero with each busy period.
+	// virtualTime is the tag of the last dispatch: a returning share has no lower one. It
+	// restarts at zero with each busy period.
 	virtualTime, busy int64
 	// dispatched is set if there was a dispatch in this busy period.
 	dispatched bool
 	// inFlight are the dispatches that are not finished.
 	inFlight int64
-	// floor is the served count of the last share served: a share that returns has no
-	// lower one.
+	// floor is the served count of the last share served: a returning share has no lower
+	// one.
 	floor int64
 	// sweepAt is the number of shares at which the next sweep runs.
 	sweepAt int

@@ -46,8 +46,8 @@ func (l *level) pop() (*entry, Dispatch) {
 	return e, Dispatch{level: l, namespace: n, user: u}
 }
 
-// peek dispatches the first item, and returns it; undo restores the state from before. The last
-// is undone first.
+// peek dispatches the first item, and returns it; undo restores the previous state. The last
+// peek is undone first.
 func (l *level) peek() (e *entry, undo func()) {
 	n := l.namespaces.first()
 	u := n.users.first()
@@ -75,9 +75,9 @@ func (l *level) charge(r Rank, now time.Time) {
 	l.finish(Dispatch{level: l, namespace: n, user: u}, true, now)
 }
 
-// age returns by how many steps the level is raised: for as long as its next item has
-// waited, since its namespace was last served here. While a dispatch of that namespace is
-// not finished it is not raised: one at a time.
+// age returns by how many steps the level is raised: one for each agingStep that its next
+// item has waited since its namespace was last served here. It is zero while a dispatch of
+// that namespace is not finished, so that one item is dispatched at a time.
 func (l *level) age(now time.Time) int64 {
 	n := l.namespaces.first()
 	if n.inFlight > 0 {

@@ -18,8 +18,8 @@ func drawRank(t *rapid.T, now time.Time) Rank {
 	}
 }
 
-// Whatever is pushed comes out once, as long as it is not pushed again, and
-// nothing else does.
+// Every pushed item is popped once, unless it is pushed again, and nothing else
+// is.
 func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := New[int]()
@@ -80,10 +80,10 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 	})
 }
 
-// Among sessions of a priority a tenant's single one, whether the tenant comes again or was
-// served before, waits for no more turns than there are tenants, and
-// than two of each where it had one itself, however many each of the others has
-// queued and whatever comes of them.
+// Among sessions of one priority, the single session of a new or returning tenant waits for
+// at most one dispatch of each tenant, or two if the tenant has just had one,
+// whatever number the others have queued and whatever the results of their
+// dispatches.
 func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 	for _, of := range []string{"namespaces", "users"} {
 		t.Run(of, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 				}
 				limit := tenants + 3
 				if mine != "single" {
-					limit *= 2 // the tenant may just have had a turn
+					limit *= 2 // the tenant may just have had a dispatch
 				}
 				for i := range limit + 1 {
 					if step(t) == "single" {
@@ -147,8 +147,8 @@ func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 	}
 }
 
-// At one moment, and where none has waited long, no turn goes to a lower
-// priority while a higher one waits.
+// If no item has waited long, none of a lower priority is dispatched while one of a
+// higher priority is queued.
 func TestPriorityIsNeverPassedOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := New[int]()
@@ -173,7 +173,7 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 	})
 }
 
-// Every item has its turn at last, however many of a higher priority come.
+// Every item is dispatched in the end, however many of a higher priority arrive.
 func TestNoTenantStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := New[int]()
@@ -185,7 +185,7 @@ func TestNoTenantStarves(t *testing.T) {
 			q.Push(-1-i, r)
 			left[-1-i] = true
 		}
-		// Each at the latest once in so many minutes.
+		// The time in which each item is dispatched at the latest.
 		minutes := (widestGap + 2) * (items + 1)
 		for minute := range minutes {
 			now := start.Add(time.Duration(minute) * time.Minute)
@@ -202,7 +202,7 @@ func TestNoTenantStarves(t *testing.T) {
 	})
 }
 
-// First returns what would have the next turns, and changes nothing.
+// First returns the items that would be dispatched next, and changes nothing.
 func TestFirstReturnsTheOrderAndChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		peeked, other := New[int](), New[int]()

@@ -11,7 +11,7 @@ import (
 const (
 	// agingStep is the wait that raises a priority by one.
 	agingStep = time.Minute
-	// widestGap is the most that one priority is ahead of another, in steps of aging.
+	// widestGap is the most by which one priority is ahead of another, in steps of aging.
 	widestGap = 30
 )
 
@@ -19,20 +19,20 @@ const (
 type Rank struct {
 	// Priority, higher first.
 	Priority int32
-	// Namespace and User that it is charged to.
+	// Namespace and User that are charged.
 	Namespace, User string
 	// Since is when it began to wait.
 	Since time.Time
 }
 
-// Dispatch is the dispatch of an item by Pop, until Finish. The zero Dispatch is of none.
+// Dispatch is a dispatch by Pop that is not finished. The zero value is none.
 type Dispatch struct {
 	level     *level
 	namespace *share
 	user      *share
 }
 
-// Queue is a queue of items, each once. It is not safe for concurrent use.
+// Queue holds each item at most once. It is not safe for concurrent use.
 type Queue[T comparable] struct {
 	entries map[T]*entry
 	levels  []*level // by priority, highest first
@@ -60,7 +60,7 @@ func (q *Queue[T]) Has(item T) bool { return q.entries[item] != nil }
 // All returns the queued items, in no order.
 func (q *Queue[T]) All() iter.Seq[T] { return maps.Keys(q.entries) }
 
-// Push queues an item. One that is queued already gets the rank.
+// Push queues an item, or sets the rank of a queued one.
 func (q *Queue[T]) Push(item T, r Rank) {
 	if q.entries[item] != nil {
 		q.Touch(item, r)
@@ -72,7 +72,7 @@ func (q *Queue[T]) Push(item T, r Rank) {
 	q.insert(e)
 }
 
-// Touch sets the rank of a queued item; it keeps its place if that is the same.
+// Touch sets the rank of a queued item.
 func (q *Queue[T]) Touch(item T, r Rank) {
 	e := q.entries[item]
 	if e == nil || e.rank == r {
@@ -103,7 +103,7 @@ func (q *Queue[T]) Pop(now time.Time) (item T, d Dispatch, ok bool) {
 	return item, d, true
 }
 
-// First lists the next n, as if each were dispatched now without success. It changes nothing.
+// First returns the next n, as if each were dispatched now without success. It changes nothing.
 func (q *Queue[T]) First(n int, now time.Time) []T {
 	var out []T
 	var undos []func()
@@ -126,7 +126,7 @@ func (q *Queue[T]) Finish(d Dispatch, served bool, now time.Time) {
 	}
 }
 
-// Charge counts a success without a dispatch of this queue.
+// Charge counts a successful dispatch of another queue.
 func (q *Queue[T]) Charge(r Rank, now time.Time) {
 	q.level(r.Priority).charge(r, now)
 }

@@ -9,12 +9,12 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// at is the rank of one that waits since so many seconds after the start.
+// at returns the rank of an item that waits since a time after the start.
 func at(namespace, user string, priority int32, seconds int) Rank {
 	return Rank{Namespace: namespace, User: user, Priority: priority, Since: start.Add(time.Duration(seconds) * time.Second)}
 }
 
-// take pops so many, each of which is placed, at one moment.
+// take pops n items at one time, each with success.
 func take(t *testing.T, q *Queue[string], n int, now time.Time) []string {
 	t.Helper()
 	var got []string

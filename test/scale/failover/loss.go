@@ -25,28 +25,28 @@ const (
 	template  = "failover-plain"
 )
 
-// timeout is how long anything may take beyond what is configured before it is
-// a failure.
-const timeout = 5 * time.Minute
+// stepTimeout is how long a step may take beyond the configured waits before it
+// fails.
+const stepTimeout = 5 * time.Minute
 
-// loss is a member that dies, and what a watcher of the hub sees of it.
+// loss is a member that dies, and what a watcher of the hub observes.
 type loss struct {
 	fleet    *harness.Fleet
 	hub      client.WithWatch
 	dying    *harness.Member
 	sessions int
 	factor   float64
-	began    time.Time // the fleet
+	began    time.Time // of the fleet
 	died     time.Time
 
-	mu sync.Mutex // over what is seen
+	mu sync.Mutex // guards the fields below
 	// detected is when the hub reported the member Unreachable.
 	detected time.Time
 	seen     map[string]*way
 }
 
-// way is a session's, from the member that died: when it was placed in another, when
-// that had stored it, and when it ran there.
+// way records when a session of the dead member was placed in another, stored
+// there, and Running.
 type way struct{ decided, assigned, running time.Time }
 
 func newLoss(ctx context.Context, f *harness.Fleet, sessions int, factor float64) (*loss, error) {
@@ -72,7 +72,7 @@ func newLoss(ctx context.Context, f *harness.Fleet, sessions int, factor float64
 
 func (l *loss) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) * l.factor) }
 
-// fill has all sessions run in the member that will die.
+// fill creates all sessions in the member that will die, and waits until they run.
 func (l *loss) fill(ctx context.Context) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(32)
@@ -90,7 +90,7 @@ func (l *loss) fill(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("creating sessions: %w", err)
 	}
-	return l.until(ctx, timeout, "they run", func(ctx context.Context) (string, error) {
+	return l.until(ctx, stepTimeout, "they run", func(ctx context.Context) (string, error) {
 		list := &v1alpha1.VDISessionList{}
 		if err := l.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return "", err
@@ -116,8 +116,8 @@ func (l *loss) fill(ctx context.Context) error {
 	})
 }
 
-// thaw waits until the leader may move anything by time: it has led for R.
-func (l *loss) thaw(ctx context.Context) error {
+// awaitRegain waits until the leader has led for R and moves sessions by time.
+func (l *loss) awaitRegain(ctx context.Context) error {
 	left := time.Until(l.began.Add(l.scaled(regain)))
 	fmt.Printf("the hub has led for less than R = %s: it moves nothing by time for %s\n", l.scaled(regain), max(0, left).Round(time.Second))
 	return pause(ctx, left)
@@ -133,9 +133,9 @@ func (l *loss) lose(context.Context) error {
 	return nil
 }
 
-// watch notes what the hub's API server shows, until all sessions run elsewhere.
+// watch records what the hub's API server shows, until all sessions run elsewhere.
 func (l *loss) watch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.scaled(unreachable+restartAfter)+timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.scaled(unreachable+restartAfter)+stepTimeout)
 	defer cancel()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -160,8 +160,8 @@ func (l *loss) watch(ctx context.Context) error {
 	return nil
 }
 
-// late returns what the sessions that do not run wait for, as the API server has it
-// now, and how many do: more than the watch has shown would be the watch's fault.
+// late returns how many sessions run now by the API server, and the status of one that
+// does not: more than the watch has shown means that the watch missed some.
 func (l *loss) late(ctx context.Context) string {
 	list := &v1alpha1.VDISessionList{}
 	if err := l.hub.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -179,7 +179,7 @@ func (l *loss) late(ctx context.Context) string {
 	return fmt.Sprintf("%d are Running by now%s", running, example)
 }
 
-// each shows see every object of a kind as it changes, until done. It watches again
+// each calls see with every changed object of a kind until done. It watches again
 // whenever the API server ends a watch.
 func (l *loss) each(ctx context.Context, kind client.ObjectList, see func(any, time.Time), done func() bool) error {
 	for {
@@ -262,7 +262,7 @@ func (l *loss) count() (n progress) {
 	return n
 }
 
-// until polls; what is lacking is printed now and then.
+// until polls until the condition holds, and prints every 5 s what is lacking.
 func (l *loss) until(ctx context.Context, limit time.Duration, what string, holds func(context.Context) (lacking string, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

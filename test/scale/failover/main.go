@@ -1,7 +1,7 @@
-// Command failover measures how a fleet of real control planes loses a member with
-// many sessions: `make failover` runs it. From the member's death to the last
-// session that runs elsewhere it separates the phases (detected, decided, assigned,
-// Running), and in each what the configured waits take from what hub and agents
+// Command failover measures the failover of many sessions of a member in a fleet of
+// real control planes: `make failover` runs it. From the member's death until the
+// last session runs elsewhere it separates the phases (detected, decided, assigned,
+// Running), and in each the configured waits from the time that hub and agents
 // take themselves.
 package main
 
@@ -46,7 +46,7 @@ func run(ctx context.Context, sessions int, options harness.Options) (err error)
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{l.fill, l.thaw, l.lose, l.watch} {
+	for _, step := range []func(context.Context) error{l.fill, l.awaitRegain, l.lose, l.watch} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What is configured (docs/design.md, section 7), in time of production; and the rates of the rate limit
-// a second, which no factor scales.
+// The configured waits (docs/design.md, section 7), unscaled, and the rates of the rate
+// limit per second, which are never scaled.
 const (
 	renewal      = 5 * time.Second
 	unreachable  = 40 * time.Second
@@ -19,7 +19,7 @@ const (
 	targetRate   = 10
 )
 
-// rate of the failover rate limit for so many sessions, with this fleet's targets.
+// rate returns that of the failover rate limit, with this fleet's targets.
 func (l *loss) rate() int { return min(fleetRate, targetRate*(len(l.fleet.Members)-1)) }
 
 // print prints the phases.
@@ -56,7 +56,7 @@ func row(table io.Writer, phase string, seen []time.Duration, policyFirst, polic
 
 func short(d time.Duration) string { return fmt.Sprintf("%.2fs", d.Seconds()) }
 
-// times of one step of all sessions since the member's death, in order.
+// times returns the times of one step since the member's death, sorted.
 func (l *loss) times(of func(*way) time.Time) []time.Duration {
 	return l.between(func(*way) time.Time { return l.died }, of)
 }

@@ -1,7 +1,7 @@
 // Command placement replays a workload through the production hub/placement in
-// simulated time, once for each strategy, and prints how they compare: `make
+// simulated time, once for each strategy, and prints a comparison: `make
 // simulate` runs it. The workload is generated from a seed, or read from a CSV
-// file; package trace documents both, and package simulation explains what is real and
+// file; package trace documents both, and package simulation what is real and
 // what is modeled.
 package main
 
@@ -33,8 +33,8 @@ var allStrategies = []v1alpha1.Strategy{
 	v1alpha1.StrategySpread, v1alpha1.StrategyBinPack, v1alpha1.StrategyLeastLoaded, v1alpha1.StrategyWeighted,
 }
 
-// garbage that may pile up, in percent of what is kept, which is a few MiB: a
-// third of the time would go into collecting it otherwise.
+// garbage is GOGC: the live heap is a few MiB, and at the default a third of the time
+// would be spent on garbage collection.
 const garbage = 800
 
 func main() {
@@ -58,7 +58,7 @@ func parse(args []string) (*settings, error) {
 	f.IntVar(&s.plan.Members, "members", 12, "members of the generated fleet")
 	f.DurationVar(&s.plan.Length, "length", 24*time.Hour, "of the generated workload")
 	f.Float64Var(&s.plan.Load, "load", 0.55, "mean of what sessions request, as a share of all cpu without GPU")
-	f.Float64Var(&s.plan.Foreign, "foreign", 0.08, "the same of other Pods")
+	f.Float64Var(&s.plan.OtherPods, "other-pods", 0.08, "mean share of the cpu without GPU that other Pods request")
 	f.BoolVar(&s.plan.Failures, "failures", true, "nodes and members are lost and come back")
 	f.StringVar(&s.read, "trace", "", "CSV file to replay instead of a generated workload")
 	f.StringVar(&s.write, "write-trace", "", "CSV file to write the workload to")
@@ -126,7 +126,7 @@ func run(s *settings) error {
 	return plots(s.out, results)
 }
 
-// workload that is to be replayed.
+// workload returns the trace to replay.
 func workload(s *settings) (t *trace.Trace, err error) {
 	if s.read != "" {
 		file, err := os.Open(s.read)

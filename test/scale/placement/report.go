@@ -13,13 +13,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/simulation"
 )
 
-// table compares the results. All but the last three columns are the same for the
+// table prints the results. All but the last three columns are the same for the
 // same workload on any machine.
 func table(to io.Writer, results []*simulation.Result, took []time.Duration) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(w, "strategy\tutilization\tits p95\tspread\twait p50\twait p95\twait max\trefusals\tnever placed\tmoves\tfailovers\tdecisions\tdecisions/s\tp99\twall time\t")
 	for i, r := range results {
-		mean, p95 := r.Utilisation()
+		mean, p95 := r.Utilization()
 		_, _ = fmt.Fprintf(w, "%s\t%.1f%%\t%.1f%%\t%.1f%%\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t\n",
 			r.Strategy, 100*mean, 100*p95, 100*r.Spread(),
 			seconds(simulation.Quantile(r.Waits, 0.5)), seconds(simulation.Quantile(r.Waits, 0.95)), seconds(simulation.Quantile(r.Waits, 1)),
@@ -37,8 +37,7 @@ wait: simulated time from a session's arrival until its Pod has a node; decision
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2fs", d.Seconds()) }
 
-// perSecond is how many decisions a second there would be, were there nothing
-// else to do.
+// perSecond returns the rate of decisions in the time spent on decisions alone.
 func perSecond(took []time.Duration) float64 {
 	var sum time.Duration
 	for _, d := range took {
@@ -50,7 +49,7 @@ func perSecond(took []time.Duration) float64 {
 	return float64(len(took)) / sum.Seconds()
 }
 
-// plots of the results, in files of a directory.
+// plots writes the plots of the results to a directory.
 func plots(dir string, results []*simulation.Result) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -72,10 +71,10 @@ func plots(dir string, results []*simulation.Result) error {
 	return nil
 }
 
-// utilization of the fleet over time.
+// utilization plots that of the fleet over time.
 func utilization(results []*simulation.Result) *chart.Chart {
 	c := &chart.Chart{
-		Title: "Utilisation of the fleet over time, by strategy",
+		Title: "Utilization of the fleet over time, by strategy",
 		X:     chart.Axis{Title: "hours", Mark: plain},
 		Y:     chart.Axis{Title: "utilization", High: 1, Ticks: []float64{0, 0.25, 0.5, 0.75, 1}, Mark: percent},
 	}
@@ -97,7 +96,7 @@ func utilization(results []*simulation.Result) *chart.Chart {
 	return c
 }
 
-// waiting is the share of the sessions that waited no longer than so long.
+// waiting plots the share of the sessions that waited no longer than a time.
 func waiting(results []*simulation.Result) *chart.Chart {
 	c := &chart.Chart{
 		Title: "Share of the sessions that waited no longer, by strategy",
@@ -116,8 +115,8 @@ func waiting(results []*simulation.Result) *chart.Chart {
 	return c
 }
 
-// cumulative distribution of the waits, of all sessions; a few hundred steps are
-// enough for a plot.
+// cumulative returns the cumulative distribution of the waits over all sessions, in
+// a few hundred steps.
 func cumulative(r *simulation.Result) []chart.Point {
 	all := float64(len(r.Waits) + r.NeverPlaced)
 	var out []chart.Point

@@ -19,7 +19,7 @@ type Chart struct {
 // Axis of a chart.
 type Axis struct {
 	Title string
-	// Low and High are its ends, Ticks where it is marked; Mark writes them.
+	// Low and High are its ends, Ticks the values that are marked; Mark formats them.
 	Low, High float64
 	Ticks     []float64
 	Mark      func(float64) string
@@ -36,16 +36,16 @@ type Series struct {
 // Point of a line.
 type Point struct{ X, Y float64 }
 
-// Size of the picture and its margins, in pixels.
+// Size of the image and its margins, in pixels.
 const (
 	width, height            = 960, 480
 	left, right, top, bottom = 70, 150, 40, 55
 )
 
-// colors are distinct for people who see red and green alike (Okabe and Ito).
+// colors can be distinguished with red-green color blindness (Okabe and Ito).
 var colors = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"}
 
-// Write the chart as an SVG file.
+// Write writes the chart as SVG.
 func (c *Chart) Write(to io.Writer) error {
 	w := bufio.NewWriter(to)
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) } // Flush returns the error
@@ -93,7 +93,7 @@ func (c *Chart) y(v float64) float64 {
 	return height - bottom - c.Y.part(v)*(height-top-bottom)
 }
 
-// part of the axis at which a value is, from 0 to 1.
+// part returns the position of a value on the axis, from 0 to 1.
 func (a *Axis) part(v float64) float64 {
 	low, high := a.Low, a.High
 	if a.Log {

@@ -1,3 +1,2 @@
-// Package chart draws lines as SVG: enough for the plots of the placement
-// simulator, and no more.
+// Package chart draws line charts as SVG for the placement simulator.
 package chart

@@ -16,12 +16,12 @@ func TestAMemberRefusesWhenItsReportIsStale(t *testing.T) {
 		t.Errorf("with fresh reports %d refusals, and %d of 1 ran", fresh.Refusals, len(fresh.Waits))
 	}
 	o := Defaults()
-	o.Debounce = 10 * time.Minute // for the hub a is still empty
+	o.Debounce = 10 * time.Minute // in the hub's cache a is still empty
 	stale := Run(world, o)
 	if stale.Refusals != 1 {
 		t.Errorf("with stale reports %d refusals, not 1", stale.Refusals)
 	}
-	// There, back, there again, and until its Pod is scheduled.
+	// Order, refusal, order to the next member, and until its Pod is scheduled.
 	if want := 3*o.Link + o.Schedule; len(stale.Waits) != 1 || stale.Waits[0] != want {
 		t.Errorf("waits %v: it should have gone to the next best at once, after %s", stale.Waits, want)
 	}
@@ -37,7 +37,7 @@ func TestAfterThreeRefusalsInARowASessionPauses(t *testing.T) {
 	o := Defaults()
 	o.Debounce = 20 * time.Minute
 	r := newRun(world, o)
-	at := 2*time.Minute + 8*o.Link // four times there and back
+	at := 2*time.Minute + 8*o.Link // four orders and refusals
 	for r.step(at) {
 	}
 	if r.result.Refusals != refusalsInRow+1 {
@@ -82,7 +82,7 @@ func TestSessionsThatWaitForAGPUBlockNoOthers(t *testing.T) {
 	}
 }
 
-// overtaken: between the assignment and its Pod another Pod takes the node.
+// overtaken adds a Pod that takes the node between the assignment and its Pod.
 func overtaken(world *trace.Trace) *trace.Trace {
 	o := Defaults()
 	sessionOf(world, time.Minute, 4, time.Minute)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// events to come; those of one moment in the order in which they were made.
+// events is a queue of events, ordered by time and then by the order of their creation.
 type events struct {
 	now   time.Duration
 	made  uint64
@@ -18,13 +18,13 @@ type event struct {
 	do    func()
 }
 
-// after so much time, do this.
+// after schedules do, d from now.
 func (e *events) after(d time.Duration, do func()) {
 	e.made++
 	heap.Push(&e.queue, event{e.now + d, e.made, do})
 }
 
-// step does the next event; false: there is none until then.
+// step runs the next event, and reports whether there was one up to until.
 func (e *events) step(until time.Duration) bool {
 	if len(e.queue) == 0 || e.queue[0].at > until {
 		return false

@@ -12,22 +12,22 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
 )
 
-// hub places sessions. All its state of members came over the link.
+// hub places sessions. All that it has of members came over the link.
 type hub struct {
 	*run
 	policy     v1alpha1.PlacementPolicySpec
 	ledger     *placement.Ledger
 	candidates []placement.Candidate // by the member's index
-	// sequences of the reports that it has.
+	// sequences of the members' latest reports.
 	sequences map[types.UID]uint64
-	// regions: the list of one that a request prefers.
+	// regions holds each region as a list of one, for Request.PreferredRegions.
 	regions map[string][]string
-	// pending sessions, by class: the classes in the order in which they
-	// came up, and in each the oldest first.
+	// pending sessions by class: classes in the order of their creation, and in
+	// each the oldest session first.
 	pending []*class
 }
 
-// class is sessions that wait for the same.
+// class is an equivalence class of pending sessions.
 type class struct {
 	size     trace.Size
 	failover bool
@@ -53,7 +53,7 @@ func newHub(r *run) *hub {
 	return h
 }
 
-// place a session, or queue it.
+// place places a session, or queues it.
 func (h *hub) place(s *session) {
 	h.dequeue(s)
 	if s.over {
@@ -80,14 +80,14 @@ func (h *hub) place(s *session) {
 	h.assign(s)
 }
 
-// assign orders a session that is placed there.
+// assign sends the member the order of a session that is placed there.
 func (h *hub) assign(s *session) {
 	epoch, m := s.epoch, s.member
 	m.receive(func() { m.assign(s, epoch) })
 }
 
-// release a session's placement: the member is to stop it. The member's count
-// goes down when it has.
+// release ends a session's placement and orders the member to stop it. The member's
+// count is reduced once it has.
 func (h *hub) release(s *session) {
 	m, epoch := s.member, s.epoch
 	s.releasing[m], s.member = epoch, nil
@@ -141,7 +141,7 @@ func (h *hub) wake(m *member) {
 	}
 }
 
-// reported is a member's capacity that has come in.
+// reported accepts a member's capacity report.
 func (h *hub) reported(m *member, c *placement.Capacity) {
 	h.candidates[m.index].Capacity = c
 	h.sequences[m.uid] = c.Sequence
@@ -149,7 +149,7 @@ func (h *hub) reported(m *member, c *placement.Capacity) {
 	h.wake(m)
 }
 
-// stored is a member's acknowledgement.
+// stored accepts a member's acknowledgement.
 func (h *hub) stored(m *member, s *session, epoch int64, countedFrom uint64) {
 	h.ledger.CountedFrom(s.uid, epoch, m.uid, "", countedFrom)
 	if s.epoch == epoch {
@@ -157,7 +157,7 @@ func (h *hub) stored(m *member, s *session, epoch int64, countedFrom uint64) {
 	}
 }
 
-// refusedBy a member: the next best at once, three times in a row.
+// refusedBy handles a refusal: at once the next best, three times in a row; then a backoff.
 func (h *hub) refusedBy(m *member, s *session, epoch int64, sequence uint64) {
 	h.result.Refusals++
 	h.ledger.Release(s.uid, epoch, m.uid)
@@ -184,8 +184,8 @@ func (h *hub) refusedBy(m *member, s *session, epoch int64, sequence uint64) {
 	})
 }
 
-// unschedulable is that a session's Pod finds no node, and never had one under
-// this placement: it is moved if it fits another member now.
+// unschedulable moves a session whose Pod has never had a node under this placement,
+// if it fits another member now.
 func (h *hub) unschedulable(m *member, s *session, epoch int64, again time.Duration) {
 	if s.epoch != epoch || s.member != m || !m.pendingAgain(s, epoch) {
 		return
@@ -204,8 +204,8 @@ func (h *hub) unschedulable(m *member, s *session, epoch int64, again time.Durat
 	h.release(s)
 }
 
-// stopped is that nothing of a session's epoch is left in a member: it has
-// ended, or what the hub released is gone.
+// stopped handles that nothing of a session's epoch is left in a member: the session
+// is finished, or its released placement has stopped.
 func (h *hub) stopped(m *member, s *session, epoch int64) {
 	h.ledger.Release(s.uid, epoch, m.uid)
 	switch held, releasing := s.releasing[m]; {
@@ -223,13 +223,13 @@ func (h *hub) stopped(m *member, s *session, epoch int64) {
 	h.wake(m)
 }
 
-// released is that an earlier placement is confirmed to have stopped.
+// released handles the confirmation that an earlier placement has stopped.
 func (h *hub) released(m *member, s *session) {
 	delete(s.releasing, m)
 	h.uncount(m, s)
 }
 
-// uncount a session in a member that held it, unless it still does.
+// uncount counts a session no longer in a member, unless it is still there.
 func (h *hub) uncount(m *member, s *session) {
 	if _, held := s.releasing[m]; !held && s.member != m {
 		h.candidates[m.index].Sessions--

@@ -6,7 +6,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
 )
 
-// lose a node or a member for a while.
+// lose takes away a node or a member for as long as the loss lasts.
 func (r *run) lose(l trace.Loss) {
 	m := r.byName[l.Member]
 	if l.Node != "" {
@@ -33,7 +33,7 @@ func (r *run) lose(l trace.Loss) {
 	})
 }
 
-// missing is that a member has fallen silent.
+// missing handles that a member sends no more heartbeats.
 func (h *hub) missing(m *member) {
 	spell := m.spell
 	at := h.now
@@ -45,8 +45,8 @@ func (h *hub) missing(m *member) {
 	h.after(failoverAfter, func() { h.failOver(m, spell, at, 0) })
 }
 
-// failOver the next session of a member that is away, no more than twenty a
-// second. Capacity first: what fits nowhere stays placed where it is, and waits.
+// failOver fails over the next session of a lost member, at most twenty a second.
+// A session that fits nowhere keeps its placement and is pending.
 func (h *hub) failOver(m *member, spell int, since time.Duration, next int) {
 	for ; m.spell == spell && next < len(h.sessions); next++ {
 		s := h.sessions[next]
@@ -61,7 +61,7 @@ func (h *hub) failOver(m *member, spell int, since time.Duration, next int) {
 	}
 }
 
-// back handles that a member's agent has connected again: it reports what it has, and
+// back handles that a member's agent has reconnected: it reports what it has, and
 // gets its orders.
 func (h *hub) back(m *member) {
 	for _, s := range h.sessions {

@@ -22,17 +22,17 @@ type member struct {
 	nodes []*node
 	model *capacity.Model
 
-	// copies are what it has of sessions; ended is the last epoch of those that
-	// it has stopped.
+	// copies are its assignments by session; ended is the last epoch of each session
+	// that it has stopped.
 	copies map[*session]*copied
 	ended  map[*session]int64
 	// pending are Pods without a node, the oldest first.
 	pending []*pod
 
-	// sequence of the last report; reporting: one is on its way.
+	// sequence is that of the last report; reporting is true while one is due.
 	sequence  uint64
 	reporting bool
-	// losses that cut it off now; spell grows whenever it goes or comes.
+	// losses counts those that cut it off now; spell grows with each loss and return.
 	losses, spell int
 }
 
@@ -42,9 +42,9 @@ type copied struct {
 	epoch       int64
 	countedFrom uint64
 	pod         *pod
-	// ran: it had a node under this epoch.
+	// ran is true once it had a node under this epoch.
 	ran bool
-	// left of its time when it last had none, which was at since.
+	// left of its running time when it last got a node, which was at since.
 	left  time.Duration
 	since time.Duration
 }
@@ -69,7 +69,7 @@ func newMember(r *run, index int) *member {
 	return m
 }
 
-// receive handles a message of the hub, a delay later, unless it is cut off then.
+// receive handles a message of the hub a delay later, unless the member is cut off then.
 func (m *member) receive(do func()) {
 	m.after(m.options.Link, func() {
 		if m.losses == 0 {
@@ -78,10 +78,10 @@ func (m *member) receive(do func()) {
 	})
 }
 
-// send sends to the hub, likewise.
+// send sends a message to the hub, with the same delay.
 func (m *member) send(do func()) { m.receive(do) }
 
-// assign is that an assignment has come.
+// assign stores or refuses an assignment.
 func (m *member) assign(s *session, epoch int64) {
 	if c := m.copies[s]; c != nil && c.epoch >= epoch || m.ended[s] >= epoch {
 		return
@@ -101,7 +101,7 @@ func (m *member) assign(s *session, epoch int64) {
 	m.makePod(c)
 }
 
-// hasCapacity reports whether what the member would report now has capacity for a session.
+// hasCapacity reports whether the report that the member would send now has capacity for it.
 func (m *member) hasCapacity(s *session) bool {
 	for _, t := range m.model.Report().Templates {
 		if t.Name != s.template.Name {
@@ -112,7 +112,7 @@ func (m *member) hasCapacity(s *session) bool {
 	return false
 }
 
-// makePod of a copy, a while later.
+// makePod creates the Pod of a copy Options.Schedule later.
 func (m *member) makePod(c *copied) {
 	c.pod = nil
 	m.after(m.options.Schedule, func() {
@@ -130,8 +130,8 @@ func (m *member) makePod(c *copied) {
 	})
 }
 
-// landed is that a copy's Pod has a node: it runs, for as long as it has left.
-func (m *member) landed(c *copied) {
+// started runs a copy whose Pod has a node for the rest of its time.
+func (m *member) started(c *copied) {
 	s, p := c.session, c.pod
 	c.ran, c.since = true, m.now
 	if !s.hasNode {
@@ -151,7 +151,7 @@ func (m *member) pendingAgain(s *session, epoch int64) bool {
 	return c != nil && c.epoch == epoch && !c.ran
 }
 
-// leftOf a session's time in a member whose last heartbeat was at some time.
+// leftOf returns how much of its running time a session had left at the last heartbeat.
 func (m *member) leftOf(s *session, heartbeat time.Duration) time.Duration {
 	c := m.copies[s]
 	if c == nil || c.pod == nil || c.pod.node == nil || heartbeat < c.since {
@@ -160,7 +160,7 @@ func (m *member) leftOf(s *session, heartbeat time.Duration) time.Duration {
 	return max(c.left-(heartbeat-c.since), time.Second)
 }
 
-// withdraw a session's epochs up to this.
+// withdraw stops a session's epochs up to this one.
 func (m *member) withdraw(s *session, epoch int64) {
 	if c := m.copies[s]; c != nil && c.epoch <= epoch {
 		m.stop(c)
@@ -170,7 +170,7 @@ func (m *member) withdraw(s *session, epoch int64) {
 	m.send(func() { m.hub.stopped(m, s, epoch) })
 }
 
-// stop a copy: its time is over, or the hub wants it no more.
+// stop deletes a copy: its time is over, or the hub has withdrawn it.
 func (m *member) stop(c *copied) {
 	s, epoch := c.session, c.epoch
 	delete(m.copies, s)
@@ -183,7 +183,7 @@ func (m *member) stop(c *copied) {
 	m.send(func() { m.hub.stopped(m, s, epoch) })
 }
 
-// changed: what has changed is reported, with what else changes meanwhile.
+// changed reports after the debounce, with all that changes until then.
 func (m *member) changed() {
 	if m.reporting {
 		return
@@ -192,7 +192,7 @@ func (m *member) changed() {
 	m.after(m.options.Debounce, func() {
 		m.reporting = false
 		if m.losses > 0 {
-			return // it reports when it is back
+			return // lose reports on its return
 		}
 		m.sequence++
 		c := capacityOf(m.model.Report(), m.sequence)
@@ -200,7 +200,7 @@ func (m *member) changed() {
 	})
 }
 
-// capacityOf is a report as the hub reads it off the wire.
+// capacityOf returns a report as the hub decodes it.
 func capacityOf(r *fleetv1.CapacityReport, sequence uint64) *placement.Capacity {
 	c := &placement.Capacity{
 		Sequence: sequence, Nodes: r.Nodes, AdmittedNamespaces: r.AdmittedNamespaces,

@@ -14,14 +14,14 @@ import (
 // podsPerNode is the kubelet's default.
 const podsPerNode = 110
 
-// What the templates request by default: slots are reported for these sizes, capacity of
-// every size is reported by bucket.
+// What the templates request by default: slots are reported for these sizes, and
+// buckets for every size.
 var (
 	deskSize        = trace.Size{CPU: 1000, Memory: 2 << 10}
 	workstationSize = trace.Size{CPU: 4000, Memory: 16 << 10, GPU: 1}
 )
 
-// node of a member, and what is on it.
+// node is a node of a member with its Pods.
 type node struct {
 	trace.Node
 	used   trace.Size
@@ -29,13 +29,13 @@ type node struct {
 	losses int
 }
 
-// pod of a session or another one.
+// pod is a session's Pod, or another.
 type pod struct {
 	uid    types.UID
 	size   trace.Size
 	node   *node
-	copied *copied // nil: another Pod
-	// runs is how long another Pod does, once it has a node.
+	copied *copied // nil for another Pod
+	// runs is how long another Pod runs, once it has a node.
 	runs time.Duration
 	gone bool
 }
@@ -43,14 +43,14 @@ type pod struct {
 func (m *member) addNode(n trace.Node) {
 	added := &node{Node: n}
 	m.nodes = append(m.nodes, added)
-	m.tellModel(added)
+	m.setNode(added)
 }
 
 func (m *member) node(name string) *node {
 	return m.nodes[slices.IndexFunc(m.nodes, func(n *node) bool { return n.Name == name })]
 }
 
-func (m *member) tellModel(n *node) {
+func (m *member) setNode(n *node) {
 	allocatable := capacity.Resources(resourcesOf(n.Size))
 	allocatable[corev1.ResourcePods] = podsPerNode
 	node := capacity.Node{Name: n.Name, Allocatable: allocatable, Ready: n.losses == 0, Open: n.losses == 0}
@@ -60,20 +60,20 @@ func (m *member) tellModel(n *node) {
 	m.model.SetNode(node)
 }
 
-// fits is whether a size is free on a node.
+// fits reports whether the free resources of a node hold a size.
 func fits(s trace.Size, free map[string]int64) bool {
 	return s.CPU <= free[string(corev1.ResourceCPU)] && s.Memory*mebibyte <= free[string(corev1.ResourceMemory)] &&
 		s.GPU <= free[string(gpuResource)] && free[string(corev1.ResourcePods)] > 0
 }
 
-// takes is whether a Pod of a size may go to the node now.
+// takes reports whether a Pod of a size can be bound to the node now.
 func (n *node) takes(s trace.Size) bool {
 	return n.losses == 0 && len(n.pods) < podsPerNode && (n.GPU == 0 || s.GPU > 0) &&
 		n.used.CPU+s.CPU <= n.CPU && n.used.Memory+s.Memory <= n.Memory && n.used.GPU+s.GPU <= n.GPU
 }
 
-// spare is the score of kube-scheduler's LeastAllocated: the mean of the shares
-// of cpu and memory that stay free.
+// spare returns the score of kube-scheduler's LeastAllocated: the mean of the shares
+// of CPU and memory that stay free.
 func (n *node) spare(s trace.Size) float64 {
 	return (1-float64(n.used.CPU+s.CPU)/float64(n.CPU))/2 + (1-float64(n.used.Memory+s.Memory)/float64(n.Memory))/2
 }
@@ -84,12 +84,12 @@ func (n *node) use(s trace.Size, sign int64) {
 	n.used.GPU += sign * s.GPU
 }
 
-// schedule a Pod: to the node with the highest score, the first of equals; or it
-// waits.
+// schedule binds a Pod to the node with the highest score, the first of equals, or
+// leaves it pending.
 func (m *member) schedule(p *pod) {
 	if !m.bind(p) {
 		m.pending = append(m.pending, p)
-		m.tellPod(p)
+		m.setPod(p)
 	}
 }
 
@@ -106,9 +106,9 @@ func (m *member) bind(p *pod) bool {
 	p.node = best
 	best.pods = append(best.pods, p)
 	best.use(p.size, 1)
-	m.tellPod(p)
+	m.setPod(p)
 	if p.copied != nil {
-		m.landed(p.copied)
+		m.started(p.copied)
 		return true
 	}
 	node := best
@@ -120,7 +120,7 @@ func (m *member) bind(p *pod) bool {
 	return true
 }
 
-func (m *member) tellPod(p *pod) {
+func (m *member) setPod(p *pod) {
 	pod := capacity.Pod{UID: p.uid, Resources: capacity.Resources(resourcesOf(p.size)), PodSpec: capacity.PodSpec{Tolerations: tolerations(p.size)}}
 	if p.copied != nil {
 		pod.Session = p.copied.session.uid
@@ -132,7 +132,7 @@ func (m *member) tellPod(p *pod) {
 	m.changed()
 }
 
-// remove a Pod; a pending session may get its capacity.
+// remove deletes a Pod; pending Pods are scheduled again.
 func (m *member) remove(p *pod) {
 	p.gone = true
 	m.model.DeletePod(p.uid)
@@ -146,15 +146,15 @@ func (m *member) remove(p *pod) {
 	m.scheduleAgain()
 }
 
-// scheduleAgain tries what waits, the oldest first.
+// scheduleAgain tries the pending Pods, the oldest first.
 func (m *member) scheduleAgain() {
 	m.pending = slices.DeleteFunc(m.pending, m.bind)
 }
 
-// loseNode takes its Pods with it: their owners make them again.
+// loseNode loses a node with its Pods, which their owners recreate.
 func (m *member) loseNode(n *node) {
 	n.losses++
-	m.tellModel(n)
+	m.setNode(n)
 	m.changed()
 	for _, p := range slices.Clone(n.pods) {
 		c := p.copied
@@ -172,7 +172,7 @@ func (m *member) loseNode(n *node) {
 
 func (m *member) regainNode(n *node) {
 	n.losses--
-	m.tellModel(n)
+	m.setNode(n)
 	m.changed()
 	m.scheduleAgain()
 }

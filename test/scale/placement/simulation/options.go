@@ -11,20 +11,20 @@ type Options struct {
 	Strategy v1alpha1.Strategy
 	// HeadroomPercent is kept free in each member for failover.
 	HeadroomPercent int32
-	// Debounce is how long a member gathers changes before it reports them.
+	// Debounce is how long a member collects changes before it reports them.
 	Debounce time.Duration
-	// Link is how long a message takes between hub and member, a write to the
-	// API server at its end included.
+	// Link is how long a message takes between hub and member, including a write to
+	// the receiver's API server.
 	Link time.Duration
-	// Schedule is how long after an assignment was stored its Pod is scheduled.
+	// Schedule is the time from when an assignment is stored until its Pod is scheduled.
 	Schedule time.Duration
 	// Sample is how often utilization is measured.
 	Sample time.Duration
-	// Clock measures decisions; nil: they are not measured.
+	// Clock measures decisions; if it is nil, they are not measured.
 	Clock func() time.Time
 }
 
-// Defaults are what was measured on real API servers with little load, rounded
+// Defaults returns delays measured on real API servers with little load, rounded
 // up; the debounce is the agent's own.
 func Defaults() Options {
 	return Options{
@@ -36,10 +36,10 @@ func Defaults() Options {
 	}
 }
 
-// What hub and agents do by, unscaled (docs/design.md, sections 5 to 7).
+// Timings of hub and agents, unscaled (docs/design.md, sections 5 to 7).
 const (
 	suspectAfter = 15 * time.Second
-	// failoverAfter is Unreachable at 40 s, and 60 s more.
+	// failoverAfter is the 40 s until Unreachable, and 60 s more.
 	failoverAfter = 100 * time.Second
 	stableFor     = 30 * time.Second
 	failoverPause = time.Second / 20
@@ -53,7 +53,7 @@ const (
 	moveLeast        = 5 * time.Second
 	moveMost         = 30 * time.Second
 
-	// settling is how much longer than its trace a run goes on, before what has
-	// no node is called never placed.
+	// settling is how long a run continues after its trace, before sessions without
+	// a node count as never placed.
 	settling = time.Hour
 )

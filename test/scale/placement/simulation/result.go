@@ -15,26 +15,26 @@ type Result struct {
 	// Samples of utilization, until the end of the trace.
 	Samples []Sample
 	// Waits of the sessions that got a node, from their arrival until their Pod
-	// first had one, in order of length.
+	// first had one, sorted.
 	Waits []time.Duration
-	// NeverPlaced are those that had none when the run ended.
+	// NeverPlaced counts the sessions that never had a node.
 	NeverPlaced int
-	// Finished are those that ran for all of their time.
+	// Finished counts the sessions that ran for all of their time.
 	Finished int
-	// Refusals by members, Moves of what was unschedulable, and Failovers of
-	// sessions whose member was lost, tried at least.
+	// Refusals by members, Moves of unschedulable sessions, and Failovers, attempted
+	// ones included, of sessions of lost members.
 	Refusals, Moves, Failovers int
-	// DecisionTimes are what each decision took, as far as there is a clock.
+	// DecisionTimes are the durations of the decisions, zero without Options.Clock.
 	DecisionTimes []time.Duration
 }
 
-// Sample of utilization. A member's is the share of its cpu or of its memory
-// that Pods have requested, whichever is larger; nodes and members that are lost
+// Sample is the utilization at one time. A member's is the share of its CPU or of its
+// memory that Pods have requested, whichever is larger; lost nodes and members
 // do not count.
 type Sample struct {
 	At time.Duration
-	// Fleet is that of all members taken together, Spread the standard deviation
-	// of the members' own.
+	// Fleet is the utilization of all members together, Spread the standard deviation
+	// of the members' utilizations.
 	Fleet, Spread float64
 }
 
@@ -83,8 +83,8 @@ func (r *run) conclude() *Result {
 	return &r.result
 }
 
-// Utilisation is the mean of the fleet's, and its 95th percentile over time.
-func (r *Result) Utilisation() (mean, p95 float64) {
+// Utilization returns the mean and the 95th percentile over time of the fleet's utilization.
+func (r *Result) Utilization() (mean, p95 float64) {
 	var all []float64
 	for _, s := range r.Samples {
 		all = append(all, s.Fleet)
@@ -93,7 +93,7 @@ func (r *Result) Utilisation() (mean, p95 float64) {
 	return average(all), Quantile(all, 0.95)
 }
 
-// Spread is the mean over time of how far the members' utilizations differ.
+// Spread returns the mean over time of Sample.Spread.
 func (r *Result) Spread() float64 {
 	var all []float64
 	for _, s := range r.Samples {
@@ -102,7 +102,7 @@ func (r *Result) Spread() float64 {
 	return average(all)
 }
 
-// Quantile of values in order; zero if there are none.
+// Quantile returns a quantile of sorted values, zero if there are none.
 func Quantile[T any](sorted []T, q float64) T {
 	var none T
 	if len(sorted) == 0 {

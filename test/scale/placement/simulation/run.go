@@ -18,7 +18,7 @@ type run struct {
 	members  []*member
 	byName   map[string]*member
 	sessions []*session
-	made     int // Pods
+	made     int // number of Pods
 	result   Result
 }
 
@@ -41,7 +41,7 @@ func newRun(t *trace.Trace, o Options) *run {
 		m := newMember(r, i)
 		r.members = append(r.members, m)
 		r.byName[m.name] = m
-		// The fleet has stood for a while.
+		// The hub has a report of every member before the trace begins.
 		m.sequence++
 		r.hub.reported(m, capacityOf(m.model.Report(), m.sequence))
 	}
@@ -49,7 +49,7 @@ func newRun(t *trace.Trace, o Options) *run {
 	return r
 }
 
-// prepare what is in the trace, and the measuring.
+// prepare schedules the events of the trace, and the samples.
 func (r *run) prepare() {
 	for i := range r.trace.Sessions {
 		s := newSession(&r.trace.Sessions[i])
@@ -74,7 +74,7 @@ func (r *run) newUID() types.UID {
 	return types.UID(fmt.Sprintf("pod-%d", r.made))
 }
 
-// namespaces of the sessions.
+// namespaces returns those of the sessions.
 func (r *run) namespaces() map[string]bool {
 	all := map[string]bool{}
 	for i := range r.trace.Sessions {

@@ -11,7 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
 )
 
-// session as the hub has it.
+// session is a session with the hub's state of it.
 type session struct {
 	*trace.Session
 	uid       types.UID
@@ -19,26 +19,26 @@ type session struct {
 	resources placement.Resources
 
 	epoch int64
-	// member that it is placed in; nil: none.
+	// member that it is placed in; nil if it has no placement.
 	member *member
 	// releasing are earlier placements whose stop is not confirmed, by member.
 	releasing map[*member]int64
-	// waits is whether it is pending on the hub, and failover whether it lost its
-	// member.
+	// waits is true while it is pending on the hub, failover once its member is lost
+	// and until a member stores it, over once it is finished.
 	waits, failover, over bool
 
-	// refused is which members refused it recently.
+	// refused holds recent refusals by member; inRow counts those in a row.
 	refused map[types.UID]refusal
 	inRow   int
 
-	// left of its time, as the hub would pass it to the next placement.
+	// left of its running time, which the hub passes to the next placement.
 	left time.Duration
-	// landed is when it first had a node.
+	// landed is when its Pod first had a node, if hasNode is true.
 	landed  time.Duration
 	hasNode bool
 }
 
-// refusal holds until it is old, or the member has reported something newer.
+// refusal excludes a member until it expires or the member has sent a newer report.
 type refusal struct {
 	until    time.Duration
 	sequence uint64
@@ -49,13 +49,13 @@ const (
 	mebibyte    = int64(1) << 20
 )
 
-// The two templates that there are.
+// The two templates of the fleet.
 var (
 	desk        = placement.TemplateKey{Name: "desk", Revision: "r1"}
 	workstation = placement.TemplateKey{Name: "workstation", Revision: "r1"}
 )
 
-// gpuTaint keeps off nodes with GPUs what requests none.
+// gpuTaint keeps Pods that request no GPU off nodes that have some.
 var gpuTaint = corev1.Taint{Key: string(gpuResource), Effect: corev1.TaintEffectNoSchedule}
 
 func tolerations(s trace.Size) []corev1.Toleration {
@@ -85,7 +85,7 @@ func resourcesOf(s trace.Size) map[corev1.ResourceName]int64 {
 	return out
 }
 
-// request to place it, as it stands now.
+// request returns the request to place the session now.
 func (s *session) request(now time.Duration, h *hub) placement.Request {
 	r := placement.Request{
 		UID: s.uid, Namespace: s.Namespace, Name: s.Name, User: s.User,

@@ -11,9 +11,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
 )
 
-// busy is a small fleet with more to do than it can, where much breaks.
+// busy returns the trace of a small, overloaded fleet with many losses.
 func busy(seed uint64) *trace.Trace {
-	t := trace.Generate(trace.Plan{Seed: seed, Members: 3, Length: 6 * time.Hour, Load: 0.9, Foreign: 0.2})
+	t := trace.Generate(trace.Plan{Seed: seed, Members: 3, Length: 6 * time.Hour, Load: 0.9, OtherPods: 0.2})
 	for i := range 12 { // two losses each half hour
 		at := time.Duration(i)*time.Hour/2 + time.Duration(seed)*time.Minute
 		t.Losses = append(t.Losses,
@@ -33,7 +33,7 @@ var strategies = []v1alpha1.Strategy{
 	v1alpha1.StrategySpread, v1alpha1.StrategyBinPack, v1alpha1.StrategyLeastLoaded, v1alpha1.StrategyWeighted,
 }
 
-// forever is after everything.
+// forever is later than every event.
 const forever = 1000 * 24 * time.Hour
 
 func TestNoNodeIsEverOverCommitted(t *testing.T) {
@@ -113,7 +113,7 @@ func checkCounts(t *testing.T, r *run) {
 	counts := make([]int32, len(r.members))
 	for _, s := range r.sessions {
 		if s.At > r.now {
-			break // they come in order
+			break // sessions are in order of arrival
 		}
 		if s.member != nil {
 			counts[s.member.index]++
@@ -147,7 +147,7 @@ func TestStrategiesDiffer(t *testing.T) {
 	}
 }
 
-// fleet of members a, b ..., each with nodes of so many cpus.
+// fleet returns a trace with members a, b ..., each with nodes of so many CPUs.
 func fleet(members ...[]int64) *trace.Trace {
 	t := &trace.Trace{}
 	for i, nodes := range members {
@@ -160,7 +160,7 @@ func fleet(members ...[]int64) *trace.Trace {
 	return t
 }
 
-// session that would rather be in member a.
+// sessionOf adds a session that prefers the region of member a.
 func sessionOf(t *trace.Trace, at time.Duration, cpu int64, runs time.Duration) {
 	t.Sessions = append(t.Sessions, trace.Session{
 		Name: fmt.Sprint("s-", len(t.Sessions)), Namespace: "ns", User: "ada", Region: "region-a",

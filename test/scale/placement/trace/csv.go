@@ -24,7 +24,7 @@ const (
 // columns of a file, in the order in which they are written.
 var columns = []string{"kind", "at", "duration", "name", "member", "region", "namespace", "user", "weight", "cpu", "memory", "gpu"}
 
-// Read a trace from CSV. The columns may stand in any order.
+// Read reads a trace from CSV, with its columns in any order.
 func Read(from io.Reader) (*Trace, error) {
 	r := csv.NewReader(from)
 	header, err := r.Read()
@@ -56,7 +56,7 @@ func Read(from io.Reader) (*Trace, error) {
 	}
 }
 
-// reader of one row; it keeps the first error.
+// reader reads one row; it keeps the first error.
 type reader struct {
 	record []string
 	place  map[string]int
@@ -122,12 +122,12 @@ func (r *reader) size() Size {
 	return Size{CPU: r.number("cpu"), Memory: r.number("memory"), GPU: r.number("gpu")}
 }
 
-// toMillisecond is seconds as a duration, to the millisecond: what a file can hold.
+// toMillisecond returns seconds as a duration in milliseconds, the precision of a file.
 func toMillisecond(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 }
 
-// Write a trace as CSV. Read makes the same of it.
+// Write writes a trace as CSV, which Read reads back unchanged.
 func (t *Trace) Write(to io.Writer) error {
 	w := csv.NewWriter(to)
 	if err := w.Write(columns); err != nil {

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// Plan is what to generate; see the package for the distributions.
+// Plan defines what to generate; see the package for the distributions.
 type Plan struct {
 	Seed uint64
 	// Members of the fleet, in up to four regions.
 	Members int
 	Length  time.Duration
-	// Load is the mean of what sessions request, as a share of the cpu that
-	// there is.
+	// Load is the mean of what sessions request, as a share of the fleet's CPU
+	// on nodes without GPUs.
 	Load float64
-	// Foreign is the same of other Pods.
-	Foreign float64
-	// Failures: nodes and members are lost.
+	// OtherPods is the same for other owners' Pods.
+	OtherPods float64
+	// Failures adds losses of nodes and members.
 	Failures bool
 }
 
 const (
 	day = 24 * time.Hour
-	// swing of the rate of arrivals about its mean, by the day.
+	// swing is the amplitude of the daily rate of arrivals, as a share of its mean.
 	swing = 0.75
 
 	users        = 2000
@@ -36,7 +36,7 @@ const (
 	sessionMedian = 50 * time.Minute
 	sessionSigma  = 0.9
 
-	// One in so many sessions wants a GPU, and one in so many nodes has some.
+	// One in gpuSessions sessions requests a GPU, and one in gpuNodes nodes has some.
 	gpuSessions, gpuNodes = 30, 8
 
 	podAlpha           = 1.1
@@ -62,11 +62,11 @@ var (
 	sizeRanks = 4
 )
 
-// Generate makes a trace. The same plan makes the same one.
+// Generate returns the trace of a plan, the same for equal plans.
 func Generate(p Plan) *Trace {
 	t := &Trace{}
-	// Each part draws from a source of its own, so that a change of one leaves
-	// the others as they are.
+	// Each part has its own random source, so that a change of one leaves the
+	// others unchanged.
 	source := func(part uint64) *rand.Rand { return rand.New(rand.NewPCG(p.Seed, part)) }
 	t.fleet(p, source(1))
 	t.sessions(p, source(2))
@@ -95,7 +95,7 @@ func (t *Trace) fleet(p Plan, r *rand.Rand) {
 	}
 }
 
-// cpu that the nodes without GPUs of some members have.
+// cpu returns the CPU of the nodes without GPUs of a member, or of all if it is empty.
 func (t *Trace) cpu(member string) (sum int64) {
 	for _, n := range t.Nodes {
 		if n.GPU == 0 && (member == "" || n.Member == member) {
@@ -130,7 +130,7 @@ func sessionSize(r *rand.Rand) Size {
 	return Size{CPU: baseSize.CPU << rank, Memory: baseSize.Memory << (rank + r.IntN(2))}
 }
 
-// meanCPU of the sessions that want no GPU.
+// meanCPU returns the mean CPU request of sessions without a GPU, over all sessions.
 func meanCPU() float64 {
 	mean, chance := 0.0, 1.0
 	for rank := range sizeRanks {
@@ -144,8 +144,8 @@ func meanCPU() float64 {
 	return mean * (gpuSessions - 1) / gpuSessions
 }
 
-// arrivals of a Poisson process, so many a second on average, thinned by the
-// time of day.
+// arrivals iterates over the arrivals of a Poisson process with a mean rate per second,
+// thinned by the time of day.
 func arrivals(r *rand.Rand, rate float64, length time.Duration) func(yield func(time.Duration) bool) {
 	return func(yield func(time.Duration) bool) {
 		highest := rate * (1 + swing)
@@ -157,7 +157,7 @@ func arrivals(r *rand.Rand, rate float64, length time.Duration) func(yield func(
 			if now >= length.Seconds() {
 				return
 			}
-			// The trough is at the begin.
+			// The rate is lowest at the start.
 			wanted := rate * (1 - swing*math.Cos(2*math.Pi*now/day.Seconds()))
 			if r.Float64()*highest < wanted && !yield(toMillisecond(now)) {
 				return
@@ -168,7 +168,7 @@ func arrivals(r *rand.Rand, rate float64, length time.Duration) func(yield func(
 
 func (t *Trace) pods(p Plan, r *rand.Rand) {
 	for _, m := range t.Members {
-		rate := p.Foreign * float64(t.cpu(m.Name)) / (podCPU * 2.5 * paretoMean(podAlpha, podLeast, podMost))
+		rate := p.OtherPods * float64(t.cpu(m.Name)) / (podCPU * 2.5 * paretoMean(podAlpha, podLeast, podMost))
 		for at := range steady(r, rate, p.Length) {
 			times := 1 + r.Int64N(4)
 			t.Pods = append(t.Pods, Pod{
@@ -179,7 +179,7 @@ func (t *Trace) pods(p Plan, r *rand.Rand) {
 	}
 }
 
-// steady arrivals of a Poisson process.
+// steady iterates over the arrivals of a homogeneous Poisson process.
 func steady(r *rand.Rand, rate float64, length time.Duration) func(yield func(time.Duration) bool) {
 	return func(yield func(time.Duration) bool) {
 		if rate <= 0 {
@@ -214,7 +214,7 @@ func lognormal(r *rand.Rand, median time.Duration, sigma float64) time.Duration 
 	return max(toMillisecond(median.Seconds()*math.Exp(sigma*r.NormFloat64())), time.Millisecond)
 }
 
-// lognormalMean in seconds.
+// lognormalMean returns the mean in seconds.
 func lognormalMean(median time.Duration, sigma float64) float64 {
 	return median.Seconds() * math.Exp(sigma*sigma/2)
 }
@@ -223,13 +223,13 @@ func weibull(r *rand.Rand, shape float64, scale time.Duration) time.Duration {
 	return toMillisecond(scale.Seconds() * math.Pow(r.ExpFloat64(), 1/shape))
 }
 
-// pareto between two bounds, by inversion.
+// pareto draws from a bounded Pareto distribution, by inversion.
 func pareto(r *rand.Rand, alpha float64, least, most time.Duration) time.Duration {
 	kept := 1 - math.Pow(least.Seconds()/most.Seconds(), alpha)
 	return toMillisecond(least.Seconds() / math.Pow(1-r.Float64()*kept, 1/alpha))
 }
 
-// paretoMean in seconds.
+// paretoMean returns the mean in seconds.
 func paretoMean(alpha float64, least, most time.Duration) float64 {
 	l, h := least.Seconds(), most.Seconds()
 	return math.Pow(l, alpha) / (1 - math.Pow(l/h, alpha)) * alpha / (alpha - 1) * (1/math.Pow(l, alpha-1) - 1/math.Pow(h, alpha-1))

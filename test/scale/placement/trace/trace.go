@@ -33,16 +33,16 @@ type Size struct {
 	CPU, Memory, GPU int64
 }
 
-// Session arrives At and wants to run for Runs.
+// Session arrives At and runs for Runs.
 type Session struct {
 	Name, Namespace, User string
-	// Region that it would rather be in; empty: any.
+	// Region that it prefers, if any.
 	Region   string
 	At, Runs time.Duration
 	Size
 }
 
-// Pod of others, that the hub has no record of.
+// Pod of another owner, of which the hub has no record.
 type Pod struct {
 	Name, Member string
 	At, Runs     time.Duration
@@ -55,7 +55,7 @@ type Loss struct {
 	At, Lasts    time.Duration
 }
 
-// End is when the last thing happens that the trace itself has.
+// End returns the time of the last arrival or loss in the trace.
 func (t *Trace) End() time.Duration {
 	var end time.Duration
 	for i := range t.Sessions {
@@ -70,7 +70,7 @@ func (t *Trace) End() time.Duration {
 	return end
 }
 
-// Validate returns all that is wrong with a trace.
+// Validate returns all errors of a trace.
 func (t *Trace) Validate() error {
 	v := validator{names: map[string]bool{}}
 	v.claim(len(t.Members) > 0, "there is no member")
@@ -103,7 +103,7 @@ func (t *Trace) Validate() error {
 	return errors.Join(v.found...)
 }
 
-// validator gathers what is wrong.
+// validator collects the errors of a trace.
 type validator struct {
 	names map[string]bool
 	found []error
@@ -126,6 +126,6 @@ func (v *validator) within(kind, name, member string) {
 }
 
 func (v *validator) requests(kind, name string, s Size, at, runs time.Duration) {
-	v.claim(s.CPU >= 0 && s.Memory >= 0 && s.GPU >= 0, "%s %s requests less than nothing", kind, name)
-	v.claim(at >= 0 && runs > 0, "%s %s has no duration, or begins before the begin", kind, name)
+	v.claim(s.CPU >= 0 && s.Memory >= 0 && s.GPU >= 0, "%s %s requests a negative amount", kind, name)
+	v.claim(at >= 0 && runs > 0, "%s %s has no duration, or starts before time 0", kind, name)
 }

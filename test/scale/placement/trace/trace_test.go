@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var plan = Plan{Seed: 7, Members: 4, Length: 24 * time.Hour, Load: 0.5, Foreign: 0.1, Failures: true}
+var plan = Plan{Seed: 7, Members: 4, Length: 24 * time.Hour, Load: 0.5, OtherPods: 0.1, Failures: true}
 
 func TestAFileHoldsTheWholeTrace(t *testing.T) {
 	written := Generate(plan)
@@ -43,7 +43,7 @@ func TestTheSeedDecides(t *testing.T) {
 
 func TestAGeneratedTraceIsValidAndFollowsItsPlan(t *testing.T) {
 	p := plan
-	p.Length = 20 * 24 * time.Hour // so that chance evens out
+	p.Length = 20 * 24 * time.Hour // so that randomness averages out
 	made := Generate(p)
 	if err := made.Validate(); err != nil {
 		t.Fatal(err)
@@ -62,12 +62,12 @@ func TestAGeneratedTraceIsValidAndFollowsItsPlan(t *testing.T) {
 		}
 		pods += float64(d.CPU) * d.Runs.Seconds()
 	}
-	// A tenth off is several times what chance does here.
+	// A deviation of 10% is several times the random one.
 	if load := sessions / there; math.Abs(load-p.Load) > 0.1*p.Load {
 		t.Errorf("sessions request %.3f of the fleet, not %.2f", load, p.Load)
 	}
-	if foreign := pods / there; math.Abs(foreign-p.Foreign) > 0.1*p.Foreign {
-		t.Errorf("Pods request %.3f of the fleet, not %.2f", foreign, p.Foreign)
+	if others := pods / there; math.Abs(others-p.OtherPods) > 0.1*p.OtherPods {
+		t.Errorf("Pods request %.3f of the fleet, not %.2f", others, p.OtherPods)
 	}
 }
 

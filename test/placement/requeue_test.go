@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// What a template lacks that becomes available is in available_test.go.
+// Requirements of a template that become available are in available_test.go.
 var _ = Describe("A pending session is queued by what helps it", func() {
 	var (
 		p       *pool
@@ -23,7 +23,7 @@ var _ = Describe("A pending session is queued by what helps it", func() {
 	BeforeEach(func(ctx SpecContext) {
 		p = newPool("wake")
 		p.add(ctx, eu, pieces("2500m", "500m")...)
-		p.restless()
+		p.churn()
 		desktop = p.template(ctx, "wake")
 		Eventually(ctx, slots(eu, desktop)).Should(BeEquivalentTo(2))
 	})
@@ -96,7 +96,7 @@ func scheduling(ctx context.Context, member string, state v1alpha1.SchedulingSta
 	Expect(hub.Patch(ctx, mc, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
 }
 
-// newPolicy goes with the spec.
+// newPolicy creates a policy that is deleted with the spec.
 func newPolicy(ctx context.Context, name string, spec v1alpha1.PlacementPolicySpec) *v1alpha1.PlacementPolicy {
 	GinkgoHelper()
 	policy := &v1alpha1.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
@@ -105,7 +105,7 @@ func newPolicy(ctx context.Context, name string, spec v1alpha1.PlacementPolicySp
 	return policy
 }
 
-// edit an object as its owner would.
+// edit patches an object as its owner does.
 func edit(ctx context.Context, o client.Object, change func()) {
 	GinkgoHelper()
 	Expect(hub.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
