@@ -48,8 +48,8 @@ type AssignmentState struct {
 	Mode      string // of failover
 	Suspended bool
 	Failed    bool
-	// Lapsed means that the member's lease is over, or was and the hub has not affirmed this
-	// placement since.
+	// Lapsed means that the member's lease lapsed, and the hub has not affirmed this placement
+	// since.
 	Lapsed   bool
 	Deleting bool
 	PodReady bool
