@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// crowd is how many simulated agents there are beside the fleet's own.
+// crowd is the number of simulated agents beside the fleet's own.
 const crowd = 200
 
 // crowds returns the scenarios with more agents than this machine can run processes.
