@@ -69,7 +69,7 @@ func fencedResult(member *v1alpha1.MemberCluster, released modes, changed bool) 
 	return map[string]any{"member": member.Name, "fenced": member.Spec.Fenced, "changed": changed, "released": released}
 }
 
-// checkFenceable returns why a member can't be declared fenced, if so.
+// checkFenceable returns an error if a member can't be declared fenced.
 func checkFenceable(member *v1alpha1.MemberCluster) error {
 	if member.Status.Fingerprint == "" {
 		return fmt.Errorf("member %s has no fingerprint: its agent has never connected, so no session runs there", member.Name)
@@ -86,7 +86,7 @@ func checkFenceable(member *v1alpha1.MemberCluster) error {
 // modes are the numbers of sessions by failover mode.
 type modes map[v1alpha1.FailoverMode]int
 
-// sessionsOf returns the sessions that are placed in a member.
+// sessionsOf returns the number of sessions that are placed in a member, by failover mode.
 func sessionsOf(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster) (modes, error) {
 	list := &v1alpha1.VDISessionList{}
 	if err := api.List(ctx, list, client.MatchingFields{"status.placement.clusterName": member.Name}); err != nil {
