@@ -53,7 +53,7 @@ type AssignmentState struct {
 	Lapsed   bool
 	Deleting bool
 	PodReady bool
-	// Desktop is what an edit of the session may change in its desktop.
+	// Desktop is the environment of its desktop, which an edit of the session may change.
 	Desktop string
 }
 
