@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// slowHub is a hub that processes a member each time its MemberCluster is read, except the
+// slowHub returns a hub that processes a member each time its MemberCluster is read, except the
 // first time.
 func slowHub(t *testing.T, does []func(client.Client, *v1alpha1.MemberCluster) error, objects ...client.Object) *cluster {
 	c := fakeHub(t, objects...)
@@ -51,7 +51,7 @@ func memberOf(g *WithT, c *cluster) *v1alpha1.MemberCluster {
 	return mc
 }
 
-// enrolledMember has a certificate.
+// enrolledMember returns a member with a certificate.
 func enrolledMember() *v1alpha1.MemberCluster {
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "eu", UID: "uid-eu", Generation: 2}}
 	mc.Status.ObservedGeneration = 1
@@ -59,7 +59,7 @@ func enrolledMember() *v1alpha1.MemberCluster {
 	return mc
 }
 
-// tokenOfEU is one that the member's agent joined with.
+// tokenOfEU returns the token that the member's agent joined with.
 func tokenOfEU() *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "vdi-system", Name: "join-x"}, Type: v1alpha1.JoinTokenType,

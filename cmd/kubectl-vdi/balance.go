@@ -30,14 +30,14 @@ type balance struct {
 
 func newBalance() *balance { return &balance{added: map[string]int64{}} }
 
-// margin is by how much the score of a strategy must be lower to justify a move: an absolute
-// amount and a share of it. perSession is by how much a session changes its numerator.
+// margin is the least difference of a strategy's scores that justifies a move: an absolute amount
+// and a share of the score. perSession is the change of the score's numerator by a session.
 type margin struct {
 	absolute, share float64
 	perSession      int64
 }
 
-// margins by the name of the score. Other scores are preferences, of which any difference
+// margins are by the name of the score. Other scores are preferences, of which any difference
 // justifies a move.
 var margins = map[string]margin{
 	string(v1alpha1.StrategyLeastLoaded): {absolute: 0.1, perSession: 1},

@@ -6,7 +6,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// fitting is a member's verdict in a review, with one score that decides.
+// fitting returns a member's verdict in a review, with one score that decides.
 func fitting(name string, rank int32, slots int64, score, value string) v1alpha1.ClusterVerdict {
 	return v1alpha1.ClusterVerdict{ClusterName: name, Region: name, Fits: true, Rank: rank, Slots: slots, Scores: []v1alpha1.PlacementScore{
 		{Name: "PreferredRegion", Value: "0"}, {Name: score, Value: value}, {Name: "Moves", Value: "1"}, {Name: "Hash", Value: "9"}}}
@@ -22,7 +22,7 @@ func TestASessionMovesWhereItIsClearlyBetterOff(t *testing.T) {
 		name       string
 		here, best v1alpha1.ClusterVerdict
 		toRegion   string
-		why        string // empty: it stays
+		why        string // "" if it stays
 	}{
 		{"less loaded by half", fitting("eu", 2, 1, "LeastLoaded", "9/10"), fitting("us", 1, 9, "LeastLoaded", "4/10"), "", "LeastLoaded 9/10, there 4/10"},
 		{"less loaded by little", fitting("eu", 2, 1, "LeastLoaded", "45/100"), fitting("us", 1, 9, "LeastLoaded", "4/10"), "", ""},

@@ -33,7 +33,7 @@ func run(c *cluster, stdin string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// newCA is a CA's certificate, PEM and hash.
+// newCA returns a CA's certificate as PEM, and its hash.
 func newCA(t *testing.T) (text []byte, hash string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -57,7 +57,7 @@ func hubCA(bundle ...[]byte) *corev1.Secret {
 	}
 }
 
-// fakeHub is the hub's cluster without an API server.
+// fakeHub returns the hub's cluster without an API server.
 func fakeHub(t *testing.T, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme, err := newScheme()

@@ -15,7 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// answerAll is a hub that answers every review until the context ends.
+// answerAll answers every review, as a hub does, until the context ends.
 func answerAll(ctx context.Context, api client.WithWatch) error {
 	w, err := api.Watch(ctx, &v1alpha1.PlacementReviewList{})
 	if err != nil {
@@ -36,7 +36,7 @@ func answerAll(ctx context.Context, api client.WithWatch) error {
 	return nil
 }
 
-// TestExplainingOnARealAPIServer has RBAC, watches and the CRD's own rules.
+// TestExplainingOnARealAPIServer covers RBAC, watches and the CRD's own rules.
 func TestExplainingOnARealAPIServer(t *testing.T) {
 	g := NewWithT(t)
 	root, err := harness.Root()
@@ -82,7 +82,7 @@ func TestExplainingOnARealAPIServer(t *testing.T) {
 	g.Expect(api.List(ctx, list)).To(Succeed())
 	g.Expect(list.Items).To(BeEmpty())
 
-	// The context's namespace holds where none is given.
+	// The context's namespace is the default.
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	config.Contexts[config.CurrentContext].Namespace = "desktops"

@@ -19,8 +19,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// answering is the hub's cluster with a hub that answers a review after it was read, so that
-// only a watch receives the answer. Without an answer it is a hub without a leader.
+// answering returns the hub's cluster with a hub that answers a review after it was read, so that
+// only a watch receives the answer. Without an answer the hub has no leader.
 func answering(t *testing.T, answer *v1alpha1.PlacementReviewStatus) (c *cluster, requested *v1alpha1.PlacementReviewSpec) {
 	t.Helper()
 	scheme, err := newScheme()

@@ -50,7 +50,7 @@ func (c *cluster) fence(cmd *cobra.Command, api client.WithWatch, member *v1alph
 			return err
 		}
 	}
-	user, err := whoAmI(ctx, api)
+	user, err := currentUser(ctx, api)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func fencedResult(member *v1alpha1.MemberCluster, released modes, changed bool) 
 	return map[string]any{"member": member.Name, "fenced": member.Spec.Fenced, "changed": changed, "released": released}
 }
 
-// checkFenceable returns why a member can't be declared fenced, if so.
+// checkFenceable returns an error if a member can't be declared fenced.
 func checkFenceable(member *v1alpha1.MemberCluster) error {
 	if member.Status.Fingerprint == "" {
 		return fmt.Errorf("member %s has no fingerprint: its agent has never connected, so no session runs there", member.Name)
@@ -86,7 +86,7 @@ func checkFenceable(member *v1alpha1.MemberCluster) error {
 // modes are the numbers of sessions by failover mode.
 type modes map[v1alpha1.FailoverMode]int
 
-// sessionsOf returns the sessions that are placed in a member.
+// sessionsOf returns the number of sessions that are placed in a member, by failover mode.
 func sessionsOf(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster) (modes, error) {
 	list := &v1alpha1.VDISessionList{}
 	if err := api.List(ctx, list, client.MatchingFields{"status.placement.clusterName": member.Name}); err != nil {
@@ -139,8 +139,8 @@ func confirm(cmd *cobra.Command, member *v1alpha1.MemberCluster, released modes)
 	return fmt.Errorf("not declared fenced: %q is not %s", strings.TrimSpace(line), member.Name)
 }
 
-// whoAmI returns the name of the user in the hub's cluster.
-func whoAmI(ctx context.Context, api client.Client) (string, error) {
+// currentUser returns the name of the user in the hub's cluster.
+func currentUser(ctx context.Context, api client.Client) (string, error) {
 	me := &authenticationv1.SelfSubjectReview{}
 	if err := api.Create(ctx, me); err != nil {
 		return "", explain(err, "reading your user name from the hub's cluster")

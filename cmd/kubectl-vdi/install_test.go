@@ -30,8 +30,8 @@ const token = "abcdefgh.abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnopqrst"
 
 var hash = "sha256:" + strings.Repeat("0a", 32)
 
-// TestInstallAgentAppliesTheChart checks what install-agent makes of the agent's chart;
-// test/charts has what the chart renders in full.
+// TestInstallAgentAppliesTheChart checks what install-agent sets in the agent's chart; test/charts
+// checks all that the chart renders.
 func TestInstallAgentAppliesTheChart(t *testing.T) {
 	g := NewWithT(t)
 	o := installOptions{member: "eu", hub: "hub.example.com:8443", token: token, caHashes: []string{hash}, image: "registry.example.com:5000/vdi-agent:1"}
@@ -164,7 +164,7 @@ func TestTheTokenIsReadFromAFileOrTheStandardInput(t *testing.T) {
 	}
 }
 
-// TestJoinPrintsWhatAnAgentJoinsFrom: the same Secret as install-agent makes.
+// TestJoinPrintsWhatAnAgentJoinsFrom checks the Secret that install-agent creates as well.
 func TestJoinPrintsWhatAnAgentJoinsFrom(t *testing.T) {
 	g := NewWithT(t)
 	ca, caHash := newCA(t)
@@ -188,7 +188,7 @@ func TestJoinPrintsWhatAnAgentJoinsFrom(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("--output")))
 }
 
-// TestJoiningOnARealAPIServer takes one cluster for hub and member.
+// TestJoiningOnARealAPIServer uses one cluster as hub and member.
 func TestJoiningOnARealAPIServer(t *testing.T) {
 	g := NewWithT(t)
 	root, err := harness.Root()

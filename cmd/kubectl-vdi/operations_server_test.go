@@ -29,7 +29,7 @@ type operations struct {
 	kubeconfig string
 }
 
-// newOperations has a member eu whose agent is connected, and us beside it.
+// newOperations returns a hub's cluster with two members, eu and us, whose agents are connected.
 func newOperations(t *testing.T) *operations {
 	t.Helper()
 	root, err := harness.Root()
@@ -171,7 +171,7 @@ func draining(o *operations) {
 	o.Expect(o.member("eu").Spec.Drain).To(BeZero())
 }
 
-// policies makes those that ship with the hub.
+// policies creates the admission policies in a file of the hub's chart.
 func (o *operations) policies(file string) {
 	root, err := harness.Root()
 	o.Expect(err).NotTo(HaveOccurred())
@@ -223,7 +223,7 @@ func fencing(o *operations) {
 	o.Expect(o.api.DeleteAllOf(o.ctx, &v1alpha1.VDISession{}, client.InNamespace("desktops"))).To(Succeed())
 }
 
-// session that runs in a member.
+// session creates a session that runs in a member.
 func (o *operations) session(name, member string, mode v1alpha1.FailoverMode, idle *metav1.Time) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name}}
 	s.Spec.User, s.Spec.Template = "ann@example.com", "browser"
@@ -236,7 +236,7 @@ func (o *operations) session(name, member string, mode v1alpha1.FailoverMode, id
 	return s
 }
 
-// recommend is a hub whose reviews place every session in us.
+// recommend answers reviews as a hub that places every session in us.
 func (o *operations) recommend(ctx context.Context) error {
 	w, err := o.api.Watch(ctx, &v1alpha1.PlacementReviewList{})
 	if err != nil {

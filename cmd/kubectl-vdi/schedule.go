@@ -44,10 +44,10 @@ func edit(ctx context.Context, api client.Client, member *v1alpha1.MemberCluster
 }
 
 func cordonCommand(c *cluster) *cobra.Command {
-	return memberCommand(c, "cordon NAME", "Mark a member as unschedulable; its sessions go on",
+	return memberCommand(c, "cordon NAME", "Mark a member as unschedulable; its sessions keep running",
 		func(cmd *cobra.Command, api client.WithWatch, member *v1alpha1.MemberCluster) error {
 			return c.schedule(cmd, api, member, v1alpha1.SchedulingCordoned,
-				"Member %s is cordoned: no new sessions are placed there, its sessions go on. Revert it with `kubectl vdi uncordon %[1]s`.")
+				"Member %s is cordoned: no new sessions are placed there, its sessions keep running. Revert it with `kubectl vdi uncordon %[1]s`.")
 		})
 }
 

@@ -36,10 +36,10 @@ type Desktop struct {
 	end []context.CancelFunc
 }
 
-// Open starts a browser, and has it open the URL. Hosts that are keys of resolve are
-// found at its values, an address or address:port, whatever DNS resolves; `*` at the
-// beginning of a key stands for anything. Certificates are not checked: those of a
-// test's gateways are self-signed. The browser ends with ctx, or by Close.
+// Open starts a browser, and opens the URL in it. The keys of resolve are hosts that the browser
+// resolves to the values, an address or address:port, instead of by DNS; `*` at the beginning of a
+// key matches anything. Certificates are not checked: those of a test's gateways are self-signed.
+// The browser ends with ctx, or by Close.
 func Open(ctx context.Context, url string, resolve map[string]string) (*Desktop, error) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -50,7 +50,7 @@ func Open(ctx context.Context, url string, resolve map[string]string) (*Desktop,
 		chromedp.WindowSize(width, height),
 		chromedp.IgnoreCertErrors,
 		chromedp.DisableGPU,
-		// Its sandbox needs what root of a container does not have.
+		// Its sandbox needs privileges that root in a container does not have.
 		chromedp.NoSandbox,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
@@ -74,7 +74,7 @@ func Open(ctx context.Context, url string, resolve map[string]string) (*Desktop,
 	return d, nil
 }
 
-// rules for Chromium's own resolver.
+// rules returns the rules for Chromium's own resolver.
 func rules(resolve map[string]string) string {
 	var all []string
 	for _, host := range slices.Sorted(maps.Keys(resolve)) {
@@ -90,7 +90,7 @@ func (d *Desktop) Close() {
 	}
 }
 
-// do what a user does, within actionTimeout.
+// do runs the steps of a user, within actionTimeout.
 func (d *Desktop) do(what string, steps ...chromedp.Action[chromedp.Void]) error {
 	ctx, cancel := context.WithTimeout(d.ctx, actionTimeout)
 	defer cancel()
@@ -100,8 +100,8 @@ func (d *Desktop) do(what string, steps ...chromedp.Action[chromedp.Void]) error
 	return nil
 }
 
-// Go opens another URL in the same browser. An answer that is no page, such as a
-// gateway's that has no such host, is an error.
+// Go opens another URL in the same browser. It returns an error for an error response, such as
+// that of a gateway without that host.
 func (d *Desktop) Go(url string) error {
 	ctx, cancel := context.WithTimeout(d.ctx, actionTimeout)
 	defer cancel()
@@ -142,8 +142,8 @@ func (d *Desktop) enter(password string) error {
 	)
 }
 
-// connected waits until noVNC reports so, and has a canvas. A page that is on its way
-// to the next can't be read, and is read again.
+// connected waits until noVNC reports a connection, and has a canvas. A page that is being
+// replaced can't be read, and is read again.
 func connected() chromedp.Action[chromedp.Void] {
 	const is = `document.documentElement.classList.contains("noVNC_connected") && !!document.querySelector("#noVNC_container canvas")`
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -162,20 +162,19 @@ func connected() chromedp.Action[chromedp.Void] {
 	})
 }
 
-// Type on the desktop's keyboard, into whatever has its focus. A line ends with \n.
+// Type types on the desktop's keyboard, into whatever has the focus. A line ends with \n.
 func (d *Desktop) Type(text string) error {
-	// What xterm takes for Return is the key, which is \r here.
+	// xterm requires the key Return, which is \r here.
 	return d.do("typing", connected(), focus(), chromedp.KeyEvent(strings.ReplaceAll(text, "\n", "\r")))
 }
 
-// Paint is what to type into a terminal, so that its background gets a color, which
-// Picture.Most then is, if a shell's condition holds: by it the canvas shows what is
-// true in the desktop.
+// Paint returns what to type into a terminal so that its background gets a color if a shell's
+// condition holds. The color is then Picture.Most: the canvas shows the condition.
 func Paint(condition, color string) string {
 	return condition + ` && printf '\033]11;` + color + `\007'` + "\n"
 }
 
-// focus the canvas, as a click would; but a click would reach the desktop as well.
+// focus focuses the canvas without a click, which would reach the desktop as well.
 func focus() chromedp.Action[chromedp.Void] {
 	return chromedp.Focus(chromedp.CSS("#noVNC_container canvas"))
 }

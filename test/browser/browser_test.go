@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// image of the desktop, as `make desktop-image` makes it.
+// image returns the name of the desktop's image, which `make desktop-image` builds.
 func image() string {
 	if name := os.Getenv("DESKTOP_IMG"); name != "" {
 		return name
@@ -85,14 +85,14 @@ func (c *container) eventually(what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-deadline:
-			c.t.Fatal("waited in vain for " + what)
+			c.t.Fatal("timed out waiting for " + what)
 		case <-tick.C:
 		}
 	}
 }
 
-// open the desktop under a name that only the browser's own resolver has: one of
-// localhost, where a browser keeps the login without HTTPS.
+// open opens the desktop under a name that only the browser's own resolver has, below localhost,
+// where a browser keeps the login without HTTPS.
 func (c *container) open() *Desktop {
 	c.t.Helper()
 	host := strings.TrimPrefix(c.url, "http://")
@@ -155,8 +155,8 @@ func TestAUserSeesTheDesktopAndTypes(t *testing.T) {
 	}
 }
 
-// The canvas of a desktop on which nothing runs is the background and nothing else:
-// the check for a blank one must find it, or it would prove nothing for the others.
+// The canvas of a desktop on which nothing runs is the background and nothing else: Blank must
+// detect it, or it would prove nothing for the others.
 func TestAnEmptyDesktopIsBlank(t *testing.T) {
 	c := startContainer(t)
 	d := c.open()

@@ -8,23 +8,22 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Picture is what the desktop's canvas shows, in figures.
+// Picture describes the desktop's canvas in figures.
 type Picture struct {
-	// Width and Height in pixels.
+	// Width and Height are in pixels.
 	Width, Height int
-	// Colors are how many different ones there are.
+	// Colors is the number of different colors.
 	Colors int
 	// Most is the most frequent color, as #rrggbb, and Common the share of the pixels
 	// that have it, 0 to 1.
 	Most   string
 	Common float64
-	// Sum is equal of equal pictures, and of others hardly ever.
+	// Sum is a hash of the pixels.
 	Sum string
 }
 
-// Blank reports that no desktop is visible there: hardly a pixel differs from
-// the background. A terminal's title and prompt have more colors than that, by the
-// smoothing of their letters.
+// Blank reports whether no desktop is visible: hardly a pixel differs from the background. A
+// terminal's title and prompt have more colors than that, since their letters are smoothed.
 func (p Picture) Blank() bool {
 	const fewestColors, mostCommon = 8, 0.999
 	return p.Width == 0 || p.Height == 0 || p.Colors < fewestColors || p.Common > mostCommon
@@ -67,8 +66,7 @@ func (d *Desktop) Blank() (bool, error) {
 	return p.Blank(), err
 }
 
-// Await reads the canvas until it is as it should be, and returns the last picture
-// in any case.
+// Await reads the canvas until good reports true, and returns the last picture in any case.
 func (d *Desktop) Await(ctx context.Context, what string, good func(Picture) bool) (Picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ type console struct {
 // demo drives one fleet by kubectl.
 type demo struct {
 	console
-	lost string // the region that dies
+	lost string // the region that is powered off
 }
 
 // announce prints a step.
@@ -28,13 +28,13 @@ func (c *console) announce(format string, args ...any) {
 	fmt.Printf("\n== %c. %s\n", c.step, fmt.Sprintf(format, args...))
 }
 
-// fleet runs the fleet command on the demo's fleet and passes its output on.
+// fleet runs the fleet command on the demo's fleet, and prints its output.
 func (c *console) fleet(ctx context.Context, args ...string) error {
 	args = append(args, "--dir", c.dir)
 	fmt.Printf("$ bin/fleet %s\n", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, "bin/fleet", args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// Interrupted, it takes down what it has begun to put up.
+	// On an interrupt, it stops what it has started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	if err := cmd.Run(); err != nil {
@@ -43,8 +43,7 @@ func (c *console) fleet(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// show runs kubectl in a cluster, prints the command and its output, and
-// returns that.
+// show runs kubectl in a cluster, prints the command and its output, and returns the output.
 func (c *console) show(ctx context.Context, cluster string, args ...string) (string, error) {
 	fmt.Printf("$ kubectl --context %s %s\n", cluster, strings.Join(args, " "))
 	out, err := c.output(ctx, cluster, args...)
@@ -64,7 +63,7 @@ func (c *console) output(ctx context.Context, cluster string, args ...string) (s
 	return strings.TrimRight(out.String(), "\n"), nil
 }
 
-// field is one field of one object of the hub.
+// field returns one field of one object of the hub.
 func (c *console) field(ctx context.Context, object, path string) (string, error) {
 	kind, name, _ := strings.Cut(object, "/")
 	return c.output(ctx, "hub", "get", kind, name, "-n", namespace, "-o", "jsonpath={"+path+"}")
@@ -86,8 +85,8 @@ func (c *console) expect(ctx context.Context, object, path string, values ...str
 	})
 }
 
-// until polls a claim and fails with the last reason when it does not come
-// true within two minutes.
+// until waits until a claim holds, and returns an error with the last reason if that takes longer
+// than two minutes.
 func (c *console) until(ctx context.Context, claim string, holds func() (ok bool, why string)) error {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {

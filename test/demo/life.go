@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// limited is the session of deploy/samples/life.yaml whose life is shown.
+// limited is the session of deploy/samples/life.yaml whose lifecycle is shown.
 const limited = "heidi-browser"
 
 // patch changes a session by kubectl, as its user would.
@@ -21,7 +21,7 @@ func (c *console) phase(ctx context.Context, session, phase string) error {
 	return c.expect(ctx, "vdisession/"+session, ".status.phase", phase)
 }
 
-// member that a session is placed in.
+// member returns the member that a session is placed in.
 func (c *console) member(ctx context.Context, session string) (string, error) {
 	return c.field(ctx, "vdisession/"+session, ".status.placement.clusterName")
 }
@@ -124,7 +124,7 @@ func (d *demo) resume(ctx context.Context) error {
 	return err
 }
 
-// failure shows a session that fails permanently, why, and how it comes to run.
+// failure shows a session that fails permanently, the reason, and its retry.
 func (d *demo) failure(ctx context.Context) error {
 	const session = "ivan-mistyped"
 	d.announce("A session that can never start fails permanently, and names the remedy")

@@ -11,20 +11,19 @@ import (
 	"time"
 )
 
-// lostSessions are those of lost.yaml, by their failover mode.
+// lostSessions are the sessions of lost.yaml, by their failover mode.
 var lostSessions = map[string]string{
 	"judy-browser": "Restart", "karl-browser": "Restart", "laura-browser": "Restart",
 	"mike-fence": "Fence", "nina-fence": "Fence", "oscar-developer": "Hold",
 }
 
-// nowhereElse is the session that only one region could ever run: there are no GPUs
-// elsewhere.
+// nowhereElse is a session that only one region can run: there are no GPUs elsewhere.
 const nowhereElse = "erin-gpu"
 
-// place is where a session is, and how it fares.
+// place is the member and the state of a session.
 type place struct{ mode, member, phase, message string }
 
-// places of all sessions.
+// places returns the places of all sessions, by name.
 func (d *demo) places(ctx context.Context) (map[string]place, error) {
 	out, err := d.output(ctx, "hub", "get", "vdisessions", "-n", namespace, "-o",
 		`jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.placement.failoverMode}{"\t"}{.status.placement.clusterName}{"\t"}{.status.phase}{"\t"}{.status.message}{"\n"}{end}`)
@@ -40,7 +39,7 @@ func (d *demo) places(ctx context.Context) (map[string]place, error) {
 	return all, nil
 }
 
-// host is the region with the most sessions.
+// host returns the region with the most sessions.
 func host(all map[string]place) string {
 	count := map[string]int{}
 	for _, p := range all {
@@ -49,7 +48,7 @@ func host(all map[string]place) string {
 	return slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return count[a] - count[b] })
 }
 
-// fillRegion has sessions of all modes run, most of them in one region.
+// fillRegion creates sessions of all modes, most of them in one region, and waits until they run.
 func (d *demo) fillRegion(ctx context.Context) error {
 	d.announce("Six more sessions in one region: three that restart elsewhere, two that may never run twice, one with a home there")
 	if _, err := d.show(ctx, "hub", "apply", "-f", "test/demo/lost.yaml"); err != nil {
@@ -72,8 +71,8 @@ func (d *demo) fillRegion(ctx context.Context) error {
 	return nil
 }
 
-// loseRegion has the region with the most sessions die, and shows when and where
-// they run again.
+// loseRegion powers off the region with the most sessions, and shows when and where they run
+// again.
 func (d *demo) loseRegion(ctx context.Context) error {
 	before, err := d.places(ctx)
 	if err != nil {
@@ -81,7 +80,7 @@ func (d *demo) loseRegion(ctx context.Context) error {
 	}
 	d.lost = host(before)
 	d.announce("The region with the most sessions is lost: every process of %s at once. By policy, x %s:", d.lost, timeFactor)
-	fmt.Printf("   Unreachable after %s of silence; Restart %s later; Fence %s after the last renewal of the lease that was granted; Hold never by itself\n",
+	fmt.Printf("   Unreachable after %s without a heartbeat; Restart %s later; Fence %s after the last renewal of the lease that was granted; Hold never by itself\n",
 		scaled(40*time.Second), scaled(60*time.Second), scaled(300*time.Second))
 	if err := d.fleet(ctx, "power-off", d.lost); err != nil {
 		return err
@@ -141,7 +140,7 @@ func (d *demo) awaitElsewhere(ctx context.Context, before map[string]place, died
 	return again, err
 }
 
-// hold checks that sessions that may not move by themselves did not, and show it.
+// hold checks that Hold sessions did not move, and show that their failover is pending.
 func (d *demo) hold(ctx context.Context, before map[string]place) error {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if was := before[name]; was.member != d.lost || was.mode != "Hold" || was.phase != "Running" {
@@ -157,10 +156,10 @@ func (d *demo) hold(ctx context.Context, before map[string]place) error {
 	return nil
 }
 
-// regionBack restores the region's power: what was rescheduled runs there no
-// more, and what could not move does again.
+// regionBack restores the region's power: rescheduled sessions no longer run there, and those that
+// could not move run again.
 func (d *demo) regionBack(ctx context.Context) error {
-	d.announce("%s comes back: nothing runs there of what was rescheduled, and what had to stay runs again", d.lost)
+	d.announce("%s is back: nothing runs there of what was rescheduled, and what had to stay runs again", d.lost)
 	if err := d.fleet(ctx, "power-on", d.lost); err != nil {
 		return err
 	}
@@ -189,8 +188,8 @@ func (d *demo) regionBack(ctx context.Context) error {
 	return d.overlaps(ctx)
 }
 
-// strays names a Pod of a session that is not where the session is placed; "": there
-// is none, and each session that runs has one.
+// strays describes a Pod that is not where its session is placed, or a running session without
+// exactly one Pod. It returns "" if there is neither.
 func (d *demo) strays(ctx context.Context) (string, error) {
 	all, err := d.places(ctx)
 	if err != nil {

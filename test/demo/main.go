@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// timeFactor scales the timings of hub and agents, so that a member's silence is
-// noticed in seconds.
+// timeFactor scales the timings of hub and agents, so that a lost member is detected in seconds.
 const timeFactor = "0.1"
 
-// scaled is a time of production as this fleet has it.
+// scaled returns a production time in the time of this fleet.
 func scaled(d time.Duration) time.Duration { return d / 10 }
 
 // limit ends a demo that hangs.

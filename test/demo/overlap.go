@@ -11,8 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
-// overlaps shows, by an observer that reads the simulated kubelets' logs alone, what
-// really ran.
+// overlaps shows what really ran, from the simulated kubelets' logs alone.
 func (d *demo) overlaps(ctx context.Context) error {
 	d.announce("What really ran, by the kubelets' own logs, outside of all clusters")
 	var logs []string

@@ -9,7 +9,7 @@ import (
 
 const namespace = "desktops"
 
-// regions are the members, each of the name of its region.
+// regions are the members, each named for its region.
 var regions = []string{"eu-west", "us-east", "ap-south"}
 
 // samples are the sessions of deploy/samples/sessions.yaml with the members

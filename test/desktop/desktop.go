@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// activityPath is where the contract is served.
+// activityPath is the path of the activity contract.
 const activityPath = "/.well-known/vdi/activity"
 
-// user of a desktop with a password.
+// user is the user name of a desktop with a password.
 const user = "desktop"
 
 //go:embed page.html
@@ -23,11 +23,11 @@ var page []byte
 type desktop struct {
 	now func() time.Time
 	mu  sync.Mutex
-	// last use, or the start.
+	// last is the time of the last use, or of the start.
 	last time.Time
 }
 
-// newDesktop is one with a home in which the user's notes are kept; "": without.
+// newDesktop returns a desktop that keeps the user's notes in home, unless that is "".
 func newDesktop(password, home string, now func() time.Time) http.Handler {
 	d := &desktop{now: now, last: now()}
 	mux := http.NewServeMux()
@@ -55,7 +55,7 @@ func withPassword(password string, next http.HandlerFunc) http.Handler {
 	})
 }
 
-// activity answers how long the desktop has been idle.
+// activity reports how long the desktop has been idle.
 func (d *desktop) activity(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
 	idle := d.now().Sub(d.last)
@@ -64,14 +64,14 @@ func (d *desktop) activity(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]float64{"idleSeconds": max(idle, 0).Seconds()}) // the client may be gone
 }
 
-// show the page: opening it uses the desktop.
+// show serves the page: opening it counts as use.
 func (d *desktop) show(w http.ResponseWriter, _ *http.Request) {
 	d.use()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(page)
 }
 
-// report is what the page sends when a key is pressed or the pointer moves.
+// report handles what the page sends when a key is pressed or the pointer moves.
 func (d *desktop) report(w http.ResponseWriter, _ *http.Request) {
 	d.use()
 	w.WriteHeader(http.StatusNoContent)

@@ -1,6 +1,6 @@
-// Command desktop is the sample desktop: a page to write and draw on, and the
-// activity contract that every desktop image may implement. Until there is an
-// image with a real one, tests run it beside a simulated Pod.
+// Command desktop is the sample desktop: a page to write and draw on, and the activity contract
+// that every desktop image may implement. Tests run it beside a simulated Pod, or as the image of
+// a real one.
 //
 // # The activity contract
 //
@@ -12,23 +12,19 @@
 //
 //	{"idleSeconds": 12.5}
 //
-// the seconds since its user last did anything: pressed a key, moved the pointer,
-// whatever the desktop counts; from its start where there was nothing yet; by its
-// own clock. Nothing else belongs into the answer, since any client of the
-// member's gateway may read it. The query is not activity, nor is a probe, or a page
-// that is open and polls by itself. Anything else, such as 404, a
-// redirect, no answer within two seconds, more than 4 KiB, text or a negative
-// number, means "unknown", and never ends a session: an image that has lost track
-// reports so by an error, not by a number that it made up.
+// the seconds since its user last did anything that the desktop counts, such as pressing a key or
+// moving the pointer, or since its start, by its own clock. Nothing else belongs in the answer,
+// since any client of the member's gateway may read it. The query is not activity, nor is a probe,
+// or a page that is open and polls by itself. Any other answer, such as 404, a redirect, more than
+// 4 KiB, text or a negative number, or none within two seconds, means "unknown", and never ends a
+// session: an image that can't measure its idle time returns an error, not an invented number.
 //
-// Measure it by a clock that no correction of the time of day moves. An image
-// that serves no HTTP sets the annotation vdi.kasm.io/activity on its Pod
-// instead: any new value of it is activity.
+// Measure it with a monotonic clock. An image that serves no HTTP sets the annotation
+// vdi.kasm.io/activity on its Pod instead: any new value of it is activity.
 //
-// What this desktop counts is a page load, and what the page's script reports by
-// POST /activity: keyboard and pointer, once in five seconds at the most. What
-// was done within those is reported at their end, so that a desktop never claims
-// to be idle for longer than it is; it may claim up to five seconds less.
+// This desktop counts page loads, and what the page's script reports by POST /activity: keyboard
+// and pointer, at most once in five seconds. Activity within these is reported at their end, so
+// that the reported idle time is never too long, and at most five seconds too short.
 package main
 
 import (
@@ -88,7 +84,7 @@ func run(ctx context.Context, address, passwordFile, home string, out io.Writer)
 	return nil
 }
 
-// readPassword is the password in the file, "" where there is no file to read.
+// readPassword returns the password in the file, or "" if no file is named.
 func readPassword(file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -99,7 +95,7 @@ func readPassword(file string) (string, error) {
 	}
 	password := strings.TrimSpace(string(content))
 	if password == "" {
-		// It would admit every user that the file was to keep out.
+		// An empty password would admit every user.
 		return "", fmt.Errorf("%s is empty", file)
 	}
 	return password, nil

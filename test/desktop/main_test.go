@@ -47,7 +47,7 @@ func TestItPrintsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 	}{
 		{activityPath, "", http.StatusOK},
 		{"/", "", http.StatusUnauthorized},
-		{"/", "open sesame", http.StatusOK}, // the file's newline is none of it
+		{"/", "open sesame", http.StatusOK}, // the file's newline is not part of it
 	} {
 		if got := status(ctx, t, "http://"+address+request.path, request.password); got != request.want {
 			t.Errorf("GET %s with password %q: %d, want %d", request.path, request.password, got, request.want)

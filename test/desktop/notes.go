@@ -9,11 +9,10 @@ import (
 	"path/filepath"
 )
 
-// mostNotes is how much a user may write, in bytes.
+// mostNotes is the limit of what a user may write, in bytes.
 const mostNotes = 1 << 20
 
-// notes are what the user has written, kept in the home: they outlive the desktop
-// where the home does.
+// notes are the user's notes, kept in the home: they outlive the desktop if the home does.
 type notes struct{ file string }
 
 func (n notes) read(w http.ResponseWriter, _ *http.Request) {
@@ -39,7 +38,7 @@ func (n notes) write(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// replace the file's content at once: what was answered for is there, whenever the
+// replace replaces the file's content atomically: what was acknowledged is stored, whenever the
 // desktop is killed.
 func replace(file string, content []byte) error {
 	next, err := os.CreateTemp(filepath.Dir(file), ".notes-*")

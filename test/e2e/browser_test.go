@@ -27,7 +27,7 @@ const (
 	ingressImage = "INGRESS_IMG"
 )
 
-// artifacts is where screenshots go.
+// artifacts is the folder of the screenshots.
 var artifacts = filepath.Join(root, "dist", "e2e")
 
 // Templates of the desktop of deploy/samples: with its home, and without.
@@ -106,7 +106,7 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 	})
 })
 
-// sees that a condition holds in the desktop's terminal, by the canvas alone.
+// sees checks by the canvas alone that a condition holds in the desktop's terminal.
 func sees(ctx context.Context, desktop *browser.Desktop, condition string) {
 	GinkgoHelper()
 	const green = "#00aa00"
@@ -115,12 +115,12 @@ func sees(ctx context.Context, desktop *browser.Desktop, condition string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// visited opens the session's URL and logs in, once there is a way to it, and returns
-// the desktop and its picture.
+// visited opens the session's URL once it is reachable, logs in, and returns the desktop and its
+// picture.
 func visited(ctx context.Context, s *v1alpha1.VDISession, screenshot string) (*browser.Desktop, browser.Picture) {
 	GinkgoHelper()
 	var desktop *browser.Desktop
-	// The gateway heeds a new Ingress, and a Pod that is Ready, in its own time.
+	// The gateway takes a while to serve a new Ingress, or a Pod that becomes Ready.
 	Eventually(ctx, func() (err error) {
 		desktop, err = browser.Open(ctx, s.Status.URL, hosts(ctx))
 		return err
@@ -134,7 +134,7 @@ func visited(ctx context.Context, s *v1alpha1.VDISession, screenshot string) (*b
 	return desktop, picture
 }
 
-// hosts are where a browser finds the members' gateways: on any node that has one.
+// hosts returns the nodes at which a browser reaches the members' gateways, by wildcard host.
 func hosts(ctx context.Context) map[string]string {
 	resolve := map[string]string{}
 	for _, member := range fleet.Members {
@@ -154,7 +154,7 @@ func hosts(ctx context.Context) map[string]string {
 	return resolve
 }
 
-// gateway sees to an ingress controller in the member.
+// gateway installs an ingress controller in the member, and waits until it is ready.
 func gateway(ctx context.Context, member *kindfleet.Cluster) {
 	GinkgoHelper()
 	manifest, err := os.ReadFile(filepath.Join(root, "test", "ingress", "ingress.yaml"))
@@ -190,7 +190,7 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// desktopTemplate is the one of deploy/samples, of the image that is tested.
+// desktopTemplate returns the template of deploy/samples with the image that is tested.
 func desktopTemplate() *v1alpha1.VDITemplate {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(root, "deploy", "samples", "desktop.yaml"))
@@ -202,7 +202,7 @@ func desktopTemplate() *v1alpha1.VDITemplate {
 	return t
 }
 
-// inDesktop runs a command in the session's desktop, by its node's containerd.
+// inDesktop runs a command in the session's desktop through its node's containerd.
 func inDesktop(ctx context.Context, s *v1alpha1.VDISession, command ...string) (string, error) {
 	nodes, err := fleet.Member(s.Status.Placement.ClusterName).Nodes()
 	if err != nil {

@@ -5,9 +5,8 @@
 // It is a module of its own, so that kind's dependencies stay out of the product's.
 // `make kind-test` runs it; without the fleet of `make kind-up` it is skipped.
 //
-// # Where other suites plug in
+// # Other suites
 //
-// The fleet of `make kind-up` has whatever images E2E_IMAGES names in the members'
-// nodes. A spec of this package with the label e2e runs with the others; artifacts
-// belong into dist/e2e.
+// `make kind-up` loads the images that E2E_IMAGES names into the members' nodes. A spec of this
+// package with the label e2e runs with the others; artifacts belong in dist/e2e.
 package e2e

@@ -18,8 +18,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
-// undisturbed checks that since then a session never stopped running, in one and the
-// same Pod, no container of which was restarted.
+// undisturbed checks that a session has run ever since a time, in one and the same Pod, no
+// container of which was restarted.
 func undisturbed(s *v1alpha1.VDISession, since time.Time) {
 	GinkgoHelper()
 	Expect(watcher.since(s, since)).To(HaveEach(v1alpha1.PhaseRunning), "phases of %s", s.Name)
@@ -48,7 +48,7 @@ var _ = Describe("The hub", func() {
 	})
 })
 
-// leader is the Pod of the hub's replica that leads.
+// leader returns the Pod of the hub's leader, or an empty one if there is none.
 func leader(ctx context.Context) *corev1.Pod {
 	GinkgoHelper()
 	var pods corev1.PodList
@@ -105,7 +105,7 @@ func evict(ctx context.Context, c *kindfleet.Cluster, pod *corev1.Pod) error {
 	return c.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})
 }
 
-// deployed reports whether all replicas of a Deployment of the system are there.
+// deployed reports whether all replicas of a Deployment of hub or agent are updated and available.
 func deployed(c *kindfleet.Cluster, name string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		var d appsv1.Deployment
@@ -142,7 +142,7 @@ var _ = Describe("A region that is lost", Serial, func() {
 	})
 })
 
-// restore starts a member's containers, and waits until the hub takes it for Ready.
+// restore starts a member's containers, and waits until the hub shows the member as Ready.
 func restore(ctx context.Context, name string) {
 	GinkgoHelper()
 	member := fleet.Member(name)

@@ -14,7 +14,7 @@ import (
 )
 
 // regain is R of docs/design.md, section 7: a Fence session is rescheduled no sooner, and its
-// member has stopped it by then, whatever is dead there.
+// member has stopped it by then, whatever is down there.
 const regain = 300 * time.Second
 
 var _ = Describe("The guard of a Fence session", Serial, func() {
@@ -29,8 +29,8 @@ var _ = Describe("The guard of a Fence session", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(node.String()).NotTo(Equal(plane.String()), "the desktop's node has no control plane")
 
-		// First the API server, so that no new agent can be created, then every agent.
-		// Until then the agent had the hub's grants.
+		// First the API server, so that no new agent can be created, then every agent. Until then
+		// the agent renewed its lease.
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(plane.StartControlPlane(ctx)).To(Succeed())
 			Eventually(ctx, deployed(member, "vdi-agent")).Should(BeTrue())
@@ -71,7 +71,7 @@ func killAgents(ctx context.Context, member *kindfleet.Cluster) {
 	}
 }
 
-// desktopIn is the newest container of a Pod's desktop, as its node has it.
+// desktopIn returns the newest container of a Pod's desktop in its node.
 func desktopIn(ctx context.Context, g Gomega, node *kindfleet.Node, pod *corev1.Pod) kindfleet.Container {
 	containers, err := node.Containers(ctx, "desktop")
 	g.Expect(err).NotTo(HaveOccurred())

@@ -22,7 +22,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
-// templates of the sample desktop: without a home, and with one.
+// Templates of the sample desktop: without a home, and with one.
 const (
 	sample     = "sample"
 	sampleHome = "sample-home"
@@ -54,15 +54,15 @@ func homeTemplate() *v1alpha1.VDITemplate {
 	return t
 }
 
-// ensure that the hub has the template as it is here.
+// ensure creates or updates a template on the hub.
 func ensure(ctx context.Context, t *v1alpha1.VDITemplate) error {
 	spec := t.Spec
 	_, err := controllerutil.CreateOrUpdate(ctx, fleet.Hub.Client, t, func() error { t.Spec = spec; return nil })
 	return err
 }
 
-// ensureClass makes the class of the samples' Ingresses, which no controller serves:
-// these are visited through their Services.
+// ensureClass creates the class of the samples' Ingresses, which no controller serves: desktops
+// are reached through their Services.
 func ensureClass(ctx context.Context, member *kindfleet.Cluster) error {
 	class := &networkingv1.IngressClass{
 		ObjectMeta: metav1.ObjectMeta{Name: sample}, Spec: networkingv1.IngressClassSpec{Controller: "vdi-fleet.test/none"},
@@ -96,7 +96,7 @@ func inRegion(region string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Placement.RequiredRegions = []string{region} }
 }
 
-// preferring a region, and free to go elsewhere.
+// preferring makes a session prefer a region, and allows any other.
 func preferring(region string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Placement.PreferredRegions = []string{region} }
 }
@@ -111,13 +111,13 @@ func gone(s *v1alpha1.VDISession) func(context.Context) bool {
 	}
 }
 
-// read the session as the hub has it.
+// read reads the session from the hub.
 func read(ctx context.Context, s *v1alpha1.VDISession) error {
 	return fleet.Hub.Client.Get(ctx, client.ObjectKeyFromObject(s), s)
 }
 
-// running waits until the session runs, in that member if one is named, and returns
-// how long it took since it was created.
+// running waits until the session runs, in that member if one is named, and returns how long that
+// took.
 func running(ctx context.Context, s *v1alpha1.VDISession, member string) time.Duration {
 	GinkgoHelper()
 	began := time.Now()
@@ -131,7 +131,7 @@ func running(ctx context.Context, s *v1alpha1.VDISession, member string) time.Du
 	return time.Since(began)
 }
 
-// why a session is as it is.
+// why returns the phase, message and conditions of a session.
 func why(s *v1alpha1.VDISession) string {
 	lines := []string{string(s.Status.Phase) + ": " + s.Status.Message}
 	for _, c := range s.Status.Conditions {
@@ -140,7 +140,7 @@ func why(s *v1alpha1.VDISession) string {
 	return strings.Join(lines, "\n")
 }
 
-// ready reports whether the member is Ready for the hub.
+// ready reports whether the hub shows the member as Ready.
 func ready(name string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		var member v1alpha1.MemberCluster
@@ -149,7 +149,7 @@ func ready(name string) func(context.Context) (bool, error) {
 	}
 }
 
-// podOf is the Pod of a session in the member where it runs.
+// podOf returns the Pod of a session in the member where it runs.
 func podOf(ctx context.Context, s *v1alpha1.VDISession) *corev1.Pod {
 	GinkgoHelper()
 	var pods corev1.PodList
@@ -158,13 +158,13 @@ func podOf(ctx context.Context, s *v1alpha1.VDISession) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// of are the things of a session in a member.
+// of returns the options that list the objects of a session in a member.
 func of(s *v1alpha1.VDISession) []client.ListOption {
 	return []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{v1alpha1.LabelSessionUID: string(s.UID)}}
 }
 
-// visit opens a session's desktop as its user, through its Service: the answer's
-// body. What is sent is put there instead.
+// visit gets a path of a session's desktop as its user, through its Service, and returns the
+// response's body. If send is not empty, it puts that there instead.
 func visit(ctx context.Context, s *v1alpha1.VDISession, path, send string) (string, error) {
 	var services corev1.ServiceList
 	member := fleet.Member(s.Status.Placement.ClusterName)

@@ -80,7 +80,7 @@ func buildImages(t *testing.T, dir, tag string) map[string]imageConfig {
 	return built
 }
 
-// content is the one file of an image; any other, and any but that, fails.
+// content returns the one file of an image. Any other file fails the test.
 func content(t *testing.T, image, name string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "image.tar")

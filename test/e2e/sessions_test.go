@@ -95,8 +95,8 @@ func password(ctx context.Context, s *v1alpha1.VDISession) string {
 	return string(secret.Data["password"])
 }
 
-// alive are the session's desktops that run in any node of any member, by their
-// containerds, whatever API servers show.
+// alive returns the session's desktops that run in any node of any member according to containerd,
+// whatever API servers show.
 func alive(ctx context.Context, s *v1alpha1.VDISession) ([]kindfleet.Container, error) {
 	var found []kindfleet.Container
 	for _, pod := range watcher.podsOf(s) {
@@ -119,7 +119,7 @@ func alive(ctx context.Context, s *v1alpha1.VDISession) ([]kindfleet.Container, 
 	return found, nil
 }
 
-// nothingLeft of a deleted session, in members or in their nodes.
+// nothingLeft checks that nothing of a deleted session is left in members or in their nodes.
 func nothingLeft(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	Expect(alive(ctx, s)).To(BeEmpty())

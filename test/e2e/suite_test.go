@@ -16,14 +16,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
-// root of the repository.
+// root is the root of the repository.
 const root = "../.."
 
 // defaultTimeout applies where no guarantee sets a time limit.
 const defaultTimeout = 5 * time.Minute
 
-// floor is within what a desktop whose image is in the node is promised to run. A
-// machine that is busy otherwise sets E2E_FLOOR, such as 5m.
+// floor is the guaranteed time to start a desktop whose image is in the node. A machine that is
+// busy otherwise sets E2E_FLOOR, such as 5m.
 var floor = 30 * time.Second
 
 func init() {
@@ -66,7 +66,7 @@ var _ = BeforeSuite(func() {
 	Expect(ensure(ctx, homeTemplate())).To(Succeed())
 })
 
-// What the machine has, for readers of the times.
+// The containers' resource usage, for readers of the times.
 var _ = AfterSuite(func(ctx SpecContext) {
 	out, err := exec.CommandContext(ctx, "docker", "stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}} {{.CPUPerc}}").Output()
 	if err == nil {

@@ -24,7 +24,7 @@ var _ = Describe("An uninstallation", Serial, func() {
 		}
 		DeferCleanup(func(ctx SpecContext) {
 			installed := time.Now()
-			// A namespace that goes can't be had again.
+			// A namespace that is being deleted can't be created again.
 			for _, c := range everyCluster() {
 				Eventually(ctx, system).WithArguments(c).ShouldNot(Equal(corev1.NamespaceTerminating), "in cluster %s", c.Name)
 			}
@@ -50,14 +50,14 @@ func everyCluster() []*kindfleet.Cluster {
 	return append([]*kindfleet.Cluster{fleet.Hub}, fleet.Members...)
 }
 
-// system is the phase of a cluster's namespace of hub and agents, empty if there is none.
+// system returns the phase of a cluster's namespace of hub and agents, or "" if there is none.
 func system(ctx context.Context, c *kindfleet.Cluster) (corev1.NamespacePhase, error) {
 	var namespace corev1.Namespace
 	err := c.Client.Get(ctx, client.ObjectKey{Name: kindfleet.SystemNamespace}, &namespace)
 	return namespace.Status.Phase, client.IgnoreNotFound(err)
 }
 
-// uninstall takes hub or agent away as docs/installation.md, "Uninstall", has it.
+// uninstall removes hub or agent as docs/installation.md, "Uninstall", describes.
 func uninstall(ctx context.Context, c *kindfleet.Cluster, args ...string) {
 	GinkgoHelper()
 	script := exec.CommandContext(ctx, filepath.Join(root, "deploy", "uninstall.sh"), append(args, "--kubeconfig", fleet.Kubeconfig(), "--context", c.Name)...)
@@ -69,8 +69,8 @@ func uninstall(ctx context.Context, c *kindfleet.Cluster, args ...string) {
 	GinkgoWriter.Printf("%s\n", out)
 }
 
-// remains are the objects of any kind in a cluster that are of vdi-fleet by their
-// kind, label or name, and volumes that anybody claims.
+// remains returns the objects of any kind in a cluster that belong to vdi-fleet by kind, label or
+// name, and all PersistentVolumeClaims.
 func remains(ctx context.Context, c *kindfleet.Cluster) ([]string, error) {
 	kinds, err := kubectl(ctx, c, "api-resources", "--verbs=list", "-o", "name")
 	if err != nil {

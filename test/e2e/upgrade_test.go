@@ -15,8 +15,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
-// earlier is the commit that is upgraded from, and downgraded to. It is moved on by
-// hand, when versions as old as that are supported no more.
+// earlier is the commit that is upgraded from, and downgraded to. It is replaced by hand once that
+// version is no longer supported.
 const earlier = "a2979934de2a4baf0595d3c59501e0cce38b47e1"
 
 var _ = Describe("An upgrade", Serial, func() {
@@ -50,7 +50,7 @@ var _ = Describe("An upgrade", Serial, func() {
 	})
 })
 
-// sessionsOf are one of each failover mode in each region, all Running.
+// sessionsOf creates a session of each failover mode in each region, and waits until all run.
 func sessionsOf(ctx context.Context, name string) []*v1alpha1.VDISession {
 	GinkgoHelper()
 	var made []*v1alpha1.VDISession
@@ -66,14 +66,14 @@ func sessionsOf(ctx context.Context, name string) []*v1alpha1.VDISession {
 	return made
 }
 
-// Orders of a change: as docs/operators.md has it for upgrades, and its reverse.
+// Orders of a change: that of docs/operators.md for upgrades, and its reverse.
 const (
 	hubFirst    = true
 	agentsFirst = false
 )
 
-// change hub and agents into a release, one after the other, and returns how long it
-// took until all members were Ready again.
+// change changes hub and agents to a release, one after the other, and returns how long it took
+// until all members were Ready again.
 func change(ctx context.Context, to kindfleet.Release, hubIsFirst bool) time.Duration {
 	GinkgoHelper()
 	began := time.Now()

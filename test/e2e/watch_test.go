@@ -22,16 +22,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
-// watch keeps all events of the API servers of the fleet, from first to last: the
-// phases of each session on the hub, and its Pods in the members. Its clusters come
-// to it as multicluster-runtime's.
+// watch records the phases of each session on the hub, and its Pods in the members, from all
+// events of the fleet's API servers. It watches them by multicluster-runtime.
 type watch struct {
 	mu       sync.Mutex
 	sessions map[types.NamespacedName][]seen
 	pods     map[types.UID]podSeen
 }
 
-// seen is a phase, and since when.
+// seen is a phase, and the time at which it was first observed.
 type seen struct {
 	at    time.Time
 	phase v1alpha1.SessionPhase
@@ -82,7 +81,7 @@ func startWatch(ctx context.Context, f *kindfleet.Fleet) (*watch, error) {
 	return w, nil
 }
 
-// engaged is the cluster once the manager has it.
+// engaged returns the cluster once the manager has it.
 func engaged(ctx context.Context, manager mcmanager.Manager, name string, ended <-chan error) (cluster.Cluster, error) {
 	for {
 		c, err := manager.GetCluster(ctx, multicluster.ClusterName(name))
@@ -142,7 +141,7 @@ func (w *watch) pod(member string, object any) {
 	w.pods[pod.UID] = podSeen{types.UID(pod.Labels[v1alpha1.LabelSessionUID]), member, pod.Name, restarts, at}
 }
 
-// since are the phases of a session from then on, the one it had included.
+// since returns the phases of a session from a time on, the one at that time included.
 func (w *watch) since(s *v1alpha1.VDISession, from time.Time) []v1alpha1.SessionPhase {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +155,7 @@ func (w *watch) since(s *v1alpha1.VDISession, from time.Time) []v1alpha1.Session
 	return phases
 }
 
-// podsOf are all Pods that a session ever had, in any member.
+// podsOf returns all Pods that a session ever had, in any member.
 func (w *watch) podsOf(s *v1alpha1.VDISession) []podSeen {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,15 +1,15 @@
 // Package faults breaks a real fleet and checks its guarantees (docs/design.md, section 9).
 // `make test-faults` runs all of it, `make test` a short part.
 //
-// # What there is
+// # Packages
 //
 //   - stage: a fleet of real processes (test/harness), with two replicas of the hub, three members, an
-//     emulated network between them (netem), and a supervisor that starts again what has ended.
+//     emulated network between them (netem), and a supervisor that restarts processes.
 //   - workload: for every scenario, sessions that are created, deleted, recreated, suspended, resumed
 //     and changed all along, drawn from its seed.
 //   - watch and checker: watches of the API servers of hub and members, and the pure checker of the
-//     guarantees, which confirms at the API servers what only they can prove. In fleets with simulated
-//     kubelets, G1 is decided by their container logs alone (test/observer).
+//     guarantees, which confirms at the API servers what only they can prove. With simulated kubelets,
+//     their container logs alone decide G1 (test/observer).
 //   - simulated: members without an API server, where a scenario needs more of them than this machine
 //     can run. The hub is the real one, and they are checked like the others.
 //   - runner: runs one scenario, repairs what is left, and measures how long both sides need to agree.
@@ -19,12 +19,12 @@
 //   - This package: flags, the pass over the scenarios, the soak, and the report, which is printed and
 //     written as JSON.
 //
-// # What counts
+// # Violations
 //
-// A violation counts only where no lag of a watch explains it: see checker.Suspicion. What the fleet
-// is still allowed to do after a fault is scaled by FACTOR, plus stage.Allowance for what no factor
-// scales. That a session was rescheduled without waiting for its stop is checked as well: by its
-// mode, and by how long its member was away.
+// A violation counts only if no lag of a watch explains it: see checker.Suspicion. FACTOR scales
+// the times that the fleet has after a fault; stage.Allowance is added for what no factor scales.
+// A session that was rescheduled without waiting for its stop is checked for its mode, and for how
+// long its member was away.
 //
 // # Running it
 //

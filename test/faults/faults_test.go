@@ -22,7 +22,7 @@ const (
 	shortSeed     = 1
 )
 
-// settings are what the environment sets.
+// settings are the options from the environment.
 type settings struct {
 	factor float64
 	seed   uint64

@@ -11,20 +11,19 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// How much a process may have grown over a soak that left no session: half as much again as after
-// its first scenario, and what a heap may keep after a burst.
+// Over a soak, which leaves no session, a process may grow to growth times its footprint after its
+// first scenario, plus what a heap may keep after a burst.
 const (
 	growth         = 1.5
 	spareGoroutine = 60
 	spareBytes     = 64 << 20
 )
 
-// footprint is what one of the fleet's processes uses.
+// footprint is the resource usage of one of the fleet's processes.
 type footprint struct {
 	Process string `json:"process"`
 	PID     int    `json:"pid"`
-	// Leads means that it is the replica of the hub that leads, which uses more than one that
-	// waits.
+	// Leads means that it is the hub's leader, which uses more than a standby.
 	Leads      bool    `json:"leads"`
 	Goroutines float64 `json:"goroutines"`
 	RSS        float64 `json:"rss"`
@@ -43,7 +42,7 @@ func (f footprint) sameAs(other footprint) bool {
 	return f.Process == other.Process && f.Leads == other.Leads
 }
 
-// footprints returns those of hub and agents, by their own metrics.
+// footprints returns the footprints of hub and agents, from their metrics.
 func footprints(ctx context.Context, s *stage.Stage) ([]footprint, error) {
 	var out []footprint
 	measure := func(p *harness.Process, leads bool, metrics string, err error) error {

@@ -23,7 +23,7 @@ func verdict(r runner.Result) string {
 	return "kept"
 }
 
-// runCounts returns the columns of what ran by the kubelets' logs.
+// runCounts returns the columns with what ran according to the kubelets' logs.
 func runCounts(r runner.Result) string {
 	if !r.Observed {
 		return "-\t-"

@@ -15,8 +15,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
 )
 
-// oneInAny of a soak's scenarios is drawn from all of them, the others from those that leave hub
-// and agents running: only a process that runs for long shows a leak.
+// One in oneInAny of a soak's scenarios is drawn from all of them, the others from those that
+// leave hub and agents running: only a process that runs for long shows a leak.
 const oneInAny = 4
 
 // soak draws scenarios at random for a time, on one fleet of the kind that the first chosen

@@ -22,18 +22,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// scenario is what some of 200 sessions are doing when their member's API server dies.
+// scenario is the state of some of 200 sessions when their member's API server crashes.
 type scenario struct {
 	name     string
 	count    int
 	template string
 	change   func(*v1alpha1.VDISession)
-	// before, if set, is the phase in which they are when it happens; else
-	// it is not waited for.
+	// before is the phase that is awaited before the crash; "" for none.
 	before v1alpha1.SessionPhase
-	// during is done to each while the API server is away.
+	// during is done to each session while the API server is down.
 	during func(context.Context, *v1alpha1.VDISession)
-	// after is the phase that they come to; empty: gone.
+	// after is the phase that the sessions reach; "" if they end.
 	after v1alpha1.SessionPhase
 }
 
@@ -63,8 +62,8 @@ func created(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(hub.Create(ctx, s)).To(Succeed())
 }
 
-// With OUTAGE=5m in the environment it stays down for so long: its agent runs on
-// and renews, whatever it can't reach.
+// With OUTAGE=5m in the environment the API server stays down for that long, while its agent keeps
+// running and renews.
 var _ = Describe("A member's API server that crashes under 200 sessions in every phase", func() {
 	It("recovers all of them, and creates nothing twice", func(ctx SpecContext) {
 		member := memberNamed("eu-west")
@@ -122,7 +121,7 @@ var _ = Describe("A member's API server that crashes under 200 sessions in every
 				await(l.name, all[l.name], l.before)
 			}
 		}
-		// Suspended is one thing, and that the desktop has stopped another.
+		// A suspended session's desktop may not have stopped yet.
 		Eventually(ctx, func(ctx context.Context) (int, error) {
 			idle := 0
 			for _, s := range all["suspended"] {
@@ -164,7 +163,7 @@ var _ = Describe("A member's API server that crashes under 200 sessions in every
 		By("starting it again")
 		Expect(member.ControlPlane.APIServer.Restart()).To(Succeed())
 		Expect(member.ControlPlane.WaitAPI(ctx)).To(Succeed())
-		// KWOK abandons a step that has failed for minutes, as no kubelet does.
+		// Unlike a kubelet, KWOK abandons a step that has failed for minutes.
 		Expect(member.ControlPlane.RestartKWOK(ctx)).To(Succeed())
 		for _, l := range scenarios {
 			if l.after == "" {
@@ -180,7 +179,7 @@ var _ = Describe("A member's API server that crashes under 200 sessions in every
 			if strings.HasPrefix(s.Name, "suspended") {
 				runs = 2 // once before it was suspended, once since
 			}
-			// The test's own watch may be the last to find the API server again.
+			// The test's own watch may be the last to recover.
 			Eventually(func() int { return born.of(s.UID)["Pod"] }).WithTimeout(time.Minute).Should(Or(BeZero(), BeNumerically(">=", runs)), "Pods of %s", s.Name)
 			for kind, times := range born.of(s.UID) {
 				if kind == "Pod" {
@@ -193,7 +192,7 @@ var _ = Describe("A member's API server that crashes under 200 sessions in every
 	}, NodeTimeout(12*time.Minute))
 })
 
-// births are how many objects of each kind a session ever had in a member.
+// births records the objects of each kind that a session ever had in a member.
 type births struct {
 	mu   sync.Mutex
 	seen map[types.UID]map[string]map[types.UID]bool

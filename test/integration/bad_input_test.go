@@ -108,7 +108,7 @@ var _ = Describe("Bad input", func() {
 	)
 })
 
-// template makes a browser template with changes, and removes it afterwards.
+// template creates a browser template with changes, and deletes it afterwards.
 func template(ctx context.Context, name string, change func(*v1alpha1.TemplateSpec)) {
 	GinkgoHelper()
 	base := &v1alpha1.VDITemplate{}

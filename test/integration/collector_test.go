@@ -12,14 +12,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// span as a collector receives it.
+// span is a span as a collector receives it.
 type span struct {
 	*tracev1.Span
-	// service that wrote it, and which of its instances, and in which cluster.
+	// service, instance and cluster identify the process that exported it.
 	service, instance, cluster string
 }
 
-// collector takes OTLP over gRPC.
+// collector receives OTLP over gRPC.
 type collector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	address string
@@ -47,7 +47,7 @@ func (c *collector) serve(listener net.Listener) {
 
 func (c *collector) stop() { c.server.Stop() }
 
-// again listens where it did before it was stopped.
+// again listens on the same address after stop.
 func (c *collector) again() error {
 	listener, err := net.Listen("tcp", c.address)
 	if err == nil {
@@ -56,7 +56,7 @@ func (c *collector) again() error {
 	return err
 }
 
-// Export is OTLP's.
+// Export implements collectorv1.TraceServiceServer.
 func (c *collector) Export(_ context.Context, request *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *collector) Export(_ context.Context, request *collectorv1.ExportTraceSe
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// trace is what has come of one.
+// trace returns the spans of a trace that were received.
 func (c *collector) trace(id string) []span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *collector) trace(id string) []span {
 	return out
 }
 
-// tree is each span as "service name<parent", by name.
+// tree returns each span as "service name<parent", and the names of spans without their parent.
 func tree(spans []span) (lines []string, orphans []string) {
 	names := map[string]string{}
 	for _, s := range spans {

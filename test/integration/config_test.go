@@ -159,8 +159,7 @@ func startDesktop(ctx context.Context) int {
 	return port
 }
 
-// useDesktop does what the script of the desktop's page does when a key is
-// pressed.
+// useDesktop reports activity as the desktop's page does when a key is pressed.
 func useDesktop(ctx context.Context, port int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/activity", port), nil)
 	if err != nil {

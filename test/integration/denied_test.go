@@ -18,7 +18,7 @@ import (
 type deniedWrite struct {
 	name    string
 	request string
-	// home has the session have one.
+	// home gives the session a home.
 	home bool
 }
 
@@ -37,7 +37,7 @@ var onTheWay = []deniedWrite{
 	{name: "denied-ingress", request: "create ingresses"},
 }
 
-// messages is what `kubectl get` shows of each session.
+// messages returns the message of each session as `kubectl get` shows it, by name.
 func messages(ctx context.Context) (map[string]string, error) {
 	out, err := fleet.Hub.ControlPlane.Kubectl(ctx, "get", "vdis", "-n", namespace, "-o",
 		`jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.message}{"\n"}{end}`)
@@ -129,7 +129,7 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 	})
 })
 
-// retry starts a session again that failed permanently.
+// retry raises the attempt of a session that failed permanently.
 func retry(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	now, err := get(ctx, s)

@@ -22,8 +22,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// denial is a request that the webhook denies: what it names, as
-// "create secrets" or "patch vdisessions/status", of objects that mention a text.
+// denial is a request that the webhook denies, such as "create secrets" or "patch
+// vdisessions/status", of objects that contain a text.
 type denial struct{ request, mentions string }
 
 // denier is an admission webhook.
@@ -34,11 +34,11 @@ type denier struct {
 	denied  map[denial]int
 }
 
-// canary is what is created in an API server until it calls the webhook.
+// canary is the name of an object that is created until the API server calls the webhook.
 const canary = "denied-canary"
 
-// startDenier registers a webhook for the requests of hub and agents in the
-// clusters, which calls it from the return on.
+// startDenier registers a webhook for the requests of hub and agents in the clusters, and returns
+// once they call it.
 func startDenier(ctx context.Context, clusters ...*harness.ControlPlane) *denier {
 	GinkgoHelper()
 	d := &denier{denials: map[denial]bool{{"create configmaps", canary}: true}, denied: map[denial]int{}}
@@ -95,7 +95,7 @@ func (d *denier) count(what denial) int {
 	return d.denied[what]
 }
 
-// relent denies nothing any more.
+// relent ends all denials.
 func (d *denier) relent() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

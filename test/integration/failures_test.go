@@ -164,7 +164,7 @@ var _ = Describe("A failure", func() {
 	})
 })
 
-// memberReady is the reason of a member's Ready.
+// memberReady returns the reason of a member's condition Ready, for Eventually.
 func memberReady(name string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		mc := &v1alpha1.MemberCluster{}
@@ -186,7 +186,7 @@ func awaitReady(ctx context.Context, member string) {
 	Eventually(ctx, memberReady(member)).WithTimeout(quarantine + time.Minute).Should(Equal(v1alpha1.ReasonConnected))
 }
 
-// awaitLeader is the replica of the hub that leads: the one that listens for agents.
+// awaitLeader waits for the hub's leader: the replica that listens for agents.
 func awaitLeader(ctx context.Context) (*harness.Replica, error) {
 	var leader *harness.Replica
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {

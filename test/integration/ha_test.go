@@ -78,7 +78,7 @@ var _ = Describe("Two replicas of the hub", func() {
 		})
 		Eventually(ctx, labeled).Should(Equal([]string{other.PodName}))
 		awaitServed(ctx)
-		// There is something to do for one that still acts as the leader.
+		// A replica that still acts as the leader has something to do.
 		Expect(hub.Delete(ctx, before)).To(Succeed())
 		awaitGone(ctx, before)
 		during := awaitRunning(ctx, create(ctx, newSession("during-freeze")))
@@ -86,8 +86,8 @@ var _ = Describe("Two replicas of the hub", func() {
 
 		mark, err := harness.AuditMark(fleet.Hub.ControlPlane.AuditLog())
 		Expect(err).NotTo(HaveOccurred())
-		// A request to the old leader while it is frozen is the first that it sees
-		// when it continues.
+		// A request to the old leader while it is frozen is the first that it receives when it
+		// continues.
 		answer := make(chan error, 1)
 		go func() {
 			_, err := agent.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "any", Sequence: 1})
@@ -113,7 +113,7 @@ var _ = Describe("Two replicas of the hub", func() {
 			}
 		}
 		for member, term := range agentTerms(ctx) {
-			// The new leader's grows with its orders.
+			// The new leader's term grows with its orders.
 			Expect(term).To(BeNumerically(">=", terms[member]), "no agent has an order of the old leader")
 		}
 		Expect(labeled(ctx)).To(Equal([]string{other.PodName}))
@@ -164,7 +164,7 @@ var _ = Describe("Two replicas of the hub", func() {
 	})
 })
 
-// awaitServed waits until every agent is connected where the Service leads.
+// awaitServed waits until every agent is connected to the Service's backend.
 func awaitServed(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, func() error {
@@ -188,8 +188,7 @@ func awaitServed(ctx context.Context) {
 	}
 }
 
-// dialAsAgent is a connection to a replica with a certificate of the member's
-// agent, made and used before it returns.
+// dialAsAgent connects to a replica with a certificate of the member's agent, and makes one call.
 func dialAsAgent(ctx context.Context, r *harness.Replica, m *harness.Member) fleetv1.FleetServiceClient {
 	GinkgoHelper()
 	pair, err := fleet.PKI.CA.Issue(harness.AgentRequest(m.UID))
@@ -221,7 +220,7 @@ func leaderAndOther(ctx context.Context) (leader, other *harness.Replica) {
 	return leader, other
 }
 
-// labeled are the Pods that carry the leader's label.
+// labeled returns the Pods that carry the leader's label.
 func labeled(ctx context.Context) ([]string, error) {
 	pods, err := fleet.Hub.ControlPlane.Client.CoreV1().Pods(harness.SystemNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: leadership.LabelRole + "=" + leadership.RoleLeader,
@@ -253,7 +252,7 @@ func podReady(r *harness.Replica) func(context.Context) (bool, error) {
 
 var renewed = regexp.MustCompile(`(?m)^vdi_agent_link_renewals_total\{code="OK"\} (\S+)$`)
 
-// renewals are the leases that each agent was granted.
+// renewals returns the number of successful lease renewals of each agent.
 func renewals(ctx context.Context) map[string]float64 {
 	GinkgoHelper()
 	counts := map[string]float64{}
@@ -268,7 +267,7 @@ func renewals(ctx context.Context) map[string]float64 {
 	return counts
 }
 
-// agentTerms are the highest terms of the hub that each agent has seen.
+// agentTerms returns the highest hub term that each agent has stored.
 func agentTerms(ctx context.Context) map[string]int64 {
 	GinkgoHelper()
 	terms := map[string]int64{}

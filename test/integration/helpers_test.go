@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// newSession is a session of the browser template unless changed.
+// newSession returns a session of the browser template unless changed.
 func newSession(name string, change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -42,7 +42,7 @@ func inRegion(region string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Placement.RequiredRegions = []string{region} }
 }
 
-// create makes a session and deletes it after the spec.
+// create creates a session and deletes it after the spec.
 func create(ctx context.Context, s *v1alpha1.VDISession) *v1alpha1.VDISession {
 	GinkgoHelper()
 	Expect(hub.Create(ctx, s)).To(Succeed())
@@ -58,7 +58,7 @@ func get(ctx context.Context, s *v1alpha1.VDISession) (*v1alpha1.VDISession, err
 	return out, hub.Get(ctx, client.ObjectKeyFromObject(s), out)
 }
 
-// phase is for Eventually.
+// phase returns a session's phase, for Eventually.
 func phase(s *v1alpha1.VDISession) func(context.Context) (v1alpha1.SessionPhase, error) {
 	return func(ctx context.Context) (v1alpha1.SessionPhase, error) {
 		out, err := get(ctx, s)
@@ -66,7 +66,7 @@ func phase(s *v1alpha1.VDISession) func(context.Context) (v1alpha1.SessionPhase,
 	}
 }
 
-// notIn are the sessions that are not in a phase, with their messages.
+// notIn returns the sessions that are not in a phase, with their messages, for Eventually.
 func notIn(want v1alpha1.SessionPhase, sessions []*v1alpha1.VDISession) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		var out []string
@@ -83,7 +83,7 @@ func notIn(want v1alpha1.SessionPhase, sessions []*v1alpha1.VDISession) func(con
 	}
 }
 
-// reason of a condition, for Eventually.
+// reason returns the reason of a condition, for Eventually.
 func reason(s *v1alpha1.VDISession, condition string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		out, err := get(ctx, s)
@@ -124,7 +124,7 @@ func deleteNow(ctx context.Context, name string) error {
 	return client.IgnoreNotFound(hub.Delete(ctx, newSession(name)))
 }
 
-// podsOf are the Pods of a session in the whole fleet, as cluster/name.
+// podsOf returns the Pods of a session in the whole fleet, as cluster/name.
 func podsOf(ctx context.Context, uid types.UID) ([]string, error) {
 	var out []string
 	for _, m := range fleet.Members {
@@ -139,9 +139,8 @@ func podsOf(ctx context.Context, uid types.UID) ([]string, error) {
 	return out, nil
 }
 
-// agreement is nil when the members hold just what the hub's sessions order:
-// an assignment for each placed one, in its member and no other, and no Pod
-// beyond one for each.
+// agreement returns an error unless the members hold exactly what the hub's sessions require: an
+// assignment for each placed one, in its member and no other, and at most one Pod for each.
 func agreement(ctx context.Context) error {
 	sessions := &v1alpha1.VDISessionList{}
 	if err := hub.List(ctx, sessions); err != nil {
@@ -179,7 +178,7 @@ func agreement(ctx context.Context) error {
 	return nil
 }
 
-// childrenOf lists what a member still has of an assignment.
+// childrenOf returns the objects of an assignment that a member still has.
 func childrenOf(ctx context.Context, member, ns, name string) ([]string, error) {
 	c := clientOf(memberNamed(member).ControlPlane)
 	var out []string
@@ -202,7 +201,7 @@ func childrenOf(ctx context.Context, member, ns, name string) ([]string, error) 
 	return out, nil
 }
 
-// dump shows what a failed spec left.
+// dump reports the state that a failed spec left.
 func dump(ctx context.Context) {
 	for _, args := range [][]string{{"get", "vdisessions,memberclusters", "-A", "-o", "wide"}} {
 		out, err := fleet.Hub.ControlPlane.Kubectl(ctx, args...)

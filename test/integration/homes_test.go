@@ -90,8 +90,8 @@ var _ = Describe("A user's home", func() {
 	})
 })
 
-// growHome doubles the home of a template, and returns once the hub has it: a session
-// that is created before is of the revision before.
+// growHome doubles the home of a template, and returns once the hub has observed that: a session
+// that is created earlier has the previous revision.
 func growHome(ctx context.Context, name string) {
 	GinkgoHelper()
 	t := &v1alpha1.VDITemplate{}

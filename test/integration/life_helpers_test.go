@@ -31,8 +31,8 @@ func change(ctx context.Context, s *v1alpha1.VDISession, f func(*v1alpha1.VDISes
 func suspended(s *v1alpha1.VDISession) { s.Spec.OperatingMode = v1alpha1.ModeSuspended }
 func resumed(s *v1alpha1.VDISession)   { s.Spec.OperatingMode = v1alpha1.ModeRunning }
 
-// password is what a user reads of a session's access secret on the hub; the
-// member has the same.
+// password returns the password in a session's access Secret on the hub, once the member has the
+// same.
 func password(ctx context.Context, s *v1alpha1.VDISession) string {
 	GinkgoHelper()
 	now, err := get(ctx, s)
@@ -51,7 +51,7 @@ func password(ctx context.Context, s *v1alpha1.VDISession) string {
 	return string(secret.Data[corev1.BasicAuthPasswordKey])
 }
 
-// eventsOf are the reasons of the events on a session, for Eventually.
+// eventsOf returns the reasons of the events on a session, for Eventually.
 func eventsOf(s *v1alpha1.VDISession) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		list := &eventsv1.EventList{}

@@ -15,8 +15,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// The namespace controller deletes what is in a namespace in no particular order, once
-// its Pods are gone. The worst order is tested: the RoleBindings go first.
+// The namespace controller deletes the objects of a namespace in no particular order, once its
+// Pods are gone. The worst order is tested: the RoleBindings are deleted first.
 var _ = Describe("A namespace that is deleted", func() {
 	It("of a member ends, and its sessions are placed elsewhere or show why not", func(ctx SpecContext) {
 		member := memberNamed("eu-west")

@@ -17,8 +17,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/permissions"
 )
 
-// Hub and agents run with the roles of deploy/ alone, so that every spec shows that
-// these suffice. Here it is shown that no more is in them than is needed.
+// Hub and agents run with the roles of deploy/ alone, so that every spec shows that these suffice.
+// checkPermissions checks that they grant no more than is needed.
 
 const (
 	agentEverywhere = "ClusterRole vdi-agent"
@@ -30,9 +30,8 @@ const (
 	hubAtHome       = "Role vdi-hub"
 )
 
-// children are created by the agent under names that another object may have. One
-// that exists and that the cache does not show is read: how often that is so
-// here depends on how far caches are behind.
+// children are created by the agent under names that another object may have. One that exists and
+// is not in the cache is read: how often depends on how far caches lag.
 var children = map[string][]string{
 	"":                  {"configmaps", "persistentvolumeclaims", "pods", "services"},
 	"networking.k8s.io": {"ingresses", "networkpolicies"},
@@ -53,7 +52,7 @@ func readUncached() []permissions.Exception {
 	return all
 }
 
-// agentExceptions are what agents need in other suites only.
+// agentExceptions are the permissions that agents need in other suites only.
 var agentExceptions = append(readUncached(), []permissions.Exception{
 	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"get"},
 		Because: "before an order is refused where the agent has no permissions, it checks that nothing of it is stored",
@@ -88,8 +87,8 @@ var agentExceptions = append(readUncached(), []permissions.Exception{
 		Because: "JoinNeeded is an event of the agent's own Secret", Test: "agent/identity/keeper_test.go", Contains: "events.NewFakeRecorder"},
 }...)
 
-// requiredByAdmission are rights that admission policies require when the hub
-// changes an object, and that no request names.
+// requiredByAdmission returns the permissions that admission policies require when the hub changes
+// an object, and that no request names.
 func requiredByAdmission() []permissions.Exception {
 	all := []permissions.Exception{{
 		Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "vdisessions", Verbs: []string{"administer"},
@@ -108,7 +107,7 @@ func requiredByAdmission() []permissions.Exception {
 	return all
 }
 
-// hubExceptions are what the hub needs in other suites only.
+// hubExceptions are the permissions that the hub needs in other suites only.
 var hubExceptions = append(requiredByAdmission(), []permissions.Exception{
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "memberclusters", Verbs: []string{"get"},
 		Because: "an agent that joins is read without a cache", Test: "hub/identity/apiserver_test.go", Contains: "func TestALifeOnARealAPIServer"},
@@ -146,7 +145,7 @@ func checkPermissions() {
 	}
 	hubCase := &permissions.Case{
 		Grants: grants("hub", "vdi-hub-sessions", "vdi-hub-user-roles"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
-		// Users create sessions where they like.
+		// Users may create sessions in any namespace.
 		Everywhere: true,
 		Requests:   requests(harness.HubUser, fleet.Hub.ControlPlane), Exceptions: hubExceptions,
 	}
@@ -180,7 +179,7 @@ func requests(user string, planes ...*harness.ControlPlane) map[permissions.Requ
 	return all
 }
 
-// wholeSuite is whether no spec was left out.
+// wholeSuite reports whether no spec was left out.
 func wholeSuite() bool {
 	config, _ := GinkgoConfiguration()
 	return len(config.FocusStrings)+len(config.SkipStrings)+len(config.FocusFiles)+len(config.LabelFilter) == 0 && !testing.Short()
@@ -194,7 +193,7 @@ var _ = Describe("What is not the fleet's", func() {
 	})
 
 	It("is refused in a namespace that is labeled and where the agent has no permissions, until they are granted", func(ctx SpecContext) {
-		const late = "not-admitted" // the hub's, and a member's now
+		const late = "not-admitted" // a namespace of the hub, and now of a member
 		m := memberNamed("eu-west")
 		Expect(m.ControlPlane.EnsureNamespace(ctx, late, map[string]string{v1alpha1.LabelAdmitSessions: "true"})).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {

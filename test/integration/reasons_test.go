@@ -18,18 +18,18 @@ import (
 // where is the member in which the reasons are shown.
 const where = "ap-south"
 
-// reasonCase is a session that comes to show one reason.
+// reasonCase is a session that must show one reason.
 type reasonCase struct {
 	condition, reason string
-	// template, from that of the browser.
+	// template changes the browser template.
 	template func(*v1alpha1.TemplateSpec)
 	session  func(*v1alpha1.VDISession)
-	// then is done to it once it runs; alone, if that concerns others too.
+	// then is called once the session runs; alone means that this disturbs other sessions.
 	then  func(ctx context.Context, s *v1alpha1.VDISession)
 	alone bool
 	// message is part of the session's message.
 	message string
-	// phase that goes with it, where it stays.
+	// phase is the phase in which the session stays; "" if that is not checked.
 	phase v1alpha1.SessionPhase
 }
 
@@ -43,8 +43,8 @@ func homed(class string) func(*v1alpha1.TemplateSpec) {
 	}
 }
 
-// reasons are shown in a member, side by side: all sessions are created
-// at once, but for those whose trial would disturb the others.
+// reasons are the cases, all in one member. Their sessions are created at once, except those that
+// would disturb the others.
 var reasons = []reasonCase{
 	// What the template does not allow.
 	{condition: v1alpha1.ConditionAccepted, reason: v1alpha1.ReasonTemplateDisabled, phase: v1alpha1.PhaseFailed,
@@ -64,13 +64,13 @@ var reasons = []reasonCase{
 	{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonSuspended, phase: v1alpha1.PhasePending, session: suspended},
 	{condition: v1alpha1.ConditionScheduled, reason: v1alpha1.ReasonReleasing,
 		template: func(*v1alpha1.TemplateSpec) {}, then: deleteAssignment},
-	// What keeps a home from being there.
+	// Homes that are not ready.
 	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonNoHome},
 	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonBinding, phase: v1alpha1.PhaseCreating,
 		template: homed("stalled"), message: "stalled"},
 	{condition: v1alpha1.ConditionHomeReady, reason: v1alpha1.ReasonClaimLost,
 		template: homed(""), then: loseVolume, message: "restore"},
-	// What keeps a desktop from running, and what becomes of it.
+	// Desktops that do not run, and how they end.
 	{condition: v1alpha1.ConditionPodReady, reason: v1alpha1.ReasonStarting, phase: v1alpha1.PhaseRunning, template: image("slow.invalid/desktop:25s")},
 	{condition: v1alpha1.ConditionProgressing, reason: v1alpha1.ReasonImagePull, phase: v1alpha1.PhaseFailed,
 		template: image("badname.invalid/desktop:1"), message: "spec.attempt"},
@@ -120,7 +120,7 @@ var _ = Describe("A reason", Ordered, ContinueOnFailure, func() {
 			if c.then != nil {
 				c.then(ctx, awaitRunning(ctx, s))
 			}
-			// Some pass quickly: what the watch of the hub has seen counts.
+			// Some last for a moment: what the watch of the hub has observed counts.
 			Eventually(ctx, func() bool { return seen.showed(s.UID, c.condition, c.reason) }).Should(BeTrue())
 			if c.message != "" {
 				Eventually(ctx, message(s)).Should(ContainSubstring(c.message))
@@ -165,7 +165,7 @@ func deletePod(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(c.Delete(ctx, podOf(ctx, s))).To(Succeed())
 }
 
-// deleteAssignment deletes it by hand, with a Pod that takes its time.
+// deleteAssignment deletes the assignment by hand, with a Pod that stops slowly.
 func deleteAssignment(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	c, key := objectsOf(s)
@@ -179,7 +179,7 @@ func loseVolume(ctx context.Context, s *v1alpha1.VDISession) {
 	claim := &corev1.PersistentVolumeClaim{}
 	Expect(c.Get(ctx, key, claim)).To(Succeed())
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
-	// The protection of what is in use is restored unless it is being deleted.
+	// The finalizer of a volume in use is restored unless the volume is being deleted.
 	Expect(c.Delete(ctx, volume)).To(Succeed())
 	Expect(c.Patch(ctx, volume, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 }
@@ -197,7 +197,7 @@ func deletePodSlowly(ctx context.Context, s *v1alpha1.VDISession) {
 	deletePod(ctx, s)
 }
 
-// stopSlowly has the Pod take longer to stop than a status is held back.
+// stopSlowly makes the Pod take longer to stop than a status is delayed.
 func stopSlowly(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	c, _ := objectsOf(s)
@@ -205,7 +205,7 @@ func stopSlowly(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(c.Patch(ctx, podOf(ctx, s), patch)).To(Succeed())
 }
 
-// stopAnswering is what a kubelet reports of a desktop whose probe fails.
+// stopAnswering sets the status of a Pod whose probe fails.
 func stopAnswering(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	c, _ := objectsOf(s)
@@ -219,7 +219,7 @@ func stopAnswering(ctx context.Context, s *v1alpha1.VDISession) {
 	Expect(c.Status().Update(ctx, pod)).To(Succeed())
 }
 
-// useOnce reports that the desktop is used, and never again.
+// useOnce reports activity of the desktop once.
 func useOnce(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	c, _ := objectsOf(s)
@@ -286,7 +286,7 @@ func limitAndDelete(ctx context.Context, s *v1alpha1.VDISession) {
 	deletePod(ctx, s)
 }
 
-// takeService deletes the session's Service and is quicker to make another.
+// takeService replaces the session's Service by another owner's while the agent is paused.
 func takeService(ctx context.Context, s *v1alpha1.VDISession) {
 	GinkgoHelper()
 	c, key := objectsOf(s)
@@ -304,7 +304,7 @@ func takeService(ctx context.Context, s *v1alpha1.VDISession) {
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Delete(ctx, theirs))).To(Succeed()) })
 }
 
-// storage adds a class to the member without a provisioner.
+// storage adds a StorageClass without a provisioner to the member.
 func storage(ctx context.Context) {
 	GinkgoHelper()
 	immediate := storagev1.VolumeBindingImmediate

@@ -17,7 +17,7 @@ const restricted = "us-east"
 
 var restrictions = []string{"--allow-open-network=false", "--allowed-host-suffixes=" + restricted + ".desktops.example.com"}
 
-// preferring requests a member, and accepts any other.
+// preferring makes a session prefer a region.
 func preferring(region string) func(*v1alpha1.VDISession) {
 	return func(s *v1alpha1.VDISession) { s.Spec.Placement.PreferredRegions = []string{region} }
 }
@@ -27,7 +27,7 @@ func restrictedMember(ctx context.Context) (*v1alpha1.MemberCluster, error) {
 	return mc, hub.Get(ctx, client.ObjectKey{Name: restricted}, mc)
 }
 
-// placedIn is for Eventually.
+// placedIn returns the member in which a session is placed, for Eventually.
 func placedIn(s *v1alpha1.VDISession) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		now, err := get(ctx, s)

@@ -24,18 +24,18 @@ import (
 // seen is what the whole suite has shown so far.
 var seen *story
 
-// story is every reason that a condition of a session, an assignment or a
-// member ever had, and every step that a session made from phase to phase.
+// story records every reason that a condition of a session, an assignment or a member ever had,
+// and every change of a session's phase.
 type story struct {
 	mu      sync.Mutex
 	reasons map[string]bool
-	// of each session, as condition/reason.
+	// of has the reasons of each session, as condition/reason.
 	of     map[types.UID]map[string]bool
 	steps  map[string]bool
 	phases map[types.UID]v1alpha1.SessionPhase
 }
 
-// steps are those that a session can make from phase to phase.
+// steps are the changes of phase that a session can make.
 var steps = []string{
 	"Pending to Creating", "Pending to Failed", "Pending to Terminating",
 	"Creating to Running", "Creating to Failed", "Creating to Pending", "Creating to Terminating",
@@ -72,7 +72,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonTooManyHomes:       "hub/session: homes that are left behind",
 	v1alpha1.ReasonExcess:             "hub/member: TestAnAgentThatReportsTooMuchIsNamedAndHeldOffForAWhile",
 	v1alpha1.ReasonNotEnforced:        "hub/member: TestPodSecurityCondition",
-	// These last for a moment, or may be passed over where much happens at once.
+	// These last for a moment, or may be skipped when much changes at once.
 	v1alpha1.ReasonSecretMissing:    "agent/session: a Secret that the hub has not sent again yet",
 	v1alpha1.ReasonLeaseExpired:     "agent/session: fenced sessions whose lease is over",
 	v1alpha1.ReasonGuardUnavailable: "agent/observe: a guard that does not start is not the desktop",
@@ -87,8 +87,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonWithdrawalsStopped: "hub/member: TestWithdrawalsWithoutACauseStop",
 }
 
-// Everything that the API documents has been shown. A run of part of
-// the suite proves nothing of the kind.
+// Every documented reason must have been shown. A run of part of the suite can't check that.
 var _ = AfterSuite(func() {
 	if seen == nil || !wholeSuite() {
 		return
@@ -191,7 +190,7 @@ func (s *story) conditions(conditions []metav1.Condition) {
 	}
 }
 
-// documented are the values of all constants of the API named Reason….
+// documented returns the values of all constants of the API named Reason….
 func documented() []string {
 	GinkgoHelper()
 	root, err := harness.Root()

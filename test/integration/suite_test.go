@@ -17,8 +17,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
-// timeFactor scales the link's timings: a silent member is Suspect after 3 s
-// and Unreachable after 8 s.
+// timeFactor scales the link's timings: a member without a heartbeat is Suspect after 3 s and
+// Unreachable after 8 s.
 const timeFactor = 0.2
 
 // replicated is the member whose agent has two replicas, as the chart ships them.
@@ -38,7 +38,7 @@ const (
 var (
 	fleet *harness.Fleet
 	hub   client.Client
-	// spans are the spans of sessions that hub and agents have exported.
+	// spans receives the spans of sessions from hub and agents.
 	spans *collector
 )
 
@@ -84,8 +84,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	storage(ctx)
 }, NodeTimeout(5*time.Minute))
 
-// After every spec both sides agree: nothing runs in any member that the hub
-// has no record of, and no session has two Pods.
+// After every spec both sides must agree: no member runs anything that the hub has no record of,
+// and no session has two Pods.
 var _ = AfterEach(func(ctx SpecContext) {
 	if CurrentSpecReport().Failed() {
 		dump(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// traced has hub and agents trace every session, and export the spans soon.
+// traced returns the environment with which hub and agents export the spans of every session soon.
 func traced(c *collector) []string {
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + c.address, "OTEL_BSP_SCHEDULE_DELAY=100"}
 }

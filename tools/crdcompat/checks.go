@@ -74,7 +74,7 @@ func rules(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	return wrong
 }
 
-// lists and maps must keep their keys, by which objects are merged.
+// lists requires lists and maps to keep their types and keys, by which objects are merged.
 func lists(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	if text := func(s *string) string {
 		if s == nil {
@@ -92,7 +92,7 @@ func lists(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	return wrong
 }
 
-// nullable may be added.
+// nullable permits only its addition.
 func nullable(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	if before.Nullable && !after.Nullable {
 		wrong = append(wrong, fmt.Errorf("null is no longer allowed"))
@@ -101,7 +101,7 @@ func nullable(before, after *apiextensionsv1.JSONSchemaProps) (wrong []error) {
 	return wrong
 }
 
-// additional properties have a schema that is compared separately.
+// additional ignores additional properties with a schema, which is compared separately.
 func additional(before, after *apiextensionsv1.JSONSchemaProps) []error {
 	a, b := before.AdditionalProperties, after.AdditionalProperties
 	if a != nil && b != nil && a.Schema != nil && b.Schema != nil {

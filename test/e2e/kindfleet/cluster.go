@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/kind/pkg/exec"
 )
 
-// readyTimeout is for a cluster to be Ready; it takes 20 s on two idle cores.
+// readyTimeout bounds the wait for a cluster, which takes 20 s on two idle cores.
 const readyTimeout = 10 * time.Minute
 
 // kubeadmTimeouts are longer than kubeadm's defaults, for a busy machine.
@@ -25,7 +25,7 @@ const kubeadmTimeouts = "timeouts: {controlPlaneComponentHealthCheck: 10m, kubel
 
 // Cluster is one kind cluster.
 type Cluster struct {
-	// Name in the fleet, its context in the kubeconfig; hub, or a member's.
+	// Name is the cluster's name and its context in the kubeconfig: hub, or a member's name.
 	Name   string
 	Config *rest.Config
 	Client client.Client
@@ -33,32 +33,32 @@ type Cluster struct {
 	fleet *Fleet
 }
 
-// layout is what a cluster of the fleet is made of.
+// layout describes a cluster of the fleet.
 type layout struct {
 	name, region string
 	workers      int
 }
 
-// layouts of the fleet: a hub, and two members in two regions, the first with three
-// nodes. The control plane of a member with workers takes no desktops, which is why
-// its API server may die under them.
+// layouts are the clusters of the fleet: a hub, and two members in two regions, the first with
+// three nodes. The control plane node of a member with workers takes no desktops, so that its API
+// server can be stopped while they run.
 var layouts = []layout{
 	{name: Hub},
 	{name: "eu-west", region: "eu-west", workers: 2},
 	{name: "us-east", region: "us-east"},
 }
 
-// kindName of a cluster, by which its containers are named: vdi-hub-control-plane.
+// kindName returns kind's name of a cluster, the prefix of its containers: vdi-hub-control-plane.
 func kindName(name string) string { return "vdi-" + name }
 
-// ControlPlane is the name of the container, and by Docker's DNS the host, of the
-// cluster's API server.
+// ControlPlane returns the name of the container of the cluster's API server, which is also its
+// host in Docker's DNS.
 func (c *Cluster) ControlPlane() string { return kindName(c.Name) + "-control-plane" }
 
 func (l layout) config() *v1alpha4.Cluster {
 	config := &v1alpha4.Cluster{
-		// Debian's Docker may have but cgroup v1, on which a kubelet of today does
-		// not start by itself.
+		// Debian's Docker may have only cgroup v1, on which a current kubelet does not start by
+		// default.
 		KubeadmConfigPatches: []string{
 			"kind: KubeletConfiguration\nfailCgroupV1: false\n",
 			// kubeadm waits for 4 minutes by default, and less for single calls.
@@ -76,7 +76,7 @@ func (l layout) config() *v1alpha4.Cluster {
 	return config
 }
 
-// create makes the cluster, unless it is there.
+// create creates the cluster, unless it exists.
 func (f *Fleet) create(l layout) error {
 	there, err := f.provider.List()
 	if err != nil {
@@ -139,12 +139,12 @@ func (f *Fleet) merge() error {
 	return clientcmd.WriteToFile(*all, f.Kubeconfig())
 }
 
-// Nodes are the node containers of the cluster.
+// Nodes returns the node containers of the cluster.
 func (c *Cluster) Nodes() ([]nodes.Node, error) {
 	return c.fleet.provider.ListInternalNodes(kindName(c.Name))
 }
 
-// Node is the node container of that name, which is the Node's as well.
+// Node returns a node container by its name, which is that of the Node as well.
 func (c *Cluster) Node(name string) (*Node, error) {
 	all, err := c.Nodes()
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *Cluster) Node(name string) (*Node, error) {
 // Stop stops all containers of the cluster at once, as a region's power cut does.
 func (c *Cluster) Stop(ctx context.Context) error { return c.docker(ctx, "kill") }
 
-// Start starts them again.
+// Start starts all containers of the cluster again.
 func (c *Cluster) Start(ctx context.Context) error { return c.docker(ctx, "start") }
 
 func (c *Cluster) docker(ctx context.Context, verb string) error {

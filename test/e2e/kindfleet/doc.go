@@ -13,5 +13,5 @@
 //   - Up may be called again: clusters that are there are kept, and charts upgraded.
 //   - The fleet's containers, images in nodes, network and kubeconfig are named for
 //     it; Down leaves none of them, whatever state it finds.
-//   - Nothing here uses hub or agent but by charts and by the API.
+//   - Hub and agents are used only through their charts and the API.
 package kindfleet

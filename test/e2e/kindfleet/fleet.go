@@ -30,14 +30,14 @@ const (
 	Desktops        = "desktops"
 )
 
-// network of Docker that the clusters share, by which their containers resolve one
+// network is the Docker network that the clusters share, so that their containers resolve one
 // another's names.
 const (
 	network    = "vdi-fleet"
 	networkEnv = "KIND_EXPERIMENTAL_DOCKER_NETWORK"
 )
 
-// Scheme has all that is read here.
+// Scheme has the types that this package reads.
 var Scheme = runtime.NewScheme()
 
 func init() {
@@ -45,17 +45,17 @@ func init() {
 	utilruntime.Must(v1alpha1.AddToScheme(Scheme))
 }
 
-// Options of a fleet.
+// Options are the options of a fleet.
 type Options struct {
-	// Root of the repository: its charts, its bin/.
+	// Root is the root of the repository.
 	Root string
-	// NodeImage that nodes are made of; empty: the one that kind's release names.
+	// NodeImage is the image of the nodes; "" for the default of kind's release.
 	NodeImage string
-	// HubImage and AgentImage as Docker has them here, NAME:TAG.
+	// HubImage and AgentImage are images of the local Docker, NAME:TAG.
 	HubImage, AgentImage string
-	// Images to load into the members' nodes beside these, such as desktops.
+	// Images are loaded into the members' nodes as well, such as those of desktops.
 	Images []string
-	// TimeFactor of hub and agents.
+	// TimeFactor scales the timings of hub and agents.
 	TimeFactor float64
 	// Log prints the progress.
 	Log func(format string, args ...any) `json:"-"`
@@ -83,7 +83,7 @@ func newFleet(options Options) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{options: options}
-	// Its steps of three clusters at once would be printed in no order.
+	// kind would print the steps of several clusters in no order.
 	f.provider = cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(log.NoopLogger{}))
 	return f, nil
 }
@@ -101,8 +101,7 @@ func Up(ctx context.Context, options Options) (*Fleet, error) {
 		return nil, err
 	}
 	began := time.Now()
-	// One after the other: that takes hardly longer on two cores, and kubeadm, which
-	// does not wait for long, has them for itself.
+	// One after the other: that takes hardly longer on two cores, and avoids kubeadm's timeouts.
 	for _, l := range layouts {
 		if err := f.create(l); err != nil {
 			return nil, err
@@ -129,7 +128,7 @@ func Up(ctx context.Context, options Options) (*Fleet, error) {
 	return f, os.WriteFile(f.record(), text, 0o600)
 }
 
-// Open is the fleet that is up in this repository.
+// Open returns the fleet that is up in this repository.
 func Open(root string) (*Fleet, error) {
 	f, err := newFleet(Options{Root: root})
 	if err != nil {
@@ -145,10 +144,10 @@ func Open(root string) (*Fleet, error) {
 	return f, f.connect()
 }
 
-// Images that were loaded into the members' nodes beside the agent's.
+// Images returns the images that were loaded into the members' nodes beside the agent's.
 func (f *Fleet) Images() []string { return f.options.Images }
 
-// TimeFactor of hub and agents.
+// TimeFactor returns the factor by which the timings of hub and agents are scaled.
 func (f *Fleet) TimeFactor() float64 { return f.options.TimeFactor }
 
 func (f *Fleet) connect() error {
@@ -196,7 +195,7 @@ func Down(ctx context.Context, options Options) error {
 	return errors.Join(failed, removeNetwork(ctx), os.RemoveAll(f.dir()))
 }
 
-// Member of that name.
+// Member returns the member of that name.
 func (f *Fleet) Member(name string) *Cluster {
 	for _, m := range f.Members {
 		if m.Name == name {
@@ -206,12 +205,12 @@ func (f *Fleet) Member(name string) *Cluster {
 	panic(fmt.Sprintf("the fleet has no member %s", name))
 }
 
-// Kubeconfig has a context for each cluster, named hub, eu-west, us-east.
+// Kubeconfig returns the path of the kubeconfig, with the contexts hub, eu-west and us-east.
 func (f *Fleet) Kubeconfig() string { return filepath.Join(f.dir(), "kubeconfig") }
 
 func (f *Fleet) dir() string { return filepath.Join(f.options.Root, ".kind") }
 
-// record of what the fleet was started with.
+// record returns the path of the options that the fleet was started with.
 func (f *Fleet) record() string { return filepath.Join(f.dir(), "fleet.json") }
 
 func (f *Fleet) kubeconfigOf(name string) string { return filepath.Join(f.dir(), name+".kubeconfig") }
@@ -220,8 +219,7 @@ func (f *Fleet) log(began time.Time, what string) {
 	f.options.Log("%s, after %s", what, time.Since(began).Round(time.Second/10))
 }
 
-// ensureNetwork makes the network: kind's own has IPv6, which not every machine
-// grants to Docker.
+// ensureNetwork creates the network: kind's default has IPv6, which not every machine allows.
 func ensureNetwork(ctx context.Context) error {
 	if _, err := run(ctx, "docker", "network", "inspect", network); err == nil {
 		return nil
@@ -232,7 +230,7 @@ func ensureNetwork(ctx context.Context) error {
 
 func removeNetwork(ctx context.Context) error {
 	if _, err := run(ctx, "docker", "network", "inspect", network); err != nil {
-		return nil // none, which is what is wanted
+		return nil // there is none to remove
 	}
 	_, err := run(ctx, "docker", "network", "rm", network)
 	return err

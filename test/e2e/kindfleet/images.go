@@ -19,8 +19,8 @@ func (f *Fleet) loadAll(ctx context.Context) error {
 	return f.Load(ctx, f.Members, append([]string{f.options.AgentImage}, f.options.Images...)...)
 }
 
-// Load brings images that Docker has here into the nodes of clusters, as `kind load
-// docker-image` does. Nodes that have an image with these layers are passed over.
+// Load loads images of the local Docker into the nodes of clusters, as `kind load docker-image`
+// does. Nodes that have the image are skipped.
 func (f *Fleet) Load(ctx context.Context, clusters []*Cluster, images ...string) error {
 	for _, image := range images {
 		id, err := run(ctx, "docker", "image", "inspect", "-f", "{{.Id}}", image)
@@ -41,7 +41,7 @@ func (f *Fleet) Load(ctx context.Context, clusters []*Cluster, images ...string)
 	return nil
 }
 
-// lack are the nodes that have no such image.
+// lack returns the nodes that do not have the image.
 func lack(clusters []*Cluster, image, id string) ([]nodes.Node, error) {
 	var lacking []nodes.Node
 	for _, c := range clusters {
@@ -50,7 +50,7 @@ func lack(clusters []*Cluster, image, id string) ([]nodes.Node, error) {
 			return nil, err
 		}
 		for _, node := range all {
-			// An error is containerd's that it has none.
+			// containerd returns an error if it does not have the image.
 			if has, err := nodeutils.ImageID(node, image); err != nil || has != id {
 				lacking = append(lacking, node)
 			}

@@ -26,27 +26,27 @@ import (
 // hubPort is the port of the hub's Service on its nodes.
 const hubPort = 30443
 
-// installTimeout is for a release to be Ready, on a machine that has much to do.
+// installTimeout bounds the wait for a release, on a busy machine.
 const installTimeout = 10 * time.Minute
 
-// Release is which charts and images to install.
+// Release is the charts and images to install.
 type Release struct {
 	// Charts is the folder with vdi-hub and vdi-agent.
 	Charts string
-	// HubImage and AgentImage, NAME:TAG.
+	// HubImage and AgentImage are images, NAME:TAG.
 	HubImage, AgentImage string
-	// AllNamespaces: the hub's chart is older than sessionNamespaces, and refuses it.
+	// AllNamespaces is for a hub's chart that is older than sessionNamespaces, and rejects it.
 	AllNamespaces bool
 }
 
-// Release is the one of this tree.
+// Release returns the release of this tree.
 func (f *Fleet) Release() Release {
 	return Release{
 		Charts: filepath.Join(f.options.Root, "deploy", "charts"), HubImage: f.options.HubImage, AgentImage: f.options.AgentImage,
 	}
 }
 
-// Install brings hub and agents up, and joins the members that have not joined.
+// Install installs hub and agents, and joins the members that have not joined.
 func (f *Fleet) Install(ctx context.Context) error {
 	for _, c := range append([]*Cluster{f.Hub}, f.Members...) {
 		if err := c.namespaces(ctx); err != nil {
@@ -73,8 +73,8 @@ func (f *Fleet) Install(ctx context.Context) error {
 	return nil
 }
 
-// namespaces of the system, which admits only what is restricted, and of desktops,
-// which does as well.
+// namespaces creates the namespaces of the system and of desktops, both with Pod Security at level
+// restricted.
 func (c *Cluster) namespaces(ctx context.Context) error {
 	restricted := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	for _, name := range []string{SystemNamespace, Desktops} {
@@ -86,7 +86,7 @@ func (c *Cluster) namespaces(ctx context.Context) error {
 	return nil
 }
 
-// InstallHub installs the hub, or changes it into that release.
+// InstallHub installs the hub, or changes it to that release.
 func (f *Fleet) InstallHub(ctx context.Context, r Release) error {
 	values := map[string]any{
 		"image":      image(r.HubImage),
@@ -102,8 +102,8 @@ func (f *Fleet) InstallHub(ctx context.Context, r Release) error {
 	return f.helm(ctx, f.Hub, "vdi-hub", filepath.Join(r.Charts, "vdi-hub"), values)
 }
 
-// InstallAgent installs a member's agent, or changes it into that release. A new
-// one gets a token to join with.
+// InstallAgent installs a member's agent, or changes it to that release. A new one gets a token to
+// join with.
 func (f *Fleet) InstallAgent(ctx context.Context, member *Cluster, r Release) error {
 	values := map[string]any{"image": image(r.AgentImage), "timeFactor": f.options.TimeFactor}
 	var registered v1alpha1.MemberCluster
@@ -119,8 +119,7 @@ func (f *Fleet) InstallAgent(ctx context.Context, member *Cluster, r Release) er
 	return f.helm(ctx, member, "vdi-agent", filepath.Join(r.Charts, "vdi-agent"), values)
 }
 
-// join registers the member on the hub, and creates the Secret that its agent joins
-// from.
+// join registers the member on the hub, and creates the Secret with which its agent joins.
 func (f *Fleet) join(ctx context.Context, member *Cluster) error {
 	region := ""
 	for _, l := range layouts {
@@ -163,7 +162,7 @@ func (f *Fleet) helm(ctx context.Context, c *Cluster, release, chart string, val
 	return err
 }
 
-// WaitForMember waits until the hub takes the member for Ready.
+// WaitForMember waits until the hub shows the member as Ready.
 func (f *Fleet) WaitForMember(ctx context.Context, name string) error {
 	var member v1alpha1.MemberCluster
 	err := wait.PollUntilContextTimeout(ctx, time.Second, installTimeout, true, func(ctx context.Context) (bool, error) {
@@ -180,7 +179,7 @@ func (f *Fleet) WaitForMember(ctx context.Context, name string) error {
 
 func (f *Fleet) bin(name string) string { return filepath.Join(f.options.Root, "bin", name) }
 
-// image as the charts' values have it.
+// image returns the charts' values for an image.
 func image(ref string) map[string]any {
 	repository, tag, _ := strings.Cut(ref, ":")
 	return map[string]any{"repository": repository, "tag": tag}

@@ -14,8 +14,7 @@ import (
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 )
 
-// Node is a node's container. What it reports of containers comes from containerd,
-// not from any API server.
+// Node is a node's container. It reads containers from containerd, not from any API server.
 type Node struct{ nodes.Node }
 
 // Container is a container of containerd.
@@ -42,7 +41,7 @@ func (n *Node) Exec(ctx context.Context, command string, args ...string) (string
 	return out.String(), nil
 }
 
-// Containers are those of that name in the node, of whatever Pods, running or not.
+// Containers returns the containers of that name in the node, of any Pod, running or not.
 func (n *Node) Containers(ctx context.Context, name string) ([]Container, error) {
 	text, err := n.Exec(ctx, "crictl", "ps", "-a", "--name", "^"+name+"$", "-o", "json")
 	if err != nil {
@@ -92,27 +91,27 @@ func (n *Node) inspect(ctx context.Context, c *Container) error {
 	return nil
 }
 
-// manifests of what kubelet runs by itself, and where they are put to stop it.
+// Folders of the manifests of static Pods, and of those that are stopped.
 const (
 	staticPods = "/etc/kubernetes/manifests/"
-	setAside   = "/etc/kubernetes/aside/"
+	disabledPods   = "/etc/kubernetes/aside/"
 )
 
-// StopControlPlane ends the API server and etcd of this node, as their crash does:
-// kubelet continues with all its Pods, and receives nothing.
+// StopControlPlane ends the API server and etcd of this node, as a crash does: the kubelet
+// continues to run its Pods, and receives nothing.
 func (n *Node) StopControlPlane(ctx context.Context) error {
-	_, err := n.Exec(ctx, "sh", "-c", "mkdir -p "+setAside+" && mv "+staticPods+"kube-apiserver.yaml "+staticPods+"etcd.yaml "+setAside+
+	_, err := n.Exec(ctx, "sh", "-c", "mkdir -p "+disabledPods+" && mv "+staticPods+"kube-apiserver.yaml "+staticPods+"etcd.yaml "+disabledPods+
 		" && crictl ps -q --name '^(kube-apiserver|etcd)$' | xargs -r crictl stop -t 0")
 	return err
 }
 
-// StartControlPlane is the end of that.
+// StartControlPlane starts them again.
 func (n *Node) StartControlPlane(ctx context.Context) error {
-	_, err := n.Exec(ctx, "sh", "-c", "[ ! -d "+setAside+" ] || { mv "+setAside+"* "+staticPods+" && rmdir "+setAside+"; }")
+	_, err := n.Exec(ctx, "sh", "-c", "[ ! -d "+disabledPods+" ] || { mv "+disabledPods+"* "+staticPods+" && rmdir "+disabledPods+"; }")
 	return err
 }
 
-// run runs a command of this machine.
+// run runs a command on this machine.
 func run(ctx context.Context, command string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Env = append(os.Environ(), "DOCKER_BUILDKIT=0")

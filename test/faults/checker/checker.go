@@ -8,12 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WatchLag is by how much a watch may lag behind another before their disagreement counts. It is
-// far above what a loaded machine shows.
+// WatchLag is how far a watch may lag behind another before their difference is a violation. It is
+// far above the lag on a loaded machine.
 const WatchLag = 5 * time.Second
 
-// podLead is by how much the reason for a Pod's end may have been observed before the Pod itself,
-// by another watch.
+// podLead is how long before a Pod another watch may show the reason for the Pod's end.
 const podLead = 2 * time.Second
 
 // Checker compares what the API servers hold with the guarantees. It has no clock, and reads an
@@ -23,15 +22,15 @@ type Checker struct {
 	outages
 	journal
 	suspicions
-	// containerLogs means that what runs is read from the simulated kubelets' logs: a Pod is no
-	// more than an object.
+	// containerLogs means that the simulated kubelets' logs show what runs: the existence of a Pod
+	// proves nothing.
 	containerLogs bool
 	// ignored are objects that the tests removed themselves.
 	ignored map[types.UID]bool
 }
 
 // Configure sets how long a member must be away before its sessions are rescheduled, and whether
-// what runs is read from the kubelets' logs.
+// the kubelets' logs show what runs.
 func (c *Checker) Configure(p MinimumOutage, containerLogs bool) {
 	c.minimum, c.containerLogs = p, containerLogs
 }
@@ -105,8 +104,8 @@ func (c *Checker) SessionDeleted(now time.Time, uid types.UID) {
 }
 
 // Restored records that the hub's API server was restored to an earlier time, and holds these
-// sessions. What it had since then is lost and not deleted. Its epochs fall to those of the backup,
-// once; no other epoch that was ever observed may be assigned again.
+// sessions. Sessions since then are lost, not deleted. Epochs fall to those of the backup, once;
+// no other epoch that was ever observed may be assigned again.
 func (c *Checker) Restored(holds map[types.UID]SessionState) {
 	for uid, k := range c.sessions {
 		k.beforeRestore = max(k.beforeRestore, k.Epoch, k.highestPlaced)
@@ -199,7 +198,7 @@ func (c *Checker) checkAssigned(now time.Time, f AssignmentState, p placement) {
 	})
 }
 
-// checkUnchanged checks that revision and user of an epoch do not change: G3.
+// checkUnchanged checks that an attempt keeps its revision, and a session its user: G3.
 func (c *Checker) checkUnchanged(now time.Time, f AssignmentState, p placement) {
 	key := fmt.Sprintf("%s/%d/spec", f.Session, f.Epoch)
 	m := placementAttempt{p, f.Attempt}
@@ -232,7 +231,7 @@ func (c *Checker) checkPlaced(now time.Time, f AssignmentState) {
 		text:        fmt.Sprintf("assignment %s: %s holds epoch %d, and the session is neither placed there nor being released", f.Name, f.Cluster, f.Epoch),
 		unexplained: wrong,
 		Confirm: func(ctx context.Context, o APIReader) (bool, error) {
-			// The member first: an assignment that disappears in between was rightly released.
+			// Read the member first: an assignment that disappears in between was rightly released.
 			a, err := o.Assignment(ctx, f.Cluster, f.Name, f.Session)
 			if err != nil || a == nil {
 				return false, err

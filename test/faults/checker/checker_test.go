@@ -17,8 +17,8 @@ type history struct {
 	member map[string]map[types.UID]AssignmentState
 	live   map[types.UID]PodState
 	down   bool
-	// unasked means that nothing but the simulated kubelet deleted a Pod.
-	unasked bool
+	// notRequested means that nothing but the simulated kubelet deleted a Pod.
+	notRequested bool
 }
 
 func newHistory() *history {
@@ -63,7 +63,7 @@ func (o historyReader) Pod(_ context.Context, p PodState) (*PodState, error) {
 }
 
 func (o historyReader) DeletionRequested(PodState, time.Time, time.Time) (bool, error) {
-	return !o.unasked, o.answer()
+	return !o.notRequested, o.answer()
 }
 
 // pass advances the clock and resolves what is due.
@@ -309,7 +309,7 @@ var histories = []struct {
 		h.podDeleted("p1")
 		h.unassign("a", 1)
 	}, nil},
-	{"an assignment goes for nothing", func(h *history) {
+	{"an assignment is deleted without a reason", func(h *history) {
 		h.run()
 		h.unassign("a", 1)
 	}, []int{4}},
@@ -321,7 +321,7 @@ var histories = []struct {
 		h.SetReachable(Hub, true)
 		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Deleting: true})
 	}, nil},
-	{"a Pod goes for nothing", func(h *history) {
+	{"a Pod is deleted without a reason", func(h *history) {
 		h.run()
 		h.podDeleted("p1")
 	}, []int{4}},
@@ -338,7 +338,7 @@ var histories = []struct {
 	}, []int{4}},
 	{"a Pod goes since the simulated kubelet removed the wrong one", func(h *history) {
 		h.run()
-		h.unasked = true
+		h.notRequested = true
 		h.podDeleted("p1")
 	}, nil},
 	{"a Pod goes that the test removed", func(h *history) {
@@ -357,7 +357,7 @@ var histories = []struct {
 		delete(h.hub, "s")
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, PodReady: true})
 	}, nil},
-	{"a home goes for nothing", func(h *history) {
+	{"a home is deleted without a reason", func(h *history) {
 		h.run()
 		h.HomeDeleted(h.now, HomeState{Cluster: "a", UID: "h", Name: "home", Session: "s"})
 		h.HomeDeleted(h.now, HomeState{Cluster: Hub, UID: "v", Name: "of a user"})

@@ -46,7 +46,7 @@ func newReleaseCheck(c *Checker, session types.UID, cluster string, epoch int64)
 	return &releaseCheck{c: c, session: session, cluster: cluster, epoch: epoch}
 }
 
-// refresh reads the checker, which must be locked.
+// refresh updates lost from the checker, which must be locked.
 func (w *releaseCheck) refresh() {
 	k := w.c.sessions[w.session]
 	w.lost = k == nil || k.Lost
@@ -98,8 +98,8 @@ func (c *Checker) ObservePod(now time.Time, f PodState) {
 	}
 }
 
-// suspectTwo suspects two members of having a Pod of a session at the same time. It is confirmed if
-// the Pod that was observed first still exists: then it existed all the time.
+// suspectTwo opens a suspicion that two members have a Pod of a session at the same time. It is
+// confirmed if the Pod that was observed first still exists: then it existed all the time.
 func (c *Checker) suspectTwo(now time.Time, a PodState, other observedPod) {
 	first, second := other.PodState, a
 	if c.pods[a.UID].since.Before(other.since) {
@@ -130,7 +130,7 @@ func (c *Checker) mayRunInTwo(session types.UID, clusters ...string) bool {
 	return away && restart
 }
 
-// PodDeleted checks that a Pod that a member no longer has was to end: G4.
+// PodDeleted checks that something required the end of a Pod that a member no longer has: G4.
 func (c *Checker) PodDeleted(now time.Time, f PodState) {
 	c.record(now, f.Session, f.Cluster+" has no more", f)
 	seen, before := c.pods[f.UID]
@@ -155,8 +155,8 @@ func (c *Checker) PodDeleted(now time.Time, f PodState) {
 	})
 }
 
-// mayStop reports whether something durable requires the Pod's end. A Pod that has not started yet
-// also ends for an edit of its session.
+// mayStop reports whether something durable requires the Pod's end. An edit of the session may
+// also end a Pod that has not started yet.
 func (c *Checker) mayStop(p observedPod) bool {
 	k := c.sessions[p.Session]
 	if k == nil || k.Lost {
@@ -169,7 +169,7 @@ func (c *Checker) mayStop(p observedPod) bool {
 		k.Attempt > p.Attempt || there && (held.Deleting || held.Epoch > p.Epoch || held.Attempt > p.Attempt)
 }
 
-// HomeDeleted checks that a VDIHome or a claim that disappeared was to be deleted: G4.
+// HomeDeleted checks that something required the deletion of a VDIHome or a claim: G4.
 func (c *Checker) HomeDeleted(now time.Time, f HomeState) {
 	c.record(now, f.Session, f.Cluster+" has no more", f)
 	if c.ignored[f.UID] {

@@ -48,12 +48,12 @@ type AssignmentState struct {
 	Mode      string // of failover
 	Suspended bool
 	Failed    bool
-	// Lapsed means that the member's lease is over, or was and the hub has not affirmed this
-	// placement since.
+	// Lapsed means that the member's lease lapsed, and the hub has not affirmed this placement
+	// since.
 	Lapsed   bool
 	Deleting bool
 	PodReady bool
-	// Desktop is what an edit of the session may change in its desktop.
+	// Desktop is the environment of its desktop, which an edit of the session may change.
 	Desktop string
 }
 

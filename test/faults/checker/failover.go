@@ -4,8 +4,7 @@ import (
 	"time"
 )
 
-// RecordPowerLoss records that all nodes of a member lost their power: the end of its Pods is then
-// expected.
+// RecordPowerLoss records that all nodes of a member lost their power, which ends its Pods.
 func (c *Checker) RecordPowerLoss(now time.Time, cluster string) {
 	c.RecordOutage(now, cluster)
 	for uid, pod := range c.pods {
@@ -16,8 +15,8 @@ func (c *Checker) RecordPowerLoss(now time.Time, cluster string) {
 }
 
 // checkSuperseded checks that a session was allowed not to wait for its stop in a member: G1,
-// before anything runs twice. A session that returns to the copy that it left behind leaves the
-// replacement behind in turn.
+// before anything runs twice. A session that fails back to its first copy supersedes the
+// replacement in turn.
 func (c *Checker) checkSuperseded(now time.Time, f SessionState, cluster string, epoch int64) {
 	before := c.sessions[f.UID].Superseded
 	goesBack := f.Cluster != "" && before[f.Cluster] > 0

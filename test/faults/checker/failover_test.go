@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// supersedes places a session of a mode in member b without waiting for its stop in a, after a was
-// away for a time.
+// supersedes returns a history that places a session of a mode in member b without waiting for its
+// stop in a, after a was away for a time.
 func supersedes(mode string, away time.Duration) func(*history) {
 	return func(h *history) {
 		h.containerLogs, h.minimum = true, MinimumOutage{Restart: 90 * time.Second, Fence: 290 * time.Second}
@@ -27,7 +27,7 @@ func supersedes(mode string, away time.Duration) func(*history) {
 var losses = []struct {
 	name string
 	play func(*history)
-	want string // of the message; "": no violation
+	want string // in the message; "" for no violation
 }{
 	{"Restart after its wait", supersedes("Restart", 2*time.Minute), ""},
 	{"Restart before its wait", supersedes("Restart", time.Minute), "sooner than 1m30s"},

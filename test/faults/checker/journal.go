@@ -13,7 +13,7 @@ type Violation struct {
 	Guarantee int       `json:"guarantee"`
 	Time      time.Time `json:"time"`
 	What      string    `json:"what"`
-	// Trail is what was observed last of the session.
+	// Trail is the last observations of the session.
 	Trail []string `json:"trail,omitempty"`
 }
 
@@ -22,14 +22,14 @@ func (v Violation) String() string {
 	return fmt.Sprintf("G%d at %s: %s", v.Guarantee, v.Time.Format("15:04:05.000"), v.What)
 }
 
-// journal records the violations, and what was observed last of each session.
+// journal records the violations, and the last observations of each session.
 type journal struct {
 	found []Violation
-	// reported are the violations by what they are about, so that each is recorded once.
+	// reported has the keys of the recorded violations, so that each is recorded once.
 	reported map[string]bool
-	// trails are what was observed last of each session.
+	// trails are the last observations of each session.
 	trails map[types.UID][]string
-	// observed counts the observations: without any, no violation means nothing.
+	// observed counts the observations: without any, the absence of violations proves nothing.
 	observed int
 }
 

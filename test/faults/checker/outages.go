@@ -10,18 +10,17 @@ import (
 // waiting for their stop (docs/design.md, section 7). Zero is not checked.
 type MinimumOutage struct{ Restart, Fence time.Duration }
 
-// outages are the members that a scenario took from the hub, and what follows from that.
+// outages are the members that a scenario made unavailable, and what that allows.
 type outages struct {
 	// interrupted are the clusters whose watch is interrupted.
 	interrupted map[string]bool
-	// away are the members that a scenario took from the hub, and when; fenced those that an
+	// away are the members that a scenario made unavailable, and when; fenced those that an
 	// operator declared fenced; removed those that never return.
 	away            map[string]time.Time
 	fenced, removed map[string]bool
 	// twice are sessions that may run in two members at once: those of mode Restart that were
 	// rescheduled while their member was away.
-	twice map[types.UID]bool
-	// minimum is how long a member must be away.
+	twice   map[types.UID]bool
 	minimum MinimumOutage
 }
 
@@ -32,7 +31,7 @@ func newOutages() outages {
 	}
 }
 
-// RecordOutage records that a scenario takes a member from the hub.
+// RecordOutage records that a scenario makes a member unavailable.
 func (o *outages) RecordOutage(now time.Time, member string) {
 	if o.away[member].IsZero() {
 		o.away[member] = now

@@ -47,7 +47,7 @@ type state struct {
 	sessions map[types.UID]*Session
 	held     map[string]map[types.UID]AssignmentState
 	pods     map[types.UID]observedPod
-	// epochs are the members that each epoch was assigned to, or observed in.
+	// epochs are the members that each epoch was assigned to.
 	epochs map[placement]string
 	// ready are the epochs whose member reported the desktop ready.
 	ready    map[placement]bool
@@ -88,7 +88,7 @@ func (s *state) Desktops(of ...types.UID) map[types.UID][]types.UID {
 	return out
 }
 
-// Forget drops what a member holds, which is to be observed again.
+// Forget deletes the observations of a member that is observed again from the start.
 func (s *state) Forget(member string) {
 	delete(s.held, member)
 	maps.DeleteFunc(s.pods, func(_ types.UID, pod observedPod) bool { return pod.Cluster == member })

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Suspicion is an apparent violation that may be a watch that lags. It becomes a violation
-// when it has lasted for its wait, while every watch that could explain it worked, and Confirm, if
-// it has one, holds.
+// Suspicion is an apparent violation that a lagging watch may explain. It becomes a violation when
+// it has lasted for its wait, while every watch that could explain it worked, and Confirm, if
+// there is one, returns true.
 type Suspicion struct {
 	guarantee int
 	about     types.UID // the session
@@ -28,7 +28,7 @@ type Suspicion struct {
 	Confirm func(context.Context, APIReader) (bool, error)
 }
 
-// suspicions are the open ones, by what they are about.
+// suspicions are the open suspicions, by key.
 type suspicions map[string]*Suspicion
 
 // suspect opens a suspicion, unless it is open already.
@@ -39,8 +39,8 @@ func (s suspicions) suspect(now time.Time, guarantee int, key string, d *Suspici
 	}
 }
 
-// Due returns the suspicions that only Confirm can end now. It reports those without a Confirm, and
-// drops those that are explained.
+// Due returns the suspicions that only Confirm can resolve now. It reports those without a
+// Confirm, and deletes those that are explained.
 func (c *Checker) Due(now time.Time) map[string]*Suspicion {
 	s, due := c.suspicions, map[string]*Suspicion{}
 	for _, key := range slices.Sorted(maps.Keys(s)) {
@@ -64,7 +64,7 @@ func (c *Checker) Due(now time.Time) map[string]*Suspicion {
 	return due
 }
 
-// Undecided returns an error while anything is suspected that no observation explains.
+// Undecided returns an error while any suspicion is unexplained.
 func (s suspicions) Undecided() error {
 	for _, d := range s {
 		if d.unexplained() {
@@ -74,7 +74,7 @@ func (s suspicions) Undecided() error {
 	return nil
 }
 
-// Resolve ends a suspicion by the result of Confirm.
+// Resolve ends a suspicion with the result of Confirm.
 func (c *Checker) Resolve(now time.Time, key string, d *Suspicion, proven bool) {
 	if c.suspicions[key] != d {
 		return

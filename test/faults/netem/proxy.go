@@ -15,18 +15,18 @@ var CutOff = Conditions{CutToHub: true, CutToAgent: true}
 // segmentSize is the part of a stream that is lost, delayed and paced as one, in bytes.
 const segmentSize = 1400
 
-// segmentsInFlight is how many segments a direction holds while they are on their way: beyond that
-// the sender has to wait.
+// segmentsInFlight is the most segments on their way in one direction: beyond that the sender
+// waits.
 const segmentsInFlight = 64
 
-// Conditions are how a proxy treats what it carries. The zero value delivers everything at once.
+// Conditions are those of the emulated network. The zero value delivers everything at once.
 type Conditions struct {
-	// Latency is the delay of each direction, and Rate its bytes a second (0: unlimited).
+	// Latency is the delay of each direction, and Rate its bytes a second; 0 is unlimited.
 	Latency time.Duration
 	Rate    int
-	// Loss is the part of the segments that are lost. TCP sends a lost segment again, so that what
-	// is above TCP sees a stall, and all that follows waits for it: the proxy emulates that, since
-	// this kernel has no netem. A stall is a round trip and a retransmission timeout.
+	// Loss is the part of the segments that are lost, 0 to 1. TCP retransmits a lost segment, and
+	// delivers nothing that follows before it: the proxy emulates that stall, of a round trip and
+	// a retransmission timeout, since this kernel has no netem.
 	Loss float64
 	// CutToHub and CutToAgent deliver nothing in that direction, and end no connection.
 	CutToHub, CutToAgent bool
@@ -35,8 +35,7 @@ type Conditions struct {
 // minRetransmission is the shortest retransmission timeout of Linux.
 const minRetransmission = 200 * time.Millisecond
 
-// Proxy emulates the network before a TCP address, such as the one where agents find the hub's
-// leader.
+// Proxy emulates the network in front of a TCP address, such as that of the hub's leader.
 type Proxy struct {
 	listener net.Listener
 	random   *rand.Rand
@@ -49,7 +48,7 @@ type Proxy struct {
 	done       sync.WaitGroup
 }
 
-// connection is one that the proxy carries.
+// connection is a connection that the proxy forwards.
 type connection struct {
 	client, server net.Conn
 	// lost means that a router has dropped its state: nothing is delivered, not even the end of the
@@ -95,8 +94,8 @@ func (p *Proxy) change(f func()) {
 	p.changed = make(chan struct{})
 }
 
-// DropSilently loses every open connection without a reset: both ends keep it open. New connections
-// work. It returns how many it lost.
+// DropSilently drops every open connection without a reset: both ends keep it open. New
+// connections work. It returns how many it dropped.
 func (p *Proxy) DropSilently() int {
 	n := 0
 	p.change(func() {
@@ -229,7 +228,7 @@ func (p *Proxy) pump(c *connection, from, to net.Conn, open func(Conditions) boo
 	}
 }
 
-// delay returns that of the next segment, with the stall of a lost one.
+// delay returns the delay of the next segment, with a stall if that is lost.
 func (p *Proxy) delay() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

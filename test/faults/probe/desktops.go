@@ -47,8 +47,8 @@ func CheckKeptRunning(r *runner.Run, all Probes, since time.Time) error {
 }
 
 // AwaitLeaseStop waits until the desktops of probes have ended by themselves in a member that is
-// away, and checks when: not before their lease was over, whatever happened to the agent, and long
-// enough before R.
+// away. It checks that this was not before their lease was over, whatever happened to the agent,
+// and long enough before R.
 func AwaitLeaseStop(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
 	first, last := time.Duration(0), time.Duration(0)
 	limit := time.Until(since.Add(r.Scaled(stage.FenceLease+stage.StopSlack))) + stage.Allowance
@@ -115,7 +115,7 @@ func AwaitOldStopped(ctx context.Context, r *runner.Run, all Probes) error {
 }
 
 // CheckNotRestarted checks that no desktop of probes that were rescheduled was started in the old
-// member since a time, when that member had its power back.
+// member after its power returned.
 func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 	var errs []error
 	for _, p := range all {
@@ -128,8 +128,8 @@ func CheckNotRestarted(r *runner.Run, all Probes, since time.Time) error {
 	return errors.Join(errs...)
 }
 
-// AwaitRestart waits until probes that were not rescheduled run again, since their member had its
-// power back and is reachable.
+// AwaitRestart waits until probes that were not rescheduled run again in their member, whose power
+// has returned.
 func AwaitRestart(ctx context.Context, r *runner.Run, all Probes, since time.Time) error {
 	reachable := time.Now()
 	err := stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(context.Context) error {

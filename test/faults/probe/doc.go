@@ -1,4 +1,3 @@
-// Package probe has sessions beside the workload's that only the fleet acts upon. A scenario knows
-// of each where it must run, and since when, and compares that with the API servers and with the
-// container logs.
+// Package probe has sessions beside the workload's that only the fleet acts upon. A scenario
+// checks in the API servers and in the container logs where each of them runs, and since when.
 package probe

@@ -72,8 +72,8 @@ func CheckUnmoved(r *runner.Run, all Probes) error {
 	return errors.Join(errs...)
 }
 
-// AwaitPending waits until the status of probes shows that they wait to be rescheduled, and for
-// what.
+// AwaitPending waits until the status of probes shows that their failover is pending, and its
+// cause.
 func AwaitPending(ctx context.Context, r *runner.Run, all Probes, cause string) error {
 	for _, p := range all {
 		err := stage.Poll(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter)+2*stage.Allowance, func(ctx context.Context) error {
@@ -149,7 +149,7 @@ func CheckAllIn(r *runner.Run, m *harness.Member, all Probes) error {
 	return err
 }
 
-// Unmoved returns the probes that are where they were.
+// Unmoved returns the probes that are not placed in another member.
 func Unmoved(r *runner.Run, all Probes) Probes {
 	var waiting Probes
 	r.Watch.With(func(c *checker.Checker, _ time.Time) {
@@ -162,7 +162,7 @@ func Unmoved(r *runner.Run, all Probes) Probes {
 	return waiting
 }
 
-// AwaitSome waits until so many probes run elsewhere.
+// AwaitSome waits until n probes run elsewhere.
 func AwaitSome(ctx context.Context, r *runner.Run, all Probes, n int, since time.Time) error {
 	arrived := 0
 	err := r.AwaitWithin(ctx, r.Scaled(stage.Unreachable+stage.RestartAfter+stage.PlaceElsewhereAfter)+2*stage.Allowance, func(c *checker.Checker) bool {

@@ -39,15 +39,15 @@ func (all Probes) OfMode(mode v1alpha1.FailoverMode) Probes {
 	return slices.DeleteFunc(slices.Clone(all), func(p Probe) bool { return p.Mode != mode })
 }
 
-// Request is what a probe requests.
+// Request describes a probe to create.
 type Request struct {
 	Mode     v1alpha1.FailoverMode
 	Template string
 	Healing  v1alpha1.HealingMode
 }
 
-// Standard are probes of each kind: two of Restart, two of Fence, and of Hold one without a home
-// and one with.
+// Standard are probes of each mode: two of Restart, two of Fence, and two of Hold, one with a
+// home.
 var Standard = []Request{
 	{Mode: v1alpha1.FailoverRestart}, {Mode: v1alpha1.FailoverRestart},
 	{Mode: v1alpha1.FailoverFence}, {Mode: v1alpha1.FailoverFence},
@@ -85,8 +85,8 @@ func Create(ctx context.Context, r *runner.Run, m *harness.Member, requests []Re
 	return all, AwaitRunning(ctx, r, all)
 }
 
-// place creates a session until it is placed in the member that it prefers: one that renews late on
-// a busy machine gets no sessions for a moment.
+// place creates a session again until it is placed in its preferred member, which gets no sessions
+// for a moment if it renews late on a busy machine.
 func place(ctx context.Context, r *runner.Run, m *harness.Member, s *v1alpha1.VDISession) (uid types.UID, err error) {
 	err = stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+2*stage.Allowance, func(ctx context.Context) error {
 		made := s.DeepCopy()

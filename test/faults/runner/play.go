@@ -99,7 +99,7 @@ func (r *Run) settle(ctx context.Context, out *Result) error {
 	return nil
 }
 
-// AwaitSnapshot waits until what the API servers hold is as wanted.
+// AwaitSnapshot waits until a snapshot of the API servers is as wanted.
 func (r *Run) AwaitSnapshot(ctx context.Context, limit time.Duration, wanted func(*watch.Snapshot) error) error {
 	return stage.Poll(ctx, limit, func(ctx context.Context) error {
 		sides, err := r.Snapshot(ctx)
@@ -115,8 +115,8 @@ func awaitDecided(ctx context.Context, s *stage.Stage) error {
 	return stage.Poll(ctx, 6*checker.WatchLag, func(context.Context) error { return s.Watch.Undecided() })
 }
 
-// countRuns adds what ran by the kubelets' logs, if there are any, and checks them for the last
-// time.
+// countRuns adds what ran according to the kubelets' logs, if there are any, and checks the logs
+// for the last time.
 func (r *Run) countRuns(out *Result) (err error) {
 	if r.Kubelets == nil {
 		return nil

@@ -22,7 +22,7 @@ func PowerOff(r *Run, m *harness.Member) error {
 	return nil
 }
 
-// PowerOn starts all of it again.
+// PowerOn starts all of a member again.
 func PowerOn(ctx context.Context, r *Run, m *harness.Member) error {
 	if err := m.PowerOn(ctx); err != nil {
 		return fmt.Errorf("giving %s its power back: %w", m.Name, err)
@@ -33,7 +33,7 @@ func PowerOn(ctx context.Context, r *Run, m *harness.Member) error {
 	return r.Watch.WatchAgain(m)
 }
 
-// supervise sets whether the supervisor starts again what has ended of a member.
+// supervise sets whether the supervisor restarts a member's processes.
 func supervise(r *Run, m *harness.Member, may bool) {
 	HoldAgents(r, m, !may)
 	r.Supervisor.Hold(m.ControlPlane.Scheduler, !may)

@@ -18,8 +18,8 @@ type Result struct {
 	Took         time.Duration  `json:"took,omitempty"`
 	Observations int            `json:"heard,omitempty"`
 	Restarts     int            `json:"restarts,omitempty"`
-	// Desktops counts those that were started, and Twice how often two of a Restart session ran in
-	// two members at once, by the kubelets' logs; both only if Observed.
+	// Desktops is the number of desktops that were started, and Twice how often a Restart session
+	// ran in two members at once, according to the kubelets' logs; both are set only if Observed.
 	Observed   bool                `json:"observed,omitempty"`
 	Desktops   int                 `json:"desktops,omitempty"`
 	Twice      int                 `json:"twice,omitempty"`

@@ -28,7 +28,7 @@ type Run struct {
 	cleanups, lastCleanups []func()
 }
 
-// Record adds an injected fault, or what came of it, to the report.
+// Record adds an injected fault, or its effect, to the report.
 func (r *Run) Record(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,8 +40,8 @@ func (r *Run) Record(format string, args ...any) {
 // Cleanup runs a function when the scenario is over, however it ends.
 func (r *Run) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
 
-// CleanupLast runs a function when what the scenario left was checked and deleted, the last one
-// first.
+// CleanupLast runs a function after the scenario's sessions were checked and deleted, in reverse
+// order.
 func (r *Run) CleanupLast(f func()) { r.lastCleanups = append([]func(){f}, r.lastCleanups...) }
 
 // Pause waits for a production time, scaled.
@@ -54,7 +54,7 @@ func (r *Run) PauseRandomly(ctx context.Context, most time.Duration) error {
 	return r.Pause(ctx, time.Duration(r.Random.Int64N(int64(most))))
 }
 
-// RandomMember draws a member.
+// RandomMember returns a random member.
 func (r *Run) RandomMember() *harness.Member {
 	return r.Fleet.Members[r.Random.IntN(len(r.Fleet.Members))]
 }
@@ -81,7 +81,7 @@ func (r *Run) KillLeader(ctx context.Context, when string) error {
 	return leader.Kill()
 }
 
-// RecordOutage records that a member is taken from the hub, before it is.
+// RecordOutage records that a member becomes unavailable, before it does.
 func (r *Run) RecordOutage(member string) {
 	r.Watch.With(func(c *checker.Checker, now time.Time) { c.RecordOutage(now, member) })
 }

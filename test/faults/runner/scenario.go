@@ -11,12 +11,12 @@ import (
 // Scenario injects faults in one way.
 type Scenario struct {
 	Name string
-	// Size is how many sessions the workload keeps; 0: 24.
+	// Size is the number of sessions of the workload; 0 means 24.
 	Size int
-	// Short makes it part of `make test-all`.
+	// Short makes the scenario part of `make test-all`.
 	Short bool
-	// Alone starts a fleet of its own for it and keeps it out of a soak: it breaks more than the runner
-	// can repair.
+	// Alone gives the scenario its own fleet and excludes it from a soak: it breaks more than the
+	// runner can repair.
 	Alone bool
 	// Kind is the kind of fleet that it needs.
 	Kind stage.Kind
@@ -27,7 +27,7 @@ type Scenario struct {
 	Do            func(context.Context, *Run) error
 }
 
-// Injection is an injected fault, and when.
+// Injection is an injected fault and its time.
 type Injection struct {
 	After time.Duration `json:"after"`
 	What  string        `json:"what"`

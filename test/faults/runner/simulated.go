@@ -43,20 +43,20 @@ func SimulateAgents(ctx context.Context, r *Run, n int) ([]*simulated.Agent, err
 	return all, nil
 }
 
-// SimulatedTaint keeps the workload out of simulated members: the checker observes the Pods of its
-// desktops.
+// SimulatedTaint keeps the workload out of simulated members: they have no Pods that the checker
+// could observe.
 const SimulatedTaint = "simulated"
 
 // simulatedNodes is how many nodes a simulated member with capacity has.
 const simulatedNodes = 20
 
 // SimulateMember creates a member with capacity for sessions that request it, with a simulated
-// agent. Both sides must agree on it as well, and it exists until that was checked.
+// agent. The member is checked like the others, and deleted after that.
 func SimulateMember(ctx context.Context, r *Run, name string) (*simulated.Agent, error) {
 	return SimulateCluster(ctx, r, name, "simulated-"+name)
 }
 
-// SimulateCluster does so with the fingerprint of a certain cluster.
+// SimulateCluster creates such a member with the fingerprint of a certain cluster.
 func SimulateCluster(ctx context.Context, r *Run, name, fingerprint string) (*simulated.Agent, error) {
 	mc := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -17,7 +17,7 @@ import (
 // pollInterval is how often the checker is read for an event: often enough to act at once.
 const pollInterval = time.Millisecond
 
-// Await waits until the watches have shown something.
+// Await waits until seen reports what the watches have shown.
 func (r *Run) Await(ctx context.Context, what string, seen func(*checker.Checker) bool) error {
 	if err := r.AwaitWithin(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, seen); err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)
@@ -25,7 +25,7 @@ func (r *Run) Await(ctx context.Context, what string, seen func(*checker.Checker
 	return nil
 }
 
-// AwaitWithin does so for a time that is not scaled.
+// AwaitWithin waits like Await, up to a limit that is not scaled.
 func (r *Run) AwaitWithin(ctx context.Context, limit time.Duration, seen func(*checker.Checker) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -98,7 +98,7 @@ func AwaitReadyReason(ctx context.Context, r *Run, member, reason string, so boo
 	return nil
 }
 
-// stableTime is how long a member must be Ready before a change of that is caused by the scenario:
+// stableTime is how long a member must be Ready before a change counts as caused by the scenario:
 // longer than an earlier outage takes to show, and than the hub delays its status.
 const stableTime = 45 * time.Second
 

@@ -43,7 +43,7 @@ func apiDown(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error
 	return stage.RestartControlPlane(ctx, cp)
 }
 
-// etcdFrozen makes an API server answer nothing and refuse nothing.
+// etcdFrozen freezes etcd: its API server neither responds nor refuses connections.
 func etcdFrozen(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error {
 	r.Record("SIGSTOP %s for %s", cp.Etcd.Spec.Name, r.Scaled(30*time.Second))
 	if err := cp.Etcd.Pause(); err != nil {
@@ -56,8 +56,8 @@ func etcdFrozen(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) er
 	return cp.Etcd.Resume()
 }
 
-// hubCutFromAPI keeps the leader's agents connected and cuts it off from its API server, for longer than
-// its lock holds.
+// hubCutFromAPI cuts the leader off from its API server for longer than its leader lease lasts,
+// while its agents stay connected.
 func hubCutFromAPI(ctx context.Context, r *runner.Run) error {
 	leader, err := r.Leader(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func hubCutFromAPI(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubCacheSlow has new leaders start while their caches fill slowly.
+// hubCacheSlow starts new leaders whose caches fill slowly.
 func hubCacheSlow(ctx context.Context, r *runner.Run) error {
 	for _, replica := range r.Fleet.Hub.Replicas {
 		r.Record("%s has 100 ms and 64 kB a second to its API server", replica.Spec.Name)

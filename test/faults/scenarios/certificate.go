@@ -22,11 +22,11 @@ func identities() []runner.Scenario {
 	}
 }
 
-// shortLived is how long the certificate is valid that expires while in use.
+// shortLived is the validity of the certificate that expires while it is in use.
 const shortLived = 12 * time.Second
 
-// certificateExpires makes an agent's certificate expire while it is connected. The stream must end
-// then, and a new certificate in the same files bring it back.
+// certificateExpires makes an agent's certificate expire while it is connected. The stream must
+// end then, and a new certificate in the same files must restore it.
 func certificateExpires(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	good := func() {
@@ -67,7 +67,7 @@ func clonedCredentials(ctx context.Context, r *runner.Run) error {
 		return err
 	}
 	spec := m.Agent.Spec
-	// It is none of the agent's replicas, and takes no lock.
+	// The clone is no replica of the agent, and takes part in no leader election.
 	spec.Name, spec.Args = m.Name+"-clone", append(slices.Clone(spec.Args), "--leader-elect=false")
 	for i, arg := range spec.Args {
 		for _, flag := range []string{"--metrics-bind-address=", "--health-probe-bind-address="} {

@@ -21,9 +21,9 @@ func clocks() []runner.Scenario {
 	return []runner.Scenario{{Name: "hub-clock-ahead", EndsProcesses: true, Do: hubClockAhead}}
 }
 
-// hubClockAhead steps the leader's wall clock by an hour, and then has a replica whose
-// clock is an hour ahead take over. It ends no session that has less left than that,
-// and charges none for time that has not passed.
+// hubClockAhead steps the leader's wall clock by an hour, and then has a replica whose clock is an
+// hour ahead take over. The hub must not end sessions that have less than an hour left, nor charge
+// any for time that has not passed.
 func hubClockAhead(ctx context.Context, r *runner.Run) error {
 	const step = time.Hour
 	limited, err := createLimited(ctx, r, 30*time.Minute)

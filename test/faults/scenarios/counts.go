@@ -19,7 +19,7 @@ const hubUser = harness.HubUser
 // reportsMetric counts the reports that the hub received.
 const reportsMetric = "vdi_hub_link_reports_received_total"
 
-// counts are how many reports the hub received, and how many statuses it wrote, up to a time.
+// counts are the reports that the hub received, and the statuses that it wrote, up to a time.
 type counts struct {
 	reports float64
 	written int
@@ -49,8 +49,8 @@ func hubCounts(ctx context.Context, r *runner.Run) (t counts, err error) {
 	return t, nil
 }
 
-// recordCounts records what came of changes since some counts. Where there was no time for each,
-// only the newest of several is reported and written.
+// recordCounts records how many reports and status writes followed some changes. Of several
+// changes in quick succession, only the newest is reported and written.
 func recordCounts(ctx context.Context, r *runner.Run, before counts, changes int) error {
 	now, err := hubCounts(ctx, r)
 	if err != nil {

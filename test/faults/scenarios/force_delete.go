@@ -16,14 +16,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// forces returns the scenarios that delete objects of which something may still run.
+// forces returns the scenarios that delete objects whose containers may still run.
 func forces() []runner.Scenario {
 	return []runner.Scenario{{Name: "pod-forced-away", Do: podForcedAway}}
 }
 
-// podForcedAway deletes the Pod of a Hold session by force while its node does not answer: as long
-// as the kubelet has not reported the end, the desktop does not count as stopped. The node is lost
-// for less long than the agent waits before it releases the workload's sessions there.
+// podForcedAway deletes the Pod of a Hold session by force while its node does not respond: until
+// the kubelet reports the end, the desktop does not count as stopped. The node is lost for less
+// long than the agent waits before it releases the workload's sessions there.
 func podForcedAway(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	uid, name, err := createHold(ctx, r, m)

@@ -36,8 +36,7 @@ func hubKill(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubKillBeforeEpoch kills the leader within milliseconds after a session was
-// accepted.
+// hubKillBeforeEpoch kills the leader within milliseconds after a session was accepted.
 func hubKillBeforeEpoch(ctx context.Context, r *runner.Run) error {
 	for n := range runner.Rounds {
 		leader, err := r.Leader(ctx)
@@ -88,8 +87,7 @@ func hubKillAfterEpoch(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubKillAfterSend kills the leader as soon as the member has stored what it
-// sent.
+// hubKillAfterSend kills the leader as soon as the member has stored its order.
 func hubKillAfterSend(ctx context.Context, r *runner.Run) error {
 	for n := range runner.Rounds {
 		m := r.RandomMember()
@@ -115,7 +113,7 @@ func hubKillAfterSend(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubKillBeforeAck passes the orders, and no acknowledgement.
+// hubKillBeforeAck kills the leader when its orders have arrived, and no acknowledgement has.
 func hubKillBeforeAck(ctx context.Context, r *runner.Run) error {
 	for n := range runner.Rounds {
 		m := r.RandomMember()
@@ -146,7 +144,7 @@ func hubKillBeforeAck(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubKillBoth leaves no replica for a while.
+// hubKillBoth kills both replicas, which stay down for a while.
 func hubKillBoth(ctx context.Context, r *runner.Run) error {
 	for _, replica := range r.Fleet.Hub.Replicas {
 		r.Supervisor.Hold(replica.Process, true)

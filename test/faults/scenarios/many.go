@@ -10,7 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// crowd is how many simulated agents there are beside the fleet's own.
+// crowd is the number of simulated agents beside the fleet's own.
 const crowd = 200
 
 // crowds returns the scenarios with more agents than this machine can run processes.
@@ -27,22 +27,22 @@ func hubRestartCrowd(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return err
 	}
-	if err := welcomedAll(ctx, r, all, 1); err != nil {
+	if err := awaitServed(ctx, r, all, 1); err != nil {
 		return err
 	}
 	if err := r.KillLeader(ctx, fmt.Sprintf("with %d simulated agents", len(all))); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := welcomedAll(ctx, r, all, 2); err != nil {
+	if err := awaitServed(ctx, r, all, 2); err != nil {
 		return err
 	}
 	r.Record("all are served by the next leader after %s", time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
-// welcomedAll waits until so many leaders have served each agent.
-func welcomedAll(ctx context.Context, r *runner.Run, all []*simulated.Agent, leaders int) error {
+// awaitServed waits until so many leaders have served each agent.
+func awaitServed(ctx context.Context, r *runner.Run, all []*simulated.Agent, leaders int) error {
 	return stage.Poll(ctx, r.Scaled(2*time.Minute)+stage.Allowance, func(context.Context) error {
 		missing := 0
 		for _, s := range all {

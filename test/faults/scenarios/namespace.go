@@ -20,14 +20,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// namespaces returns the scenarios that delete what sessions are in.
+// namespaces returns the scenarios that delete the namespace of sessions.
 func namespaces() []runner.Scenario {
 	return []runner.Scenario{{Name: "namespace-deleted", Alone: true, Do: namespaceDeleted}}
 }
 
 // namespaceDeleted deletes the namespace of sessions in a member, once with everything in it, and
 // once while the agent is frozen until the namespace controller has deleted the RoleBinding that
-// allows it to write there. The namespace is deleted, and what ran there runs elsewhere.
+// allows it to write there. The deletion must complete, and the sessions must run elsewhere.
 func namespaceDeleted(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	both := []probe.Request{{Mode: v1alpha1.FailoverRestart}, {Mode: v1alpha1.FailoverHold}}
@@ -140,7 +140,7 @@ func deleteNamespace(ctx context.Context, r *runner.Run, m *harness.Member, mean
 }
 
 // ignoreHomes makes the checker expect the end of the homes in a member's namespace. None is
-// created in a namespace that is being deleted, and none is gone before its Pod is.
+// created in a namespace that is being deleted, and none is deleted before its Pod.
 func ignoreHomes(ctx context.Context, r *runner.Run, m *harness.Member) error {
 	claims, err := m.ControlPlane.Client.CoreV1().PersistentVolumeClaims(workload.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

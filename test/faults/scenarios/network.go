@@ -44,7 +44,7 @@ func partition(ctx context.Context, r *runner.Run, w netem.Conditions, what stri
 	return nil
 }
 
-// halfOpen drops every connection silently: no end learns of it.
+// halfOpen drops every connection silently: neither end is notified.
 func halfOpen(ctx context.Context, r *runner.Run) error {
 	for range runner.Rounds {
 		m := r.RandomMember()
@@ -56,8 +56,8 @@ func halfOpen(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// thinLine limits every member to 64 kbit/s with 500 ms and 5% loss. A fleet whose time runs faster has
-// a link that is faster by as much.
+// thinLine limits every member to 64 kbit/s with 500 ms and 5% loss. Rate and latency scale with
+// the fleet's time.
 func thinLine(ctx context.Context, r *runner.Run) error {
 	thin := netem.Conditions{Latency: r.Scaled(500 * time.Millisecond), Rate: int(8000 / r.Factor), Loss: 0.05}
 	for _, m := range r.Fleet.Members {
@@ -66,7 +66,7 @@ func thinLine(ctx context.Context, r *runner.Run) error {
 	return r.Pause(ctx, 3*time.Minute)
 }
 
-// flap cuts and heals a member every 3 s for 5 minutes.
+// flap disconnects and reconnects a member every 3 s for 5 minutes.
 func flap(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	r.Record("%s: flaps every %s for %s", m.Name, r.Scaled(3*time.Second), r.Scaled(5*time.Minute))
@@ -95,8 +95,8 @@ func resets(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// recreateInPartition deletes and recreates what a member holds that is cut off: the old and the
-// new session of one name never meet.
+// recreateInPartition deletes and recreates the sessions of a member that is cut off. The old and
+// the new session of one name must not be confused.
 func recreateInPartition(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	if err := r.Pause(ctx, 20*time.Second); err != nil {
@@ -132,7 +132,7 @@ func recreateInPartition(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// recreate tries until the name is free. The workload may be faster.
+// recreate creates a session as soon as its name is free, unless the workload does so first.
 func recreate(ctx context.Context, r *runner.Run, s *v1alpha1.VDISession) {
 	_ = stage.Poll(ctx, r.Scaled(stage.ConvergeWithin)+stage.Allowance, func(ctx context.Context) error {
 		again := s.DeepCopy()

@@ -7,7 +7,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
 )
 
-// stops returns the scenarios that freeze processes: they do not notice that time has passed.
+// stops returns the scenarios that freeze processes.
 func stops() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "hub-stop", EndsProcesses: true, Do: hubStop},
@@ -17,7 +17,7 @@ func stops() []runner.Scenario {
 	}
 }
 
-// hubStop freezes the leader until another leads, and resumes it then: it may grant nothing and
+// hubStop freezes the leader until another leads, and then resumes it: it must grant nothing and
 // write nothing.
 func hubStop(ctx context.Context, r *runner.Run) error {
 	for range 2 {
@@ -46,7 +46,7 @@ func hubStop(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// hubFrozen freezes the leader for less than its lock holds.
+// hubFrozen freezes the leader for less than its leader lease lasts.
 func hubFrozen(ctx context.Context, r *runner.Run, d time.Duration) error {
 	for range 2 {
 		leader, err := r.Leader(ctx)

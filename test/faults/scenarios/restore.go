@@ -19,9 +19,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// restores returns the scenarios that restore the hub's etcd to an earlier time: with so many
-// leaders since then, and agents that restart meanwhile or not. Each has a session of every kind
-// that a backup may be wrong about.
+// restores returns the scenarios that restore the hub's etcd to an earlier time, with up to two
+// further leaders since then, and with agents that restart meanwhile or not. Each has a session of
+// every kind that a backup may be wrong about.
 func restores() []runner.Scenario {
 	var all []runner.Scenario
 	for leaders := range 3 {
@@ -42,9 +42,9 @@ func restores() []runner.Scenario {
 // snapshot is the name of the copy of the hub's etcd.
 const snapshot = "earlier"
 
-// noticeable is how long it takes at most until a term that every agent has stored follows an
-// order, in production time.
-const noticeable = 20 * time.Second
+// termStoredWithin is the longest time, in production time, from an order until every agent has stored a
+// later term.
+const termStoredWithin = 20 * time.Second
 
 // paramsReady is how long an API server that has just started may deny what a policy with
 // parameters covers: it checks for their kind every 30 s.
@@ -53,11 +53,10 @@ const paramsReady = 30*time.Second + stage.Allowance
 // nowhere is a region without members.
 const nowhere = "nowhere"
 
-// backupSessions are sessions of which a backup of the hub differs from what is so when it is
-// restored.
+// backupSessions are sessions whose state in the backup differs from that at the restore.
 type backupSessions struct {
 	// kept is as in the backup. placed was pending at the time of the backup, moved was in another
-	// member, and unknown did not exist: their desktops must run on.
+	// member, and unknown did not exist: their desktops must keep running.
 	kept, placed, moved, unknown types.UID
 	// deleted is in the backup only, and pending is still pending.
 	deleted, pending types.UID
@@ -65,8 +64,8 @@ type backupSessions struct {
 	desktops map[types.UID][]types.UID
 }
 
-// hubRestored saves the hub's etcd, has sessions placed, moved, created and deleted, and restores
-// it as docs/operators.md describes: no hub runs meanwhile.
+// hubRestored saves the hub's etcd, places, moves, creates and deletes sessions, and restores etcd
+// as docs/operators.md describes: no hub runs meanwhile.
 func hubRestored(ctx context.Context, r *runner.Run, leaders int, again bool) error {
 	cp := r.Fleet.Hub.ControlPlane
 	f, err := createBackedUp(ctx, r)
@@ -89,7 +88,7 @@ func hubRestored(ctx context.Context, r *runner.Run, leaders int, again bool) er
 		return err
 	}
 	r.Workload.Stop()
-	if err := r.Pause(ctx, noticeable); err != nil {
+	if err := r.Pause(ctx, termStoredWithin); err != nil {
 		return err
 	}
 	r.Watch.With(func(c *checker.Checker, _ time.Time) { f.desktops = c.Desktops(f.kept, f.placed, f.moved, f.unknown) })
@@ -99,8 +98,7 @@ func hubRestored(ctx context.Context, r *runner.Run, leaders int, again bool) er
 	return errors.Join(checkRestored(ctx, r, f), checkDetected(ctx, cp))
 }
 
-// checkDetected checks that the hub has recorded its restore, by a term above all that agents had
-// seen.
+// checkDetected checks that the hub has recorded its restore, with a term above every agent's.
 func checkDetected(ctx context.Context, cp *harness.ControlPlane) error {
 	term, err := cp.Kubectl(ctx, "get", "lease", "vdi-hub-term", "-n", harness.SystemNamespace, "-o", `jsonpath={.metadata.annotations.vdi\.kasm\.io/restored-term}`)
 	if err == nil && term == "" {
@@ -132,7 +130,7 @@ func createBackedUp(ctx context.Context, r *runner.Run) (f *backupSessions, err 
 	return f, r.Pause(ctx, 20*time.Second)
 }
 
-// changeSinceBackup makes the backup wrong.
+// changeSinceBackup makes the changes that the backup lacks.
 func changeSinceBackup(ctx context.Context, r *runner.Run, f *backupSessions) (err error) {
 	first, other := r.Fleet.Members[0], r.Fleet.Members[1]
 	r.Record("sessions are placed, moved, created and deleted, which the backup does not have")
@@ -141,7 +139,7 @@ func changeSinceBackup(ctx context.Context, r *runner.Run, f *backupSessions) (e
 			return err
 		}
 	}
-	// Only a member that is connected to the new leader can report what is taken from it.
+	// Only a member that is connected to the new leader can report the deletion.
 	beside, err := createInRegion(ctx, r, 91, first.Spec.Region)
 	if err != nil {
 		return err
@@ -208,7 +206,7 @@ func allowRegion(ctx context.Context, r *runner.Run, uid types.UID, region strin
 	})
 }
 
-// deleteAssignment has a session rescheduled, by deleting its assignment by hand.
+// deleteAssignment deletes a session's assignment by hand, so that the session is rescheduled.
 func deleteAssignment(ctx context.Context, r *runner.Run, m *harness.Member, uid types.UID) error {
 	var held checker.AssignmentState
 	r.Watch.With(func(c *checker.Checker, _ time.Time) { held, _ = c.Assignment(m.Name, uid) })
@@ -242,7 +240,7 @@ func restoreHub(ctx context.Context, r *runner.Run, cp *harness.ControlPlane, ag
 	return nil
 }
 
-// checkRestored waits until both sides agree: what ran runs on in the same Pods, the hub has
+// checkRestored waits until both sides agree: what ran still runs in the same Pods, the hub has
 // adopted it, and everything else is placed again.
 func checkRestored(ctx context.Context, r *runner.Run, f *backupSessions) error {
 	if err := allowRegion(ctx, r, f.pending, r.Fleet.Members[0].Spec.Region); err != nil {
@@ -271,7 +269,7 @@ func checkRestored(ctx context.Context, r *runner.Run, f *backupSessions) error 
 	return nil
 }
 
-// restoreEtcd restores the copy, and records what the hub has lost by that.
+// restoreEtcd restores the copy, and records how many sessions the hub has lost.
 func restoreEtcd(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error {
 	lost, kept, err := r.Watch.HubRestored(ctx, cp, func() error { return cp.RestoreEtcd(ctx, snapshot) })
 	if err != nil {

@@ -18,25 +18,23 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// rotationLatency is that of each direction: a response is on its way long enough to be stopped
-// there.
+// rotationLatency is the latency of each direction: long enough to stop a response on its way.
 const rotationLatency = 300 * time.Millisecond
 
-// callTimeout is when an agent has ended a call to the hub: the 10 s of agent/identity, which no
-// factor scales, and some more.
+// callTimeout is the time after which an agent has ended a call to the hub: the 10 s of
+// agent/identity, which no factor scales, and some more.
 const callTimeout = 12 * time.Second
 
-// lostAnswers is how many responses to RotateCertificate must be lost, half of them in silence: a
-// third silence would quarantine the member. rotationTries is how often that is tried: a busy
-// machine may be too late.
+// lostAnswers is the number of responses to RotateCertificate that must be lost, half of them in
+// silence: a third silence would quarantine the member. rotationTries is the most attempts at
+// that: a busy machine may be too late.
 const (
 	lostAnswers   = 4
 	rotationTries = 3 * lostAnswers
 )
 
-// rotationAnswerLost has the hub rotate its CA, for which each agent needs new certificates, and
-// loses the responses to one of the agents: by a reset, or by silence until the agent's call times
-// out.
+// rotationAnswerLost makes the hub rotate its CA, for which each agent needs new certificates, and
+// loses the responses to one of the agents: by a reset, or by silence until the call times out.
 func rotationAnswerLost(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	first, err := settledCertificate(ctx, r, m)
@@ -81,7 +79,7 @@ func rotationAnswerLost(ctx context.Context, r *runner.Run) error {
 
 func short(serial string) string { return serial[:min(len(serial), 8)] }
 
-// certificate returns that of a member, as the hub's API server has it.
+// certificate returns a member's certificate from the hub's API server.
 func certificate(ctx context.Context, r *runner.Run, m *harness.Member) (v1alpha1.MemberCertificate, error) {
 	mc := &v1alpha1.MemberCluster{}
 	if err := r.Watch.Hub.Get(ctx, watch.Key("/"+m.Name), mc); err != nil {
@@ -146,7 +144,7 @@ func loseAnswer(ctx context.Context, r *runner.Run, m *harness.Member, reset boo
 	return c.Serial, c.NextSerial, nil
 }
 
-// rotateCA requests a new CA of the hub, as its runbook does, which makes agents rotate.
+// rotateCA requests a new CA of the hub as the runbook does, so that agents rotate.
 func rotateCA(ctx context.Context, r *runner.Run) error {
 	return stage.Poll(ctx, stage.Allowance, func(ctx context.Context) error {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: v1alpha1.AuthoritySecret}}
@@ -155,9 +153,8 @@ func rotateCA(ctx context.Context, r *runner.Run) error {
 	})
 }
 
-// nextCertificate waits until the certificate before is replaced. was reports that the one that was
-// stopped on its way never arrived: the agent went on with before, since it can have requested
-// another with no other.
+// nextCertificate waits until the certificate before is replaced, and returns the next one. was
+// reports whether the response with stopped was lost: the agent requested another one with before.
 func nextCertificate(ctx context.Context, r *runner.Run, m *harness.Member, before, stopped string) (used string, was bool, err error) {
 	requested := ""
 	c, err := certificateIs(ctx, r, m, "the certificate is replaced", func(c v1alpha1.MemberCertificate) bool {

@@ -22,15 +22,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// A storm is so many changes a second of whether a desktop is ready, each of which is a new status
-// of its assignment.
+// A storm changes whether desktops are ready at stormRate a second, for stormTime. Each change is
+// a new status of an assignment.
 const (
 	stormRate = 1000
 	stormTime = 10 * time.Second
 )
 
-// stormWriters is how many write to each member's API server, each to its own Pods, so that none
-// waits for another's write of the same Pod.
+// stormWriters is the number of writers for each member's API server. Each has its own Pods, so
+// that none waits for another's write.
 const stormWriters = 8
 
 // statusStorm changes the readiness of all members' Pods, at 1,000 a second if the API servers can
@@ -128,7 +128,7 @@ func (s *podStorm) write(ctx context.Context, client kubernetes.Interface, names
 	return nil
 }
 
-// setReady reports whether the Pod still exists: its session may have ended.
+// setReady sets a Pod's readiness. It reports whether the Pod exists: its session may have ended.
 func setReady(ctx context.Context, client kubernetes.Interface, pod string, ready corev1.ConditionStatus) (there bool, err error) {
 	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, ready)
 	_, err = client.CoreV1().Pods(workload.Namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -138,16 +138,16 @@ func setReady(ctx context.Context, client kubernetes.Interface, pod string, read
 	return err == nil, err
 }
 
-// stormMembers is how many simulated members a storm is over, and stormSessions how many sessions
-// each has: each session changes ten times a second, slower than the link debounces, so that the
-// agents report each change.
+// stormMembers is the number of simulated members of a storm, and stormSessions the number of
+// sessions of each: a session changes ten times a second, slower than the link debounces, so that
+// the agents report each change.
 const (
 	stormMembers  = 10
 	stormSessions = 10
 )
 
 // simulatedStorm changes 1,000 statuses a second in simulated members: the production link and the
-// real hub carry what the API servers of two cores could not make.
+// real hub carry more than API servers on two cores could make.
 func simulatedStorm(ctx context.Context, r *runner.Run) error {
 	members, err := runner.SimulateMembers(ctx, r, "storm", stormMembers)
 	if err != nil {

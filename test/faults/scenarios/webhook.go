@@ -26,17 +26,17 @@ func hiccups() []runner.Scenario {
 }
 
 const (
-	// webhookSessions is how many sessions the hub has to write when writes begin to fail.
+	// webhookSessions is the number of sessions to write when writes begin to fail.
 	webhookSessions = 700
-	// webhookOutage is how long they fail, whatever the factor.
+	// webhookOutage is how long writes fail, whatever the factor.
 	webhookOutage = 5 * time.Second
-	// servedWithin is how soon after it all of them are written, whatever the factor.
+	// servedWithin is how soon after that all sessions must be written, whatever the factor.
 	servedWithin = 30 * time.Second
 )
 
-// hubWritesFail has an admission webhook that does not answer while many sessions are being
-// deleted, so that the hub can't remove their finalizers. After that nothing changes them but the
-// hub's next try, which is soon.
+// hubWritesFail adds an admission webhook that does not respond while many sessions are being
+// deleted, so that the hub can't remove their finalizers. The hub must retry soon after that:
+// nothing else changes them.
 func hubWritesFail(ctx context.Context, r *runner.Run) error {
 	name := r.Scenario.Name
 	if err := createPending(ctx, r, name); err != nil {
@@ -126,7 +126,7 @@ func checkReason(ctx context.Context, r *runner.Run, crowd, condition, reason st
 	return nil
 }
 
-// tryWrite tries to write one of these sessions, and changes nothing.
+// tryWrite writes one of these sessions in a dry run.
 func tryWrite(ctx context.Context, r *runner.Run, crowd string) error {
 	s := &v1alpha1.VDISession{}
 	if err := r.Watch.Hub.Get(ctx, watch.Key(fmt.Sprintf("%s/%s-crowd-000", workload.Namespace, crowd)), s); err != nil {

@@ -23,16 +23,16 @@ import (
 // the link needs of a member.
 type Member struct {
 	Name string
-	// nodes is how many nodes have capacity; 0: it takes no sessions.
+	// nodes is the number of nodes with capacity; with 0 it takes no sessions.
 	nodes int32
-	// namespace of the sessions that it takes.
+	// namespace is the namespace of the sessions that it takes.
 	namespace string
 	// changed is called for every change, in the order of changes.
 	changed func(member string, a *v1alpha1.SessionAssignment, deleted bool)
 	link    *agentlink.Client
 
 	mu sync.Mutex
-	// held are replaced and never changed.
+	// The values of held are replaced and never changed.
 	held      map[types.UID]*v1alpha1.SessionAssignment
 	templates []*fleetv1.TemplateRequirements
 	capacity  uint64
@@ -55,14 +55,14 @@ func NewMember(name, namespace string, nodes int32, changed func(string, *v1alph
 func (m *Member) Sending() (granted func(time.Duration)) { return func(time.Duration) {} }
 
 // StopReading blocks the next order, and with it the only reader of the stream; renewals and
-// reports go on.
+// reports continue.
 func (m *Member) StopReading() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stalled = make(chan struct{})
 }
 
-// ResumeReading ends that.
+// ResumeReading ends the effect of StopReading.
 func (m *Member) ResumeReading() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,14 +72,14 @@ func (m *Member) ResumeReading() {
 	}
 }
 
-// Leaders returns how many leaders of the hub have served it.
+// Leaders returns how many hub terms it has observed, at least one for each leader.
 func (m *Member) Leaders() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.terms)
 }
 
-// Assignments returns those that it holds.
+// Assignments returns the assignments that it holds.
 func (m *Member) Assignments() map[types.UID]*v1alpha1.SessionAssignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +127,7 @@ func (m *Member) Put(order *fleetv1.Order) {
 	}
 }
 
-// withdraw has nothing to wait for: there is no Pod.
+// withdraw deletes an assignment at once: there is no Pod to wait for.
 func (m *Member) withdraw(w *fleetv1.Withdrawal) {
 	uid := types.UID(w.GetSessionUid())
 	m.mu.Lock()
@@ -195,7 +195,7 @@ func (m *Member) SetReady(session types.UID, ready metav1.ConditionStatus) bool 
 	return true
 }
 
-// store stores a new version. The lock is held.
+// store stores a new version. The caller holds the lock.
 func (m *Member) store(a *v1alpha1.SessionAssignment) {
 	m.versions++
 	a.ResourceVersion = strconv.Itoa(m.versions)

@@ -17,7 +17,7 @@ func (s *Stage) IsRemoved(member string) bool {
 	return false
 }
 
-// ControlPlanes returns those of the hub and of all members that are not removed.
+// ControlPlanes returns the control planes of the hub and of all members that are not removed.
 func (s *Stage) ControlPlanes() []*harness.ControlPlane {
 	all := []*harness.ControlPlane{s.Fleet.Hub.ControlPlane}
 	for _, m := range s.Fleet.Members {
@@ -28,7 +28,7 @@ func (s *Stage) ControlPlanes() []*harness.ControlPlane {
 	return all
 }
 
-// RestartControlPlane starts what a scenario left down of a control plane.
+// RestartControlPlane starts the processes of a control plane that a scenario left down.
 func RestartControlPlane(ctx context.Context, cp *harness.ControlPlane) error {
 	for _, p := range []*harness.Process{cp.Etcd, cp.APIServer} {
 		if !p.Running() {

@@ -1,11 +1,11 @@
 package stage
 
-// Kind is what a fleet has besides. Only scenarios of one kind share a fleet.
+// Kind is the optional parts of a fleet. Only scenarios of one kind share a fleet.
 type Kind struct {
 	// Enroll makes its agents join with a token, and rotate certificates that the hub issues. Such
 	// a scenario must be Alone.
 	Enroll bool
 	// Kubelets simulates the kubelets of its nodes one by one: desktops have guards, and the
-	// kubelets' logs decide what runs. Its time runs faster by failoverTimeFactor.
+	// kubelets' logs show what runs. Its time runs faster by failoverTimeFactor.
 	Kubelets bool
 }

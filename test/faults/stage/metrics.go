@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Values returns those of metrics without labels.
+// Values returns the values of metrics without labels.
 func Values(metrics string, names ...string) ([]float64, error) {
 	found := Series(metrics)
 	values := make([]float64, len(names))

@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// hubAddress is the agents' flag.
+// hubAddress is the agents' flag for the address that they dial.
 const hubAddress = "--hub-address="
 
 // agentProxy puts a proxy between a member's agents and the address that they dial.
@@ -73,7 +73,7 @@ func (s *Stage) apiProxy(p *harness.Process) error {
 	return p.Restart()
 }
 
-// Proxies returns those of all links.
+// Proxies returns the proxies of all links.
 func (s *Stage) Proxies() []*netem.Proxy {
 	return append(slices.Collect(maps.Values(s.Links)), slices.Collect(maps.Values(s.APILinks))...)
 }

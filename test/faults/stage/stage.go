@@ -18,10 +18,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// NodesPerMember is how many nodes each member has.
+// NodesPerMember is the number of nodes of each member.
 const NodesPerMember = 6
 
-// Stage is a fleet with all that breaks and observes it. Scenarios share it, one after another.
+// Stage is a fleet with what breaks and observes it. Scenarios share it, one after another.
 type Stage struct {
 	Fleet      *harness.Fleet
 	Watch      *watch.Watcher
@@ -30,7 +30,7 @@ type Stage struct {
 	// of the replicated agent, and its API server.
 	Links, APILinks map[string]*netem.Proxy
 
-	// Kubelets is what ran by the kubelets' logs; nil unless the kind has them.
+	// Kubelets reads the kubelets' logs; nil unless the kind has them.
 	Kubelets *watch.RunLog
 	// PoweredOff are the members without power, Removed those that never return.
 	PoweredOff, Removed map[*harness.Member]bool
@@ -128,7 +128,7 @@ func (s *Stage) Snapshot(ctx context.Context) (*watch.Snapshot, error) {
 	return s.Watch.Snapshot(ctx, s.IsRemoved)
 }
 
-// Scaled returns a production time as this fleet has it.
+// Scaled returns a production time in the time of this fleet.
 func (s *Stage) Scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * s.Factor)
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// restartDelay is how long a process stays down that has ended: about what a kubelet takes for its
+// restartDelay is how long a process that has ended stays down: about what a kubelet takes for its
 // first restart.
 const restartDelay = 500 * time.Millisecond
 
-// Supervisor starts again what has ended: replicas of the hub, agents, and the members'
-// kube-schedulers, which end themselves when a killed API server contradicts what they bound.
+// Supervisor restarts processes: replicas of the hub, agents, and the members' kube-schedulers,
+// which end themselves when a killed API server contradicts what they bound.
 type Supervisor struct {
 	processes []*harness.Process
 	logf      func(string, ...any)

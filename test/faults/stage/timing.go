@@ -13,7 +13,7 @@ const ConvergeWithin = time.Minute
 // a simulated Pod, two cores for twenty processes.
 const Allowance = 15 * time.Second
 
-// MaxQuarantine is how long a member that flapped may be quarantined at most; the factor scales it.
+// MaxQuarantine is the longest quarantine of a member that flapped; the factor scales it.
 const MaxQuarantine = 10 * time.Minute
 
 // StoppedWithin is how soon what is left of an older epoch is stopped once its member is reachable
@@ -44,7 +44,7 @@ const (
 // RenewalDelay is how late agents renew a lease on a busy machine; no factor scales it.
 const RenewalDelay = 10 * time.Second
 
-// minimumOutage is counted from the fault: the last renewal may have been granted just before.
+// minimumOutage counts from the fault: the last renewal may have been granted just before.
 func (s *Stage) minimumOutage() checker.MinimumOutage {
 	return checker.MinimumOutage{Restart: s.Scaled(Unreachable + RestartAfter - RenewalInterval), Fence: s.Scaled(PlaceElsewhereAfter - RenewalInterval)}
 }

@@ -17,8 +17,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Poll tries until it works. It returns the last error; that of a try which the end of the time cut
-// short is ignored if there was one before.
+// Poll calls try until it succeeds. It returns the last error, or the one before it if the limit
+// cut the last call short.
 func Poll(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -11,13 +11,13 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
 )
 
-// kubeletUser is the kubelet of test/harness/kubelet in the audit logs: it too only removes what is
-// being deleted, once.
+// kubeletUser is the user of test/harness/kubelet in the audit logs. It removes only Pods that are
+// being deleted, and once.
 const kubeletUser = "kubelet"
 
-// kwokUser is KWOK in the audit logs. It removes a Pod that is being deleted by its name alone,
-// sometimes twice, and the second time may remove the next Pod of that name. A kubelet names the
-// UID.
+// kwokUser is the user of KWOK in the audit logs. It removes a Pod that is being deleted by its
+// name alone, sometimes twice, and the second time may remove the next Pod of that name. A kubelet
+// names the UID.
 const kwokUser = "kwok"
 
 // request is a write in an audit log. A watch shows its effect after it was received, and possibly

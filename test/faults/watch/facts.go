@@ -48,8 +48,8 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *checker.Assign
 	}
 }
 
-// lapsed reports whether the member's lease is over, or was and the hub has not affirmed the
-// placement since. A desktop of mode Hold runs on in both cases.
+// lapsed reports whether the member's lease lapsed and the hub has not affirmed the placement
+// since. A desktop of mode Hold keeps running.
 func lapsed(a *v1alpha1.SessionAssignment) bool {
 	pod := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionPodReady)
 	over := pod != nil && pod.Reason == v1alpha1.ReasonLeaseExpired

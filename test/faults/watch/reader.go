@@ -75,7 +75,7 @@ func (w *Watcher) Pod(ctx context.Context, p checker.PodState) (*checker.PodStat
 	return podOf(p.Cluster, o), nil
 }
 
-// DeletionRequested reads it from the member's audit log.
+// DeletionRequested reads the member's audit log.
 func (w *Watcher) DeletionRequested(pod checker.PodState, seen, gone time.Time) (bool, error) {
 	return deletionRequested(w.audits[pod.Cluster], pod, seen, gone)
 }

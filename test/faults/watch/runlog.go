@@ -13,9 +13,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/observer"
 )
 
-// RunLog is what ran by the container logs of the simulated kubelets, whatever hub, agents and API
-// servers hold. It follows the logs from first to last, and an overlap that no mode allows is a
-// violation of G1.
+// RunLog follows the container logs of the simulated kubelets, which show what ran whatever hub,
+// agents and API servers hold. An overlap that no mode allows is a violation of G1.
 type RunLog struct {
 	follower *observer.Follower
 	watch    *Watcher
@@ -31,7 +30,7 @@ func FollowLogs(logs []string, watch *Watcher) *RunLog {
 	return k
 }
 
-// Close ends it.
+// Close stops following the logs.
 func (k *RunLog) Close() {
 	k.stop()
 	k.done.Wait()
@@ -53,14 +52,14 @@ func (k *RunLog) report(o observer.Overlap) {
 }
 
 // Counts returns what ran since a time: desktops that were started, and sessions that ran in two
-// members at once, as their mode allows. The error is of logs that can't be read.
+// members at once, as their mode allows. It returns an error if the logs can't be read.
 func (k *RunLog) Counts(since time.Time) (desktops, twice int, err error) {
 	history, errs := k.follower.History()
 	for _, e := range errs {
 		return 0, 0, fmt.Errorf("following the kubelets' logs: %w", e)
 	}
 	for _, o := range history.Overlaps(k.mayRunTwice) {
-		k.report(o) // by now all that ended has an end
+		k.report(o) // by now every run that ended has its end
 	}
 	for _, run := range history.Runs {
 		if run.Container == observer.Desktop && !run.FromWall.Before(since) {
@@ -90,10 +89,10 @@ func (k *RunLog) Runs(session types.UID) []DesktopRun {
 	return all
 }
 
-// TimeFormat is how times are printed.
+// TimeFormat is the format of printed times.
 const TimeFormat = "15:04:05.000"
 
-// DesktopRun is one run of a desktop, by its kubelet's log.
+// DesktopRun is one run of a desktop according to its kubelet's log.
 type DesktopRun struct {
 	Member, pod string
 	epoch       int64

@@ -61,11 +61,11 @@ func failedOver(mode string, away time.Duration) *checker.Checker {
 func TestOverlapInTheLogsIsAViolation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		runs map[string][2]int
-		// mode is that of the session, and away how long member a was away when the session was
-		// placed again.
+		// mode is the session's mode, and away how long member a was away when the session was
+		// rescheduled.
 		mode string
 		away time.Duration
-		want string // of a violation; "": none
+		want string // in a violation; "" for none
 	}{
 		"one after the other":       {map[string][2]int{"a": {1, 5}, "b": {6, 0}}, "Fence", 5 * time.Minute, ""},
 		"Fence, for a moment":       {map[string][2]int{"a": {1, 7}, "b": {6, 9}}, "Fence", 5 * time.Minute, "ran twice for 1s"},
@@ -75,7 +75,7 @@ func TestOverlapInTheLogsIsAViolation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := failedOver(tc.mode, tc.away)
-			before := len(c.Violations()) // what the hub did wrong is another test's
+			before := len(c.Violations()) // another test checks what the hub did
 			k := FollowLogs(logs(t, tc.runs), &Watcher{checker: c})
 			desktops, _, err := k.Counts(time.Time{})
 			k.Close()

@@ -66,7 +66,7 @@ func (w *Watcher) Snapshot(ctx context.Context, removed func(member string) bool
 }
 
 // Converged returns nil once both sides hold the same: every placed session is in its member and
-// nowhere else, under its epoch and as its user wants it, and the hub shows what the member
+// nowhere else, under its epoch and as its spec requires, and the hub shows what the member
 // reports.
 func (s *Snapshot) Converged() error {
 	placed := map[types.UID]string{}
@@ -94,7 +94,7 @@ func (s *Snapshot) Converged() error {
 	return nil
 }
 
-// settled returns nil once nothing is under way with this session.
+// settled returns nil once no change of this session is in progress.
 func (s *Snapshot) settled(session *v1alpha1.VDISession) error {
 	p := session.Status.Placement
 	switch {
@@ -128,7 +128,7 @@ func (s *Snapshot) settled(session *v1alpha1.VDISession) error {
 	return nil
 }
 
-// AllRunning returns nil once every session runs that is to run.
+// AllRunning returns nil once every session that is not suspended runs.
 func (s *Snapshot) AllRunning() error {
 	for i := range s.Sessions {
 		session := &s.Sessions[i]
@@ -139,7 +139,7 @@ func (s *Snapshot) AllRunning() error {
 	return nil
 }
 
-// Empty returns nil once nothing is left but what a restored hub has lost.
+// Empty returns nil once nothing is left but the sessions that a restored hub has lost.
 func (s *Snapshot) Empty() error {
 	if len(s.Sessions) > 0 {
 		return fmt.Errorf("%d sessions are left, such as %s: %s", len(s.Sessions), s.Sessions[0].Name, s.Sessions[0].Status.Message)

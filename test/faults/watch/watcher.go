@@ -25,7 +25,7 @@ const interval = 100 * time.Millisecond
 // readTimeout bounds one read of an API server.
 const readTimeout = 2 * time.Second
 
-// Watcher feeds the checker from every API server of a fleet, by clients of its own.
+// Watcher feeds the checker from every API server of a fleet, with clients of its own.
 type Watcher struct {
 	Hub     client.Client
 	members map[string]client.Client
@@ -94,7 +94,7 @@ func (w *Watcher) Close() {
 	w.done.Wait()
 }
 
-// With runs a function on the checker, which is locked meanwhile, with the time.
+// With locks the checker, and calls a function with it and the time.
 func (w *Watcher) With(observe func(c *checker.Checker, now time.Time)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,8 +157,8 @@ func (w *Watcher) watchMember(ctx context.Context, name string, cp *harness.Cont
 	})
 }
 
-// WatchAgain replaces the watches of a member whose API server was away for so long that an
-// informer would take long to come back. What was deleted meanwhile is not observed.
+// WatchAgain replaces the watches of a member whose API server was down for so long that an
+// informer would take long to recover. Deletions meanwhile are not observed.
 func (w *Watcher) WatchAgain(m *harness.Member) error {
 	w.memberCaches[m.Name]()
 	w.With(func(c *checker.Checker, _ time.Time) { c.Forget(m.Name) })
@@ -254,7 +254,7 @@ func (w *Watcher) loop(ctx context.Context) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
-					// An informer comes back from a failure only within seconds.
+					// An informer takes seconds to recover from a failure.
 					interruptedUntil[name] = time.Now().Add(2 * checker.WatchLag)
 				}
 				w.With(func(c *checker.Checker, now time.Time) { c.SetReachable(name, now.After(interruptedUntil[name])) })
@@ -284,7 +284,7 @@ func (w *Watcher) AddSimulated(name string, m SimulatedMember) {
 	w.With(func(*checker.Checker, time.Time) { w.simulated[name] = m })
 }
 
-// RemoveSimulated ends that.
+// RemoveSimulated removes a simulated member and what was observed of it.
 func (w *Watcher) RemoveSimulated(name string) {
 	w.With(func(c *checker.Checker, _ time.Time) {
 		delete(w.simulated, name)
@@ -292,7 +292,7 @@ func (w *Watcher) RemoveSimulated(name string) {
 	})
 }
 
-// AssignmentChanged has the checker observe a change of an assignment.
+// AssignmentChanged passes a change of an assignment to the checker.
 func (w *Watcher) AssignmentChanged(member string, a *v1alpha1.SessionAssignment, deleted bool) {
 	f := assignmentOf(member, a)
 	w.With(func(c *checker.Checker, now time.Time) {
@@ -304,21 +304,21 @@ func (w *Watcher) AssignmentChanged(member string, a *v1alpha1.SessionAssignment
 	})
 }
 
-// Violations returns those that were found so far.
+// Violations returns the violations that were found so far.
 func (w *Watcher) Violations() []checker.Violation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.checker.Violations()
 }
 
-// Observations returns how many the checker had.
+// Observations returns the number of the checker's observations.
 func (w *Watcher) Observations() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.checker.Observations()
 }
 
-// Undecided returns an error while anything is suspected that no observation explains.
+// Undecided returns an error while any suspicion is unexplained.
 func (w *Watcher) Undecided() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,29 +18,29 @@ func Meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: Namespace, Name: name}
 }
 
-// Namespace is the one of all sessions.
+// Namespace is the namespace of all sessions.
 const Namespace = "desktops"
 
-// PlainTemplate may be restarted elsewhere; HomeTemplate has a home, and may not.
+// PlainTemplate has no home: its sessions may restart in any member. HomeTemplate has one.
 const (
 	PlainTemplate = "faults-plain"
 	HomeTemplate  = "faults-homed"
 )
 
-// A step follows the last one after a random pause between these.
+// minPause and maxPause bound the random pause between two steps.
 const (
 	minPause = 20 * time.Millisecond
 	maxPause = 120 * time.Millisecond
 )
 
-// Workload is what users do while a fleet breaks, drawn from a seed. Errors of an API server that
-// is away are ignored: the next step is another.
+// Workload changes sessions as users do, with choices drawn from a seed. It ignores errors of an
+// API server that is down: the next step is another change.
 type Workload struct {
 	hub    client.Client
 	prefix string
 	size   int
 
-	mu     sync.Mutex // guards random
+	mu     sync.Mutex // guards random and Did
 	random *rand.Rand
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -48,7 +48,7 @@ type Workload struct {
 	Did map[string]int
 }
 
-// New returns a workload that keeps a number of sessions.
+// New returns a workload of size sessions.
 func New(hub client.Client, prefix string, size int, random *rand.Rand) *Workload {
 	return &Workload{hub: hub, prefix: prefix, size: size, random: random, Did: map[string]int{}}
 }
@@ -75,7 +75,7 @@ func (w *Workload) Stop() {
 	w.done.Wait()
 }
 
-// Go runs a function beside the workload, which Stop waits for.
+// Go runs a function in the background; Stop waits for it.
 func (w *Workload) Go(f func()) { w.done.Go(f) }
 
 func (w *Workload) draw(n int) int {
@@ -84,8 +84,8 @@ func (w *Workload) draw(n int) int {
 	return w.random.IntN(n)
 }
 
-// step makes one change of one session. All draws are made first, so that they are the same
-// whatever the fleet answers.
+// step makes one change of one session. It draws all random numbers first, so that they do not
+// depend on the fleet's responses.
 func (w *Workload) step(ctx context.Context) {
 	slot, dice, detail := w.draw(w.size), w.draw(100), w.draw(1000)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -154,7 +154,7 @@ func (w *Workload) NewSession(slot, detail int) *v1alpha1.VDISession {
 	return s
 }
 
-// Fill creates a number of sessions at once.
+// Fill creates the sessions of the first n slots.
 func (w *Workload) Fill(ctx context.Context, n int) error {
 	for slot := range n {
 		if err := client.IgnoreAlreadyExists(w.hub.Create(ctx, w.NewSession(slot, w.draw(1000)))); err != nil {

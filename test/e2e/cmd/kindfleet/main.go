@@ -1,5 +1,5 @@
-// Command kindfleet starts and stops the fleet of kind clusters that `make kind-up`
-// and `make kind-down` are about: see package kindfleet.
+// Command kindfleet starts and stops the fleet of kind clusters for `make kind-up` and `make
+// kind-down`: see package kindfleet.
 package main
 
 import (

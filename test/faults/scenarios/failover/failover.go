@@ -5,7 +5,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// All returns the scenarios that lose members, each with kubelets whose logs decide what ran.
+// All returns the scenarios that lose members, each with kubelets whose logs show what ran.
 func All() []runner.Scenario {
 	var all []runner.Scenario
 	for _, group := range [][]runner.Scenario{lostMembers(), partitions(), lostHubs(), targets(), declarations(), replicas(), pauses()} {

@@ -22,7 +22,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// operator is the user of these tests on the hub.
+// operator is the hub user of these tests.
 const operator = "admin"
 
 // declarations returns the scenarios in which an operator declares a member fenced.
@@ -55,17 +55,16 @@ func declaredFenced(ctx context.Context, r *runner.Run) error {
 	if err := probe.AwaitOldStopped(ctx, r, all); err != nil {
 		return err
 	}
-	// The kubelets' logs show what ran twice; this shows that nothing did for so short a time that
-	// the logs missed it.
+	// The kubelets' logs show what ran twice. This finds runs that were too short for the logs.
 	if err := probe.CheckNotRestarted(r, append(all.OfMode(v1alpha1.FailoverHold), all.OfMode(v1alpha1.FailoverFence)...), since); err != nil {
 		return err
 	}
 	return awaitNotFenced(ctx, r, m)
 }
 
-// declarationOutlived declares a member fenced just as it returns, and the leader to which it has
-// returned is killed before it could store that. The next leader reads the declaration alone, and
-// the agent is yet to connect to it.
+// declarationOutlived declares a member fenced just as it returns, and kills the leader before it
+// can store that the member is back. The next leader reads the declaration before the agent
+// connects to it.
 func declarationOutlived(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, []probe.Request{{Mode: v1alpha1.FailoverHold}, {Mode: v1alpha1.FailoverHold, Template: workload.HomeTemplate}})
@@ -120,7 +119,7 @@ func awaitNotFenced(ctx context.Context, r *runner.Run, m *harness.Member) error
 }
 
 // fenceAndAwait cuts a member's power, declares it fenced as soon as that is admitted, and waits
-// until all probes run elsewhere: those of mode Hold too.
+// until all probes run elsewhere, those of mode Hold too.
 func fenceAndAwait(ctx context.Context, r *runner.Run, m *harness.Member, all probe.Probes) error {
 	since := time.Now()
 	if err := runner.PowerOff(r, m); err != nil {
@@ -166,8 +165,8 @@ func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 }
 
-// removedForGood removes a member that never returns, with sessions on it: not before an operator
-// declares it fenced.
+// removedForGood removes a member with sessions that never returns. The removal is refused until
+// an operator declares the member fenced.
 func removedForGood(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)

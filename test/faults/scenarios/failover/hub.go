@@ -26,8 +26,8 @@ func lostHubs() []runner.Scenario {
 	}
 }
 
-// leaderLost kills the leader when the first session was rescheduled. The next leader grants the
-// member a whole R before it goes on.
+// leaderLost kills the leader after the first session was rescheduled. The next leader grants the
+// member a whole R before it continues.
 func leaderLost(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, manyRestart)
@@ -54,8 +54,8 @@ func leaderLost(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// allLost cuts off all members: then it is the hub that is cut off, and nothing moves. One of them
-// has no power besides, and gets it back when the others are reachable again.
+// allLost cuts off all members: then the hub itself counts as cut off, and nothing moves. One
+// member also loses its power, and gets it back when the others are reachable again.
 func allLost(ctx context.Context, r *runner.Run) error {
 	var all probe.Probes
 	for _, m := range r.Fleet.Members {
@@ -100,7 +100,7 @@ func allLost(ctx context.Context, r *runner.Run) error {
 	return allReturn(ctx, r, off, cut)
 }
 
-// allReturn heals the network, and then returns a member's power.
+// allReturn restores the network, and then a member's power.
 func allReturn(ctx context.Context, r *runner.Run, off *harness.Member, cut probe.Probes) error {
 	for _, m := range r.Fleet.Members {
 		if m != off {
@@ -108,8 +108,8 @@ func allReturn(ctx context.Context, r *runner.Run, off *harness.Member, cut prob
 		}
 	}
 	// Failover resumes with the first member that is reachable. Power returns after that: a member
-	// that was lost as long as the others gets its full time again, or its sessions would be placed
-	// elsewhere at the moment in which its desktops start.
+	// that was lost as long as the others gets its full time again, since its sessions would
+	// otherwise be placed elsewhere just as its desktops start.
 	for _, m := range r.Fleet.Members {
 		if m == off {
 			continue
@@ -124,7 +124,7 @@ func allReturn(ctx context.Context, r *runner.Run, off *harness.Member, cut prob
 	return probe.AwaitRunning(ctx, r, cut)
 }
 
-// hubClusterLeft has the hub's own cluster as a member with capacity. That it is connected proves
+// hubClusterLeft adds the hub's own cluster as a member with capacity. Its connection proves
 // nothing about the network, and nothing moves there when all others are cut off.
 func hubClusterLeft(ctx context.Context, r *runner.Run) error {
 	cluster, err := r.Fleet.Hub.ControlPlane.Client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})

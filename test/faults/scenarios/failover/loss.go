@@ -12,7 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// lostMembers returns the scenarios that lose a member, or what is needed to stop anything there.
+// lostMembers returns the scenarios that lose a member, or what can stop desktops there.
 func lostMembers() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "member-dead", Short: true, Do: memberDead},
@@ -129,15 +129,15 @@ func apiDeadCutOff(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// An agent that crashes all the time lives for crashEvery: long enough to take the lock of its
-// predecessor, whose least duration, 4 s, no factor scales.
+// An agent in a crash loop runs for crashEvery: long enough to take its predecessor's lock, whose
+// least duration, 4 s, no factor scales.
 const (
 	crashEvery      = 15 * time.Second
 	leastCrashEvery = 7 * time.Second
 )
 
-// agentCrashLoop restarts an agent that is cut off again and again, which neither extends its lease
-// nor ends it.
+// agentCrashLoop repeatedly restarts an agent that is cut off. This neither extends its lease nor
+// ends it.
 func agentCrashLoop(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)

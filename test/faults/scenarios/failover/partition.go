@@ -30,7 +30,7 @@ func partitions() []runner.Scenario {
 	}
 }
 
-// partitionShort ends before the lease: Fence and Hold sessions run on.
+// partitionShort cuts a member off for less than L: Fence and Hold sessions keep running.
 func partitionShort(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -50,8 +50,8 @@ func partitionShort(ctx context.Context, r *runner.Run) error {
 	return errors.Join(probe.CheckUnmoved(r, still), probe.CheckKeptRunning(r, still, since))
 }
 
-// partitionBetween ends between L and R: Fence sessions are stopped in their member,
-// and run again there.
+// partitionBetween cuts a member off for longer than L and less than R: Fence sessions are stopped
+// in their member, and run again there.
 func partitionBetween(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -80,7 +80,7 @@ func partitionBetween(ctx context.Context, r *runner.Run) error {
 	return errors.Join(probe.CheckUnmoved(r, all.OfMode(v1alpha1.FailoverHold)), probe.CheckKeptRunning(r, all.OfMode(v1alpha1.FailoverHold), since))
 }
 
-// partitionLong lasts until everything runs elsewhere that may.
+// partitionLong cuts a member off until every session that may run elsewhere does.
 func partitionLong(ctx context.Context, r *runner.Run, w netem.Conditions, what string) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -102,7 +102,7 @@ func partitionLong(ctx context.Context, r *runner.Run, w netem.Conditions, what 
 	return probe.CheckKeptRunning(r, all.OfMode(v1alpha1.FailoverHold), since)
 }
 
-// manyRestart are so many that their rescheduling takes a while.
+// manyRestart are enough probes that rescheduling them takes a while.
 var manyRestart = func() []probe.Request {
 	requests := probe.Standard
 	for range 18 {
@@ -111,8 +111,8 @@ var manyRestart = func() []probe.Request {
 	return requests
 }()
 
-// healInEviction heals when the first session was rescheduled, and the others are about to be:
-// first of mode Restart, and of Fence in a second partition.
+// healInEviction restores the network after the first session was rescheduled, before the others
+// are: first for mode Restart, and in a second partition for Fence.
 func healInEviction(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, manyRestart)
@@ -164,8 +164,8 @@ func keepOriginal(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, replaced)
 }
 
-// flapping cuts a member off again and again, never for as long as a Restart session waits. It
-// loses nothing, and gets no new sessions.
+// flapping cuts a member off again and again, each time for less than a Restart session waits. The
+// member loses no session, and gets no new ones.
 func flapping(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)

@@ -20,15 +20,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/wallclock"
 )
 
-// pauses returns the scenarios that stop machines for a while.
+// pauses returns the scenarios that pause machines.
 func pauses() []runner.Scenario {
 	return []runner.Scenario{{Name: "machines-paused", Do: machinesPaused}}
 }
 
 // machinesPaused emulates a hypervisor's pause, which stops the boot clock of what it pauses. Only
 // the wall clock shows afterwards how much time has passed, and that the lease is over: the guards
-// have to end Fence desktops at once. Other than after a pause, none of that time has passed for
-// the hub.
+// must end Fence desktops at once. Unlike after a real pause, none of that time has passed for the
+// hub.
 func machinesPaused(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, probe.Standard)
@@ -69,8 +69,8 @@ func machinesPaused(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// setClocks sets the wall clocks of a member's agents and guards. A process that ends meanwhile
-// needs none.
+// setClocks sets the wall clocks of a member's agents and guards. It ignores processes that end
+// meanwhile.
 func setClocks(m *harness.Member, ahead time.Duration) error {
 	pids, err := children(m.ControlPlane.Kubelet.PID())
 	if err != nil {
@@ -80,15 +80,15 @@ func setClocks(m *harness.Member, ahead time.Duration) error {
 		pids = append(pids, a.PID())
 	}
 	for _, pid := range pids {
-		if err := wallclock.Shift(pid, ahead); err != nil && lives(pid) {
+		if err := wallclock.Shift(pid, ahead); err != nil && processExists(pid) {
 			return fmt.Errorf("setting the clocks of %s: %w", m.Name, err)
 		}
 	}
 	return nil
 }
 
-// lives reports whether there is such a process, and it has not ended.
-func lives(pid int) bool {
+// processExists reports whether a process exists and has not ended.
+func processExists(pid int) bool {
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	return err == nil && exe != ""
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// longOutage of a member's API server moves no session and stops no desktop: the agent's link and
-// lease go on meanwhile (docs/design.md, section 5).
+// longOutage is an outage of a member's API server that moves no session and stops no desktop: the
+// agent keeps its link and lease (docs/design.md, section 5).
 const longOutage = 10 * time.Minute
 
 // replicas returns the scenarios that take the API server, or the leader, from an agent with two
@@ -116,7 +116,7 @@ func apiOutage(ctx context.Context, r *runner.Run) error {
 	return probe.CheckUntouched(r, all, since)
 }
 
-// outage takes the API server away for longOutage, and starts it again.
+// outage stops the API server for longOutage, and starts it again.
 func outage(ctx context.Context, r *runner.Run, p pair, all probe.Probes, since time.Time) error {
 	if err := runner.KillAPIServer(r, p.member); err != nil {
 		return err
@@ -259,8 +259,8 @@ func agentLeaderKilledInOutage(ctx context.Context, r *runner.Run) error {
 	return awaitOneConnected(ctx, r, p.member, leading, other)
 }
 
-// agentLeaderFrozen freezes the leader until the standby has taken over: it finds that out before
-// it writes or connects, and ends.
+// agentLeaderFrozen freezes the leader until the standby has taken over. The old leader must
+// detect that before it writes or connects, and end.
 func agentLeaderFrozen(ctx context.Context, r *runner.Run) error {
 	p, all, err := pairWithProbes(ctx, r)
 	if err != nil {
@@ -299,8 +299,8 @@ func agentLeaderFrozen(ctx context.Context, r *runner.Run) error {
 	return probe.CheckUntouched(r, all, since)
 }
 
-// agentLeaderCutFromAPI cuts only the leader off from the API server, so that it can't learn there
-// that the standby has taken over. The hub refuses it.
+// agentLeaderCutFromAPI cuts only the leader off from the API server, so that it can't detect
+// there that the standby has taken over. The hub refuses it.
 func agentLeaderCutFromAPI(ctx context.Context, r *runner.Run) error {
 	p, all, err := pairWithProbes(ctx, r)
 	if err != nil {
@@ -340,8 +340,8 @@ func awaitExit(ctx context.Context, r *runner.Run, a *harness.Agent, pid int) er
 	return nil
 }
 
-// checkWroteNothing checks by the audit log, from a mark on, that the old leader has changed
-// nothing except trying its lock and recording that it lost it.
+// checkWroteNothing checks in the audit log, from a mark on, that the old leader has written
+// nothing but events and failed updates of its lock.
 func checkWroteNothing(p pair, mark int64) error {
 	wrote, err := harness.CountWrites(p.member.ControlPlane.AuditLog(), harness.CountOptions{
 		Offset: mark, Agent: p.leading.PodName, Events: true, Leases: true,

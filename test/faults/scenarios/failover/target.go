@@ -119,10 +119,10 @@ func targetLost(ctx context.Context, r *runner.Run) error {
 	return probe.AwaitOldStopped(ctx, r, all)
 }
 
-// big is a desktop of which each node has capacity for two. fillers of them run in each of two
-// members, and bigs in the third, which is lost. Elsewhere there is capacity for at most left of
-// those and at least least, whatever the workload's desktops reserve meanwhile; freed is for how
-// many there is capacity later.
+// big is a template with capacity for two desktops on each node. fillers of them run in each of
+// two members, and bigs in the third, which is lost. The two have capacity for at least least and
+// at most left of those, whatever the workload's desktops reserve meanwhile; freed is how many
+// fillers are deleted later.
 const (
 	big     = "faults-big"
 	cores   = "6"
@@ -134,19 +134,19 @@ const (
 )
 
 // targetFillsUp loses a member with more sessions than there is capacity for elsewhere. Some are
-// placed, the others wait and show why, and follow as soon as there is capacity.
+// placed; the others are pending with the reason, and are placed as soon as there is capacity.
 func targetFillsUp(ctx context.Context, r *runner.Run) error {
 	if err := createBigTemplate(ctx, r); err != nil {
 		return err
 	}
 	members := runner.ShuffledMembers(r)
-	var inTheWay []*v1alpha1.VDISession
+	var fillerSessions []*v1alpha1.VDISession
 	for i, m := range members[1:] {
 		some, err := fillMember(ctx, r, m, fillers, i)
 		if err != nil {
 			return err
 		}
-		inTheWay = append(inTheWay, some...)
+		fillerSessions = append(fillerSessions, some...)
 	}
 	var requests []probe.Request
 	for range bigs {
@@ -174,7 +174,7 @@ func targetFillsUp(ctx context.Context, r *runner.Run) error {
 		return err
 	}
 	r.Record("%d probes wait for capacity and show that; %d of those that are in the way are deleted", len(waiting), freed)
-	for _, s := range inTheWay[:freed] {
+	for _, s := range fillerSessions[:freed] {
 		if err := client.IgnoreNotFound(r.Watch.Hub.Delete(ctx, s)); err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func createBigTemplate(ctx context.Context, r *runner.Run) error {
 	return r.AwaitTemplates(ctx, big)
 }
 
-// fillMember takes capacity in a member with sessions that run nowhere else.
+// fillMember uses capacity of a member for sessions that may run nowhere else.
 func fillMember(ctx context.Context, r *runner.Run, m *harness.Member, n, group int) ([]*v1alpha1.VDISession, error) {
 	if err := runner.AwaitStable(ctx, r, m.Name); err != nil {
 		return nil, err

@@ -25,27 +25,26 @@ import (
 
 // Agents returns the scenarios with a member's agent that tries to take the hub down.
 func Agents() []runner.Scenario {
-	return []runner.Scenario{{Name: "attack-lying-agent", Do: lyingAgent}}
+	return []runner.Scenario{{Name: "attack-false-reports", Do: falseReportFlood}}
 }
 
 const (
-	// agentAttackTime is how long it tries, in production time: a minute with the default factor.
+	// agentAttackTime is the attack's production time: a minute with the default factor.
 	agentAttackTime = 5 * time.Minute
-	// attackGrowth is how many bytes more memory the leader may use meanwhile.
+	// attackGrowth is by how many bytes the leader's memory may grow during the attack.
 	attackGrowth = 150 << 20
-	// promptRenewal is how long a lease renewal may take at p99, unless it takes
-	// as long on this machine without an attack.
+	// promptRenewal is a lease renewal time at p99 that is always accepted.
 	promptRenewal = 250 * time.Millisecond
-	// loadFactor is by how much the renewals of a loaded machine may be slower than that.
+	// loadFactor times the p99 without an attack is accepted too: the machine may be loaded.
 	loadFactor = 5
 )
 
-// obeyedByTerminals sets a terminal's clipboard and moves its cursor up.
-const obeyedByTerminals = "\x1b]52;c;Y3VybA==\x07\x1b[2A\u009b1A"
+// terminalEscapes sets a terminal's clipboard and moves its cursor up.
+const terminalEscapes = "\x1b]52;c;Y3VybA==\x07\x1b[2A\u009b1A"
 
-// lyingAgent is a member's agent that invents names, results, templates and hub terms for as long
-// as it is admitted, while another member renews its lease.
-func lyingAgent(ctx context.Context, r *runner.Run) error {
+// falseReportFlood floods the hub with invented names, results, templates and hub terms from the agent
+// of one member, while another member renews its lease.
+func falseReportFlood(ctx context.Context, r *runner.Run) error {
 	witness, err := newRawAgent(ctx, r, "witness")
 	if err != nil {
 		return err
@@ -104,7 +103,7 @@ func leaderMetrics(ctx context.Context, r *runner.Run, leader *harness.Replica, 
 	return stage.Values(metrics, names...)
 }
 
-// checkHub checks what the attack did to the hub.
+// checkHub checks that the attack raised no term, cost little memory and delayed no renewal.
 func checkHub(termsBefore, termsAfter, growth float64, calm, attacked time.Duration, sent map[string]int) error {
 	var errs []error
 	if termsAfter != termsBefore {
@@ -124,7 +123,7 @@ func checkHub(termsBefore, termsAfter, growth float64, calm, attacked time.Durat
 	return errors.Join(errs...)
 }
 
-// checkNoEscapes checks that nothing of what the agent sent can reach a terminal, and that no
+// checkNoEscapes checks that no escape sequence that the agent sent is in a status, and that no
 // session waits for the members of a restored hub.
 func checkNoEscapes(ctx context.Context, r *runner.Run) error {
 	members, sessions := &v1alpha1.MemberClusterList{}, &v1alpha1.VDISessionList{}
@@ -233,8 +232,8 @@ func (a *rawAgent) renewals(ctx context.Context, d time.Duration) (took []time.D
 	return took, nil
 }
 
-// attack sends invented messages over one stream after another until the context ends, and counts
-// what it sent of each kind.
+// attack sends invented messages over one stream after another until the context ends, and returns
+// how many it sent of each kind.
 func (a *rawAgent) attack(ctx context.Context) map[string]int {
 	sent := map[string]int{}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -268,8 +267,8 @@ func (a *rawAgent) flood(stream rawStream, n int, sent map[string]int) {
 	}
 }
 
-// inventedNames, inventedLong and inventedTemplates are how many names, messages of full length and
-// templates one round has.
+// inventedNames, inventedLong and inventedTemplates are the numbers of names, of messages of full
+// length and of templates in a round.
 const (
 	inventedNames     = 2000
 	inventedLong      = 20
@@ -281,11 +280,11 @@ func invention(n int, round uint64) (reports []*fleetv1.AssignmentReport, result
 	for i := range inventedNames {
 		invented := checker.AssignmentState{Session: types.UID(uuid.NewString()), Name: fmt.Sprintf(workload.Namespace+"/invented-%d-%d-%d", n, round, i), Epoch: 1}
 		report := forgedReport(invented, 1)
-		report.Status.Message = obeyedByTerminals
+		report.Status.Message = terminalEscapes
 		if i < inventedLong {
 			for c := range 16 - len(report.Status.Conditions) {
 				condition := trueCondition(fmt.Sprint("Invented", c), time.Now())
-				condition.Message = obeyedByTerminals + strings.Repeat("x", 2048)
+				condition.Message = terminalEscapes + strings.Repeat("x", 2048)
 				report.Status.Conditions = append(report.Status.Conditions, condition)
 			}
 		}
@@ -297,7 +296,7 @@ func invention(n int, round uint64) (reports []*fleetv1.AssignmentReport, result
 	capacity = &fleetv1.CapacityReport{Sequence: round, BasedOn: round - 1}
 	for i := range inventedTemplates {
 		capacity.Templates = append(capacity.Templates, &fleetv1.TemplateCapacity{
-			Name: fmt.Sprintf("invented-%d-%d", round, i), Revision: "r", Reason: "Node", Message: obeyedByTerminals + strings.Repeat("x", 2000)})
+			Name: fmt.Sprintf("invented-%d-%d", round, i), Revision: "r", Reason: "Node", Message: terminalEscapes + strings.Repeat("x", 2000)})
 	}
 	return reports, results, capacity
 }

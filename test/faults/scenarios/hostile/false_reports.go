@@ -27,15 +27,15 @@ func Forgers() []runner.Scenario {
 	}
 }
 
-// future is how far ahead of the hub's a reported epoch is.
+// future is how far a reported epoch is ahead of the hub's.
 const future = 1 << 40
 
-// forgeFor is how long they report, in production time.
+// forgeFor is how long a forged agent sends, in production time.
 const forgeFor = time.Minute
 
-// forgeReports runs the agent of a member that holds nothing. It reports that it holds the sessions of
-// another member, that they run, that they have stopped, and that it refuses them: in their epochs,
-// and in those that are so much later, twice and out of order.
+// forgeReports runs the agent of a member without sessions. It reports that it holds the sessions
+// of another member, that they run, that they have stopped, and that it refuses them: under their
+// epochs plus ahead, twice and out of order.
 func forgeReports(ctx context.Context, r *runner.Run, ahead int64) error {
 	m := r.RandomMember()
 	var sessions []types.UID
@@ -73,8 +73,8 @@ func forgeReports(ctx context.Context, r *runner.Run, ahead int64) error {
 	return nil
 }
 
-// impostor has the credentials of a member whose agent is down, and reports on what that holds:
-// epochs that are over as if they ran, again and again.
+// impostor runs an agent with the credentials of a member whose own agent is down. It reports
+// ended epochs as running, again and again.
 func impostor(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	if err := r.Pause(ctx, 10*time.Second); err != nil {
@@ -113,7 +113,7 @@ func impostor(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// reportsOfOthers returns reports of all sessions that another member holds, as running.
+// reportsOfOthers returns a function that reports all sessions of another member as running.
 func reportsOfOthers(r *runner.Run, ahead int64) func(*harness.Member) ([]*fleetv1.AssignmentReport, []*fleetv1.OrderResult) {
 	return func(m *harness.Member) (reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) {
 		r.Watch.With(func(c *checker.Checker, _ time.Time) {

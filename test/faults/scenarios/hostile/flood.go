@@ -16,7 +16,7 @@ import (
 // Floods returns the floods of callers without a certificate, from an address of their own, or from
 // that of the agents: behind a NAT only a finished handshake distinguishes them.
 func Floods() []runner.Scenario {
-	const elsewhere, behindTheSame = "127.0.0.66", "127.0.0.1"
+	const elsewhere, behindNAT = "127.0.0.66", "127.0.0.1"
 	of := func(name, from string, a flood) runner.Scenario {
 		return runner.Scenario{Name: name, EndsProcesses: true, Size: 12, Do: func(ctx context.Context, r *runner.Run) error {
 			a.from = from
@@ -25,33 +25,33 @@ func Floods() []runner.Scenario {
 	}
 	return []runner.Scenario{
 		of("attack-silent", elsewhere, flood{"600 connections that send nothing", 600, silence, ""}),
-		of("attack-silent-behind-nat", behindTheSame, flood{"600 connections that send nothing", 600, silence, ""}),
+		of("attack-silent-behind-nat", behindNAT, flood{"600 connections that send nothing", 600, silence, ""}),
 		of("attack-unfinished", elsewhere, flood{"512 calls of 4 MiB that lack a byte, 16 a connection", unfinished / 16, unfinishedCalls, ""}),
-		of("attack-unfinished-behind-nat", behindTheSame, flood{"512 calls of 4 MiB that lack a byte, 16 a connection", unfinished / 16, unfinishedCalls, ""}),
+		of("attack-unfinished-behind-nat", behindNAT, flood{"512 calls of 4 MiB that lack a byte, 16 a connection", unfinished / 16, unfinishedCalls, ""}),
 		of("attack-bomb", elsewhere, flood{"calls of 4 KiB that are 4 MiB once decompressed", 16, bombs, ""}),
 	}
 }
 
-// flood is what some attackers do, each over one connection after another.
+// flood is an attack by several attackers, each over one connection after another.
 type flood struct {
 	what      string
 	attackers int
 	// once opens a connection, attacks until the hub ends it, and returns.
 	once func(context.Context, *floodTarget) error
-	// from is the loopback address that they dial from.
+	// from is the loopback address that the attackers dial from.
 	from string
 }
 
 const (
-	// reconnectWithin is how much later than without an attack an agent may be back.
+	// reconnectWithin is how much longer than without an attack an agent may take to reconnect.
 	reconnectWithin = 5 * time.Second
-	// attackMemory is how many bytes more than without an attack the leader may use.
+	// attackMemory is how many more bytes than without an attack the leader may use.
 	attackMemory = 100 << 20
-	// attackRounds is how often an agent is cut off, and another killed, at least.
+	// attackRounds is the least number of rounds. Each cuts one agent off and kills another.
 	attackRounds = 3
-	// attackLeast is how long an attack lasts at least, in production time.
+	// attackLeast is the least duration of an attack, in production time.
 	attackLeast = time.Minute
-	// renewedLeast is the part of the renewals without an attack that there are at least.
+	// renewedLeast is the least ratio of the renewal rate under attack to that without.
 	renewedLeast = 0.5
 )
 
@@ -91,15 +91,15 @@ func flooded(ctx context.Context, r *runner.Run, a flood) error {
 	return attacked.compare(calm)
 }
 
-// measured is how a fleet performed.
+// measured is the performance of a fleet over some rounds.
 type measured struct {
 	took time.Duration
-	// cut and killed are how long the slowest agent took to be back that lost its connection, and
-	// its process.
+	// cut and killed are the longest times to reconnect after the connection, or the process,
+	// ended.
 	cut, killed time.Duration
 	memory      int64
-	// renewed is how often the third member's lease was renewed a second, and failed how often a
-	// renewal failed.
+	// renewed is the third member's number of lease renewals a second, and failed its number of
+	// failed renewals.
 	renewed float64
 	failed  int
 }
@@ -125,7 +125,7 @@ func (m measured) compare(calm measured) error {
 	return errors.Join(errs...)
 }
 
-// measureRounds runs rounds for some time at least.
+// measureRounds measures at least a number of rounds, for at least a duration.
 func measureRounds(ctx context.Context, r *runner.Run, leader *harness.Replica, rounds int, least time.Duration) (m measured, err error) {
 	cut, killed, beside := r.Fleet.Members[0], r.Fleet.Members[1], r.Fleet.Members[2]
 	began, pid := time.Now(), leader.PID()
@@ -203,7 +203,7 @@ func renewals(ctx context.Context, m *harness.Member) (renewed, error) {
 	return renewed{good, stage.Sum(all, "vdi_agent_link_renewals_total") - good}, err
 }
 
-// watchMemory samples a process's memory, and returns the highest sample.
+// watchMemory samples a process's memory until stop, or most, which returns the highest sample.
 func watchMemory(pid int) (most func() int64, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
@@ -221,7 +221,7 @@ func watchMemory(pid int) (most func() int64, stop func()) {
 	return func() int64 { stop(); return peak }, stop
 }
 
-// residentOf returns a process's resident memory in bytes; 0 once it has ended.
+// residentOf returns a process's resident memory in bytes, or 0 if it has ended.
 func residentOf(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

@@ -23,11 +23,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// attackRate is how often a second all attackers together begin again: the scenario tests the hub's
+// attackRate is the most attacks a second of all attackers together: the scenario tests the hub's
 // bounds, not how fast a machine can dial.
 const attackRate = 300
 
-// floodTarget is the address that attackers dial, and how.
+// floodTarget is the address that attackers dial, with the dialer, TLS configuration and rate.
 type floodTarget struct {
 	address string
 	dialer  *net.Dialer
@@ -37,7 +37,7 @@ type floodTarget struct {
 	did atomic.Int64
 }
 
-// floodRun is a flood that goes on until it is ended.
+// floodRun is a flood that lasts until end is called.
 type floodRun struct {
 	*floodTarget
 	cancel    context.CancelFunc
@@ -62,7 +62,7 @@ func startFlood(ctx context.Context, r *runner.Run, a flood, leader *harness.Rep
 	for range a.attackers {
 		s.attackers.Go(func() {
 			for s.pace.Wait(striking) == nil {
-				_ = a.once(striking, s.floodTarget) // the hub is to end it
+				_ = a.once(striking, s.floodTarget) // the hub must end the connection
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func silence(ctx context.Context, to *floodTarget) error {
 	return errors.Join(err, conn.Close())
 }
 
-// unfinished is how many calls whose message never ends are open.
+// unfinished is the number of open calls whose message never ends.
 const unfinished = 512
 
 // unfinishedSize is the largest message of a stream, in bytes.
@@ -138,7 +138,7 @@ var bomb = sync.OnceValues(func() ([]byte, error) {
 	return squeezed.Bytes(), errors.Join(err, w.Close())
 })
 
-// bombs makes calls over one connection, one after another.
+// bombs sends bomb in one call after another over one connection.
 func bombs(ctx context.Context, to *floodTarget) error {
 	content, err := bomb()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// forgedAgent is an agent with someone's certificate that claims to be of a cluster, and sends
-// reports about a member.
+// forgedAgent is an agent with any certificate, fingerprint and term that sends reports about a
+// member.
 type forgedAgent struct {
 	files       harness.LinkFiles
 	fingerprint string
@@ -58,7 +58,7 @@ func runForged(ctx context.Context, r *runner.Run, forged forgedAgent) (admitted
 	return admitted, nil
 }
 
-// dialHub connects by a member's link with any certificate.
+// dialHub connects to the hub over a member's link with any certificate.
 func dialHub(r *runner.Run, files harness.LinkFiles, by *harness.Member) (*grpc.ClientConn, error) {
 	cert, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
 	if err != nil {
@@ -73,8 +73,8 @@ func dialHub(r *runner.Run, files harness.LinkFiles, by *harness.Member) (*grpc.
 	return grpc.NewClient(r.Links[by.Name].Addr(), grpc.WithTransportCredentials(credentials.NewTLS(config)))
 }
 
-// runForgedOnce opens a stream as the protocol requires, and then sends the reports twice, in
-// reverse, with sequences that fall. The error is what ended the stream.
+// runForgedOnce opens a stream as the protocol requires, and sends the forged messages. It returns
+// whether the hub admitted it, and the error that ended the stream.
 func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServiceClient, forged forgedAgent) (in bool, err error) {
 	stream, err := client.Connect(ctx)
 	if err != nil {
@@ -108,8 +108,8 @@ func runForgedOnce(ctx context.Context, r *runner.Run, client fleetv1.FleetServi
 	return true, stream.CloseSend()
 }
 
-// offerInventory sends the digest of an inventory that differs from all that the hub has of it, and
-// waits until the hub requests the inventory.
+// offerInventory sends an inventory digest that differs from the hub's in every bucket, and waits
+// until the hub requests the inventory.
 func offerInventory(stream fleetv1.FleetService_ConnectClient) error {
 	digest := &fleetv1.InventoryDigest{Buckets: make([]uint64, convert.Buckets), Assignments: 1}
 	for i := range digest.Buckets {
@@ -123,8 +123,8 @@ func offerInventory(stream fleetv1.FleetService_ConnectClient) error {
 	return err
 }
 
-// messages returns an inventory and a first batch of reports, and then the same as reports and
-// results in disorder.
+// messages returns an inventory, a batch of reports and the results, and then all of them four
+// times in random order.
 func messages(r *runner.Run, reports []*fleetv1.AssignmentReport, results []*fleetv1.OrderResult) []*fleetv1.ConnectRequest {
 	inventory := &fleetv1.Inventory{Items: reports, Last: true}
 	out := []*fleetv1.ConnectRequest{{Message: &fleetv1.ConnectRequest_Inventory{Inventory: inventory}}}

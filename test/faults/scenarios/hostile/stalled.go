@@ -18,7 +18,7 @@ const (
 	reportEvery = time.Millisecond
 )
 
-// otherAgents is how many simulated agents there are beside the fleet's own.
+// otherAgents is the number of simulated agents beside the fleet's own.
 const otherAgents = 20
 
 // Stalled returns the scenarios with agents that read nothing.
@@ -34,14 +34,13 @@ func Stalled() []runner.Scenario {
 // FACTOR=1.
 const slowSession = 15 * time.Second
 
-// stalledPeer is an agent that sends Hello, renews, reports a thousand times a second and never
-// reads, while the others carry on: whether the hub ends its stream or not, none of their sessions
-// waits for it.
+// stalledPeer runs an agent that sends Hello, renews, reports a thousand times a second and never
+// reads. Whether the hub ends its stream or not, no session of another agent waits for it.
 func stalledPeer(ctx context.Context, r *runner.Run) error {
 	if _, err := runner.SimulateAgents(ctx, r, otherAgents); err != nil {
 		return err
 	}
-	uid, err := runner.CreateMember(ctx, r, "deaf")
+	uid, err := runner.CreateMember(ctx, r, "stalled")
 	if err != nil {
 		return err
 	}
@@ -98,14 +97,14 @@ func stalledPeer(ctx context.Context, r *runner.Run) error {
 	}
 }
 
-// openStream opens a stream, and reads the Welcome and the request for the inventory, which is the
-// last that is ever read of it.
+// openStream opens a stream, and reads the Welcome and the request for the inventory. Nothing
+// after that is read.
 func openStream(ctx context.Context, client fleetv1.FleetServiceClient) (fleetv1.FleetService_ConnectClient, error) {
 	stream, err := client.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: "deaf", Fingerprint: "deaf", AgentTerm: 1, AgentVersion: "deaf"}
+	hello := &fleetv1.Hello{MinProtocol: 1, MaxProtocol: 1, Instance: "stalled", Fingerprint: "deaf", AgentTerm: 1, AgentVersion: "deaf"}
 	if err := stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Hello{Hello: hello}}); err != nil {
 		_, err = stream.Recv()
 		return nil, err
@@ -119,13 +118,13 @@ func openStream(ctx context.Context, client fleetv1.FleetServiceClient) (fleetv1
 	return stream, stream.Send(&fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Inventory{Inventory: &fleetv1.Inventory{Last: true}}})
 }
 
-// reportOnly only sends, until the hub ends the stream. It returns why.
+// reportOnly sends, and reads nothing, until the hub ends the stream. It returns why that was.
 func reportOnly(ctx context.Context, client fleetv1.FleetServiceClient, stream fleetv1.FleetService_ConnectClient) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		for n := uint64(1); stage.Sleep(ctx, renewEvery) == nil; n++ {
-			_, _ = client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "deaf", Sequence: n})
+			_, _ = client.RenewLease(ctx, &fleetv1.RenewLeaseRequest{Instance: "stalled", Sequence: n})
 		}
 	}()
 	for sequence := uint64(1); ; sequence++ {
@@ -139,7 +138,7 @@ func reportOnly(ctx context.Context, client fleetv1.FleetServiceClient, stream f
 	}
 }
 
-// streamError returns why a stream has ended, which follows everything that was not read.
+// streamError discards what was not read of a stream, and returns the error that ended it.
 func streamError(stream fleetv1.FleetService_ConnectClient) error {
 	for {
 		if _, err := stream.Recv(); err != nil {

@@ -19,17 +19,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
 )
 
-// stalledSessions is how many sessions a stalled member has. Each of them is changed: littleEdit
-// bytes go into the windows of HTTP/2 and wait there to be acknowledged; with muchEdit bytes the
-// hub can't send.
+// stalledSessions is the number of sessions of a stalled member, each of which is edited. Edits of
+// littleEdit bytes fit into the HTTP/2 windows and are not acknowledged; edits of muchEdit bytes
+// block the hub's sends.
 const (
 	stalledSessions = 8
 	littleEdit      = 1
-	muchEdit        = 60 << 10 // a session takes 64 KiB of env and files
-	envValue        = 4096     // the most that one variable holds
+	muchEdit        = 60 << 10 // a session may have 64 KiB of env and files
+	envValue        = 4096     // the limit of one variable
 )
 
-// stalledMember is one that stops reading; foundBy is how the hub is to find that out.
+// stalledMember is a member that stops reading; foundBy is how the hub must report that.
 type stalledMember struct {
 	*simulated.Agent
 	edit     int
@@ -37,8 +37,8 @@ type stalledMember struct {
 	sessions []*v1alpha1.VDISession
 }
 
-// stalledPeerFound has two members with sessions stop reading, of which one is sent little and the
-// other much, while twenty others carry on. The hub must end both streams and show why, and no
+// stalledPeerFound stops reading in two members with sessions, one with small edits and one with
+// large ones, beside otherAgents that read. The hub must end both streams and report why, and no
 // other member may be affected.
 func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 	others, err := runner.SimulateMembers(ctx, r, "beside", otherAgents)
@@ -50,7 +50,7 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 		{edit: muchEdit, foundBy: "has not read a message for"},
 	}
 	for i, d := range stalled {
-		if d.Agent, err = runner.SimulateMember(ctx, r, fmt.Sprintf("deaf-%d", i)); err != nil {
+		if d.Agent, err = runner.SimulateMember(ctx, r, fmt.Sprintf("stalled-%d", i)); err != nil {
 			return err
 		}
 		for n := range stalledSessions {
@@ -78,7 +78,7 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 	return whileStalled(ctx, r, stalled, others)
 }
 
-// whileStalled measures the service of the others until the hub has found the stalled members.
+// whileStalled makes sessions run in the others until the hub detects the stalled members.
 func whileStalled(ctx context.Context, r *runner.Run, stalled []*stalledMember, others []*simulated.Agent) error {
 	watching, cancel := context.WithCancel(ctx)
 	group, gctx := errgroup.WithContext(watching)
@@ -130,8 +130,8 @@ func serveOthers(ctx context.Context, r *runner.Run, n int, at *simulated.Agent)
 	return runner.AwaitAllRunning(ctx, r, []*v1alpha1.VDISession{s})
 }
 
-// awaitFound edits the sessions of a stalled member, one after another, until the hub shows that it
-// ended the stream since its agent did not keep up, and that the member is suspect.
+// awaitFound edits the sessions of a stalled member, one after another, until the hub reports that
+// it ended the stalled stream, and that the member is suspect.
 func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 	began, n, why := time.Now(), 0, ""
 	err := stage.Poll(ctx, r.Scaled(2*time.Minute)+stage.Allowance, func(ctx context.Context) (err error) {
@@ -151,7 +151,7 @@ func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 	return nil
 }
 
-// editNext edits a stalled member's next session, so that the hub has an order for it.
+// editNext edits a stalled member's next session, so that the hub has an order to send.
 func editNext(ctx context.Context, r *runner.Run, d *stalledMember, n int) error {
 	s := d.sessions[n%len(d.sessions)]
 	before := s.DeepCopy()
@@ -163,8 +163,8 @@ func editNext(ctx context.Context, r *runner.Run, d *stalledMember, n int) error
 	return r.Watch.Hub.Patch(ctx, s.DeepCopy(), client.MergeFrom(before))
 }
 
-// stalledReason returns how the hub shows that it ended a member's stream as stalled, and an error
-// as long as it does not or the member gets new sessions.
+// stalledReason returns the reason and message with which the hub reports a stalled stream, and an
+// error until it does and the member is suspect.
 func stalledReason(ctx context.Context, r *runner.Run, member string) (string, error) {
 	m := &v1alpha1.MemberCluster{}
 	if err := r.Watch.Hub.Get(ctx, watch.Key("/"+member), m); err != nil {
