@@ -93,8 +93,8 @@ func (n *Node) inspect(ctx context.Context, c *Container) error {
 
 // Folders of the manifests of static Pods, and of those that are stopped.
 const (
-	staticPods = "/etc/kubernetes/manifests/"
-	disabledPods   = "/etc/kubernetes/aside/"
+	staticPods   = "/etc/kubernetes/manifests/"
+	disabledPods = "/etc/kubernetes/aside/"
 )
 
 // StopControlPlane ends the API server and etcd of this node, as a crash does: the kubelet
