@@ -92,7 +92,7 @@ func (c *Checker) ObservePod(now time.Time, f PodState) {
 		return
 	}
 	for _, other := range c.pods {
-		if other.Session == f.Session && other.Cluster != f.Cluster && !other.Ended && !other.Stopped && !c.mayRunInTwo(f.Session, f.Cluster, other.Cluster) {
+		if other.Session == f.Session && other.Cluster != f.Cluster && !other.Ended && !other.Stopped && !c.mayOverlap(f.Session, f.Cluster, other.Cluster) {
 			c.suspectTwo(now, f, other)
 		}
 	}
@@ -111,7 +111,7 @@ func (c *Checker) suspectTwo(now time.Time, a PodState, other observedPod) {
 		about: first.Session,
 		text: fmt.Sprintf("session %s: Pod %s runs in %s (epoch %d) and in %s (epoch %d) at the same time",
 			first.Session, first.Name, first.Cluster, first.Epoch, second.Cluster, second.Epoch),
-		unexplained: func() bool { return !c.mayRunInTwo(first.Session, clusters[0], clusters[1]) },
+		unexplained: func() bool { return !c.mayOverlap(first.Session, clusters[0], clusters[1]) },
 		Confirm: func(ctx context.Context, o APIReader) (bool, error) {
 			now, err := o.Pod(ctx, first)
 			return err == nil && now != nil && !now.Ended && !now.Stopped, err
@@ -119,9 +119,9 @@ func (c *Checker) suspectTwo(now time.Time, a PodState, other observedPod) {
 	})
 }
 
-// mayRunInTwo reports whether the session is of mode Restart and one of these members is away: then
+// mayOverlap reports whether the session is of mode Restart and one of these members is away: then
 // it may run a second time.
-func (c *Checker) mayRunInTwo(session types.UID, clusters ...string) bool {
+func (c *Checker) mayOverlap(session types.UID, clusters ...string) bool {
 	away, restart := false, false
 	for _, cluster := range clusters {
 		away = away || !c.away[cluster].IsZero()

@@ -19,9 +19,9 @@ func (c *Checker) RecordPowerLoss(now time.Time, cluster string) {
 // replacement in turn.
 func (c *Checker) checkSuperseded(now time.Time, f SessionState, cluster string, epoch int64) {
 	before := c.sessions[f.UID].Superseded
-	goesBack := f.Cluster != "" && before[f.Cluster] > 0
+	failsBack := f.Cluster != "" && before[f.Cluster] > 0
 	mode, declared := c.held[cluster][f.UID].Mode, c.fenced[cluster] || c.removed[cluster]
-	if before[cluster] >= epoch || goesBack {
+	if before[cluster] >= epoch || failsBack {
 		return
 	}
 	key := string(f.UID) + "/superseded/" + cluster

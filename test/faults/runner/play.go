@@ -52,7 +52,7 @@ func Play(ctx context.Context, s *stage.Stage, sc Scenario) Result {
 		undo()
 	}
 	out.Violations = s.Watch.Violations()[before:]
-	out.Injected, out.Changes = r.injected, r.Workload.Did
+	out.Injected, out.Changes = r.injected, r.Workload.Changes
 	out.Observations, out.Restarts = s.Watch.Observations()-observations, s.Supervisor.Restarts()-restarts
 	out.Took = time.Since(r.began)
 	out.Failed = verdict(err, out)

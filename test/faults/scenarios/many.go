@@ -10,8 +10,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 )
 
-// crowd is the number of simulated agents beside the fleet's own.
-const crowd = 200
+// simulatedAgents is the number of simulated agents beside the fleet's own.
+const simulatedAgents = 200
 
 // crowds returns the scenarios with more agents than this machine can run processes.
 func crowds() []runner.Scenario {
@@ -23,7 +23,7 @@ func crowds() []runner.Scenario {
 // hubRestartCrowd kills the leader of 200 agents, and measures when the next one serves the last of
 // them.
 func hubRestartCrowd(ctx context.Context, r *runner.Run) error {
-	all, err := runner.SimulateAgents(ctx, r, crowd)
+	all, err := runner.SimulateAgents(ctx, r, simulatedAgents)
 	if err != nil {
 		return err
 	}

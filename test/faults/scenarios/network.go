@@ -23,7 +23,7 @@ func networks() []runner.Scenario {
 		{Name: "partition-to-hub", Do: cut(netem.Conditions{CutToHub: true}, "nothing arrives at the hub")},
 		{Name: "partition-to-agent", Do: cut(netem.Conditions{CutToAgent: true}, "nothing arrives at the agent")},
 		{Name: "half-open", Do: halfOpen},
-		{Name: "thin-line", Do: thinLine},
+		{Name: "low-bandwidth", Do: lowBandwidth},
 		{Name: "flap", Do: flap},
 		{Name: "resets", Do: resets},
 		{Name: "recreate-in-partition", Do: recreateInPartition},
@@ -56,9 +56,9 @@ func halfOpen(ctx context.Context, r *runner.Run) error {
 	return nil
 }
 
-// thinLine limits every member to 64 kbit/s with 500 ms and 5% loss. Rate and latency scale with
+// lowBandwidth limits every member to 64 kbit/s with 500 ms and 5% loss. Rate and latency scale with
 // the fleet's time.
-func thinLine(ctx context.Context, r *runner.Run) error {
+func lowBandwidth(ctx context.Context, r *runner.Run) error {
 	thin := netem.Conditions{Latency: r.Scaled(500 * time.Millisecond), Rate: int(8000 / r.Factor), Loss: 0.05}
 	for _, m := range r.Fleet.Members {
 		r.SetNetwork(m.Name, thin, "64 kbit/s with 500 ms and 5% loss as retransmission stalls, scaled")

@@ -40,17 +40,17 @@ type Workload struct {
 	prefix string
 	size   int
 
-	mu     sync.Mutex // guards random and Did
+	mu     sync.Mutex // guards random and Changes
 	random *rand.Rand
 	stop   context.CancelFunc
 	done   sync.WaitGroup
-	// Did counts the changes by kind.
-	Did map[string]int
+	// Changes counts the changes by kind.
+	Changes map[string]int
 }
 
 // New returns a workload of size sessions.
 func New(hub client.Client, prefix string, size int, random *rand.Rand) *Workload {
-	return &Workload{hub: hub, prefix: prefix, size: size, random: random, Did: map[string]int{}}
+	return &Workload{hub: hub, prefix: prefix, size: size, random: random, Changes: map[string]int{}}
 }
 
 // Start makes changes until Stop is called.
@@ -109,7 +109,7 @@ func (w *Workload) step(ctx context.Context) {
 	}
 	if err == nil {
 		w.mu.Lock()
-		w.Did[what]++
+		w.Changes[what]++
 		w.mu.Unlock()
 	}
 }

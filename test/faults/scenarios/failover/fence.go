@@ -30,7 +30,7 @@ func declarations() []runner.Scenario {
 	return []runner.Scenario{
 		{Name: "declared-fenced", Do: declaredFenced},
 		{Name: "declared-fenced-outlived", EndsProcesses: true, Do: declarationOutlived},
-		{Name: "removed-for-good", Alone: true, Do: removedForGood},
+		{Name: "removed-permanently", Alone: true, Do: removedForGood},
 	}
 }
 

@@ -24,7 +24,7 @@ func partitions() []runner.Scenario {
 		{Name: "partition-long", Do: long(netem.CutOff, "cut off both ways")},
 		{Name: "partition-long-to-hub", Do: long(netem.Conditions{CutToHub: true}, "nothing arrives at the hub")},
 		{Name: "partition-long-to-agent", Do: long(netem.Conditions{CutToAgent: true}, "nothing arrives at the agent")},
-		{Name: "heal-in-eviction", Do: healInEviction},
+		{Name: "reconnect-in-failover", Do: reconnectInFailover},
 		{Name: "keep-original", Do: keepOriginal},
 		{Name: "flapping", Do: flapping},
 	}
@@ -111,9 +111,9 @@ var manyRestart = func() []probe.Request {
 	return requests
 }()
 
-// healInEviction restores the network after the first session was rescheduled, before the others
+// reconnectInFailover restores the network after the first session was rescheduled, before the others
 // are: first for mode Restart, and in a second partition for Fence.
-func healInEviction(ctx context.Context, r *runner.Run) error {
+func reconnectInFailover(ctx context.Context, r *runner.Run) error {
 	m := r.RandomMember()
 	all, err := probe.Create(ctx, r, m, manyRestart)
 	if err != nil {
