@@ -31,6 +31,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/guard"
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -109,7 +110,7 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 		Cache:                               cache.Options{ByObject: cached, DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                             metrics.Options(options.MetricsBindAddress, options.MetricsAuthentication),
 		HealthProbeBindAddress:              options.HealthProbeBindAddress,
-		NewCache:                            newCache,
+		NewCache:                            nsinformer.NewCache,
 		LeaderElection:                      options.LeaderElect,
 		LeaderElectionResourceLockInterface: leader.lock,
 		LeaderElectionReleaseOnCancel:       true,

@@ -43,6 +43,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
+	"github.com/vdi-fleet/vdi-fleet/proto/reconnect"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -127,6 +128,7 @@ func managerOptions(o Options, l *leader) manager.Options {
 		// shut down under load: it sends an item to a worker that has ended, with its
 		// lock held. The leader's lock would be released 30 s later.
 		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
+		NewCache:   reconnect.NewCache,
 		Cache: cache.Options{
 			ByObject:         cached(o),
 			DefaultTransform: cache.TransformStripManagedFields(),

@@ -34,13 +34,10 @@ var deletions = predicate.Funcs{
 // watchRoutes watches the agent's HTTPRoutes in the admitted namespaces, in a separate cache:
 // the manager's can't be configured for a kind that is not served yet.
 func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, error) {
-	routes, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	routes, err := nsinformer.NewCache(mgr.GetConfig(), cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.ManagedBy}),
 		DefaultTransform:     cache.TransformStripManagedFields(),
-		NewInformer: nsinformer.Cluster{
-			Config: mgr.GetConfig(), HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		}.NewInformer,
 	})
 	if err != nil {
 		return nil, err

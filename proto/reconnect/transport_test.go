@@ -1,4 +1,4 @@
-package agent
+package reconnect
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestReadsWithoutAnAnswerAreRetried(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := (&retryTransport{next: server, retry: time.Microsecond}).RoundTrip(request)
+			got, err := (&transport{next: server, retry: time.Microsecond}).RoundTrip(request)
 			if !errors.Is(err, test.err) || (err == nil) != (got == ok) || server.n != test.requests {
 				t.Errorf("%d requests: %v, %v", server.n, got, err)
 			}
@@ -68,7 +68,7 @@ func TestAReadEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &retryTransport{next: server, retry: time.Microsecond}
+	s := &transport{next: server, retry: time.Microsecond}
 	if _, err := s.RoundTrip(request); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("it ends with %v", err)
 	}

@@ -1,4 +1,4 @@
-package agent
+package reconnect
 
 import (
 	"fmt"
@@ -11,43 +11,42 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
 )
 
-// unansweredRetry is the least delay before a cache retries a request without an answer,
-// jittered up to twice that.
+// unansweredRetry is the least delay before a request without an answer is retried, jittered
+// up to twice that.
 const unansweredRetry = time.Second
 
-// newCache returns the manager's cache, which reads only the agent's objects in admitted
-// namespaces. It reconnects within two seconds once an API server is back: with client-go's
-// informers, withdrawn sessions could run for up to a minute longer.
-func newCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
+// Config returns a copy of the configuration for the client of a cache: a GET request without
+// an answer is retried until it has one, or its context ends.
+func Config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &retryTransport{next: next, retry: unansweredRetry}
+		return &transport{next: next, retry: unansweredRetry}
 	})
+	return cfg
+}
+
+// NewCache returns a cache that follows the API server soon after an outage.
+func NewCache(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
+	cfg = Config(cfg)
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache's client: %w", err)
 	}
 	options.HTTPClient = client
-	options.NewInformer = nsinformer.Cluster{
-		Config: cfg, HTTPClient: client, Scheme: options.Scheme, Mapper: options.Mapper,
-	}.NewInformer
 	return cache.New(cfg, options)
 }
 
-// retryTransport retries GET requests without an answer. It returns any answer to the
-// caller.
-type retryTransport struct {
+// transport retries GET requests without an answer. It returns any answer to the caller.
+type transport struct {
 	next    http.RoundTripper
 	retry   time.Duration
 	failing atomic.Bool
 }
 
 // RoundTrip retries until there is an answer, or the request's context ends.
-func (t *retryTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	for {
 		response, err := t.next.RoundTrip(request)
 		if err == nil && t.failing.CompareAndSwap(true, false) {
@@ -68,7 +67,7 @@ func (t *retryTransport) RoundTrip(request *http.Request) (*http.Response, error
 }
 
 // WrappedRoundTripper returns the transport that is wrapped.
-func (t *retryTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // unanswered reports whether a request failed without an answer.
 func unanswered(err error) bool {
