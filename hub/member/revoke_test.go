@@ -73,8 +73,8 @@ func TestRevokedMemberLosesItsCertificatePermanently(t *testing.T) {
 	mc.Status.Certificate = &v1alpha1.MemberCertificate{Serial: "a1", NotAfter: &expires, NextSerial: "b2"}
 	x.Expect(x.c.Status().Update(ctx, mc)).To(Succeed())
 	x.reconcile("eu")
-	access, _ := x.Access("uid-eu")
-	x.Expect(access.Serials).To(Equal([]string{"a1", "b2"}))
+	granted, _ := x.Access("uid-eu")
+	x.Expect(granted.Serials).To(Equal([]string{"a1", "b2"}))
 
 	access(v1alpha1.AccessRevoked)
 	x.Expect(get().Status.Certificate).To(Equal(&v1alpha1.MemberCertificate{}))
@@ -84,10 +84,10 @@ func TestRevokedMemberLosesItsCertificatePermanently(t *testing.T) {
 	x.Expect(x.writes).To(Equal(writes))
 
 	access(v1alpha1.AccessAllowed)
-	access, _ = x.Access("uid-eu")
-	x.Expect(access.Revoked).To(BeFalse())
-	x.Expect(access.Serials).NotTo(BeNil(), "nil would admit any")
-	x.Expect(access.Serials).To(BeEmpty(), "what it had before is not valid again")
+	granted, _ = x.Access("uid-eu")
+	x.Expect(granted.Revoked).To(BeFalse())
+	x.Expect(granted.Serials).NotTo(BeNil(), "nil would admit any")
+	x.Expect(granted.Serials).To(BeEmpty(), "what it had before is not valid again")
 	x.Expect(x.shows(get())).To(ContainElement("Enrolled=False/AwaitingAgent"))
 	revocations := 0
 	for range len(x.recorder.Events) {

@@ -45,14 +45,14 @@ func TestKubeletKeepsGates(t *testing.T) {
 	createPod(ctx, t, n.ControlPlane, n.desktop("deleted", n.gated))
 	for _, name := range []string{"gated", "deleted"} {
 		eventually(ctx, t, podIs(n.ControlPlane, name, atGate))
-		must(t, n.story(name, "vdi-gate")(ctx))
+		must(t, n.runsAre(name, "vdi-gate")(ctx))
 	}
 	n.grant(t, "gated")
 	eventually(ctx, t, podIs(n.ControlPlane, "gated", podReady))
-	must(t, n.story("gated", "vdi-gate+0, desktop")(ctx))
+	must(t, n.runsAre("gated", "vdi-gate+0, desktop")(ctx))
 	must(t, n.Client.CoreV1().Pods("desktops").Delete(ctx, "deleted", metav1.DeleteOptions{}))
 	eventually(ctx, t, podGone(n.ControlPlane, "deleted"))
-	must(t, n.story("deleted", "vdi-gate+143")(ctx))
+	must(t, n.runsAre("deleted", "vdi-gate+143")(ctx))
 
 	// A desktop that ends by itself does not wait again.
 	n.grant(t, "crashing")
@@ -68,11 +68,11 @@ func TestKubeletKeepsGates(t *testing.T) {
 
 	must(t, os.Remove(n.lease("gated")))
 	must(t, n.PowerOffNodes())
-	must(t, n.story("gated", "vdi-gate+0, desktop+cut")(ctx))
+	must(t, n.runsAre("gated", "vdi-gate+0, desktop+cut")(ctx))
 	must(t, n.PowerOnNodes(ctx))
 	eventually(ctx, t, podIs(n.ControlPlane, "gated", atGate))
-	must(t, n.story("gated", "vdi-gate+0, desktop+cut, vdi-gate")(ctx))
+	must(t, n.runsAre("gated", "vdi-gate+0, desktop+cut, vdi-gate")(ctx))
 	n.grant(t, "gated")
 	eventually(ctx, t, podIs(n.ControlPlane, "gated", podReady))
-	must(t, n.story("gated", "vdi-gate+0, desktop+cut, vdi-gate+0, desktop")(ctx))
+	must(t, n.runsAre("gated", "vdi-gate+0, desktop+cut, vdi-gate+0, desktop")(ctx))
 }

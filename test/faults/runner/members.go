@@ -26,7 +26,7 @@ func KillAPIServer(r *Run, m *harness.Member) error {
 // RestartAPIServer starts a member's API server again, and watches it again.
 func RestartAPIServer(ctx context.Context, r *Run, m *harness.Member) error {
 	r.Record("%s starts again", m.ControlPlane.APIServer.Spec.Name)
-	if err := stage.RestartControlPlane(ctx, m.ControlPlane); err != nil {
+	if err := stage.RestartAfterOutage(ctx, m.ControlPlane); err != nil {
 		return err
 	}
 	return r.Watch.WatchAgain(m)

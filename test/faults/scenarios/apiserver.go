@@ -40,7 +40,7 @@ func apiDown(ctx context.Context, r *runner.Run, cp *harness.ControlPlane) error
 		return err
 	}
 	r.Record("%s starts again", cp.APIServer.Spec.Name)
-	return stage.RestartControlPlane(ctx, cp)
+	return stage.RestartAfterOutage(ctx, cp)
 }
 
 // etcdFrozen freezes etcd: its API server neither responds nor refuses connections.

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -40,4 +41,22 @@ func RestartControlPlane(ctx context.Context, cp *harness.ControlPlane) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return cp.WaitAPI(ctx)
+}
+
+// RestartAfterOutage restarts a control plane whose API server was down for more than 10 s. With
+// leader election its controllers would have exited meanwhile; without, their caches follow the API
+// server only up to two minutes later, see proto/reconnect.
+func RestartAfterOutage(ctx context.Context, cp *harness.ControlPlane) error {
+	if err := RestartControlPlane(ctx, cp); err != nil {
+		return err
+	}
+	for _, p := range []*harness.Process{cp.ControllerManager, cp.Scheduler} {
+		if p == nil {
+			continue
+		}
+		if err := errors.Join(p.Kill(), p.Start()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
