@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -86,7 +85,7 @@ func TestACacheFollowsSoonAfterALongOutage(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		server := &apiServer{}
 		server.start("before")
-		mapper, _ := testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme).(meta.RESTMapper)
+		mapper := testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme)
 		c, err := NewCache(&rest.Config{Host: "https://hub", Transport: server}, cache.Options{Scheme: scheme.Scheme, Mapper: mapper})
 		if err != nil {
 			t.Fatal(err)
