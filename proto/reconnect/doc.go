@@ -1,4 +1,4 @@
-// Package reconnect lets caches of hub and agent follow an API server within two seconds of
+// Package reconnect lets caches of hub and agent follow an API server within five seconds of
 // an outage.
 //
 // client-go's reflectors would follow it up to two minutes later: one waits for up to a minute
