@@ -59,10 +59,10 @@ type PlacementReviewStatus struct {
 	// waiting is the number of sessions that would be pending.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
-	// unasked is the number of sessions that were not evaluated within the time limit of
+	// notTried is the number of sessions that were not evaluated within the time limit of
 	// a review.
 	// +optional
-	Unasked int32 `json:"unasked,omitempty"`
+	NotTried int32 `json:"notTried,omitempty"`
 	// clusters lists the result for each member, the best first. At most 256.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256

@@ -88,7 +88,7 @@ RANK   CLUSTER   REGION     VERDICT      SLOTS   CAPACITY AGE   WHY
 func TestExplainReviewsHypotheticalSessions(t *testing.T) {
 	g := NewWithT(t)
 	c, requested := answering(t, &v1alpha1.PlacementReviewStatus{
-		Reason: v1alpha1.ReasonUnschedulable, Message: "1 cluster: 1 lacks cpu", Placed: 7, Waiting: 90, Unasked: 3, OmittedClusters: 4,
+		Reason: v1alpha1.ReasonUnschedulable, Message: "1 cluster: 1 lacks cpu", Placed: 7, Waiting: 90, NotTried: 3, OmittedClusters: 4,
 		Clusters: []v1alpha1.ClusterVerdict{{ClusterName: "eu", Fits: true, Rank: 1, Slots: 7, Sessions: 7, CapacityAge: "1s"}},
 	})
 	args := []string{"explain", "-n=desktops", "--template=browser", "--user=ann", "--groups=staff,admins", "--resources=cpu=2,memory=4Gi",

@@ -59,8 +59,8 @@ func headline(review *v1alpha1.PlacementReview) string {
 		return what + " would be placed now."
 	}
 	out := fmt.Sprintf("Of %d sessions like this, %d would be placed now and %d would wait", review.Spec.Count, s.Placed, s.Waiting)
-	if s.Unasked > 0 {
-		out += fmt.Sprintf("; %d were not tried", s.Unasked)
+	if s.NotTried > 0 {
+		out += fmt.Sprintf("; %d were not tried", s.NotTried)
 	}
 	return out + "."
 }

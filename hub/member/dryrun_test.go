@@ -59,7 +59,7 @@ func TestAReviewEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	review := x.Review(ctx, cache.DryRun{Request: request("a"), Count: 50})
-	x.Expect([]int{review.Placed, review.Waiting, review.Unasked}).To(Equal([]int{1, 0, 49}), "the first is always evaluated")
+	x.Expect([]int{review.Placed, review.Waiting, review.NotTried}).To(Equal([]int{1, 0, 49}), "the first is always evaluated")
 	x.Expect(review.Unschedulable).To(BeNil())
 }
 

@@ -181,7 +181,7 @@ func (r *Reconciler) dryRun(ctx context.Context, review *v1alpha1.PlacementRevie
 	ctx, stop := context.WithTimeout(ctx, reviewTime)
 	defer stop()
 	status := statusOf(r.Placement.Review(ctx, in))
-	status.Waiting = count - status.Placed - status.Unasked
+	status.Waiting = count - status.Placed - status.NotTried
 	switch {
 	case held != nil:
 		status.Reason, status.Message = held.Reason, held.Message
@@ -189,8 +189,8 @@ func (r *Reconciler) dryRun(ctx context.Context, review *v1alpha1.PlacementRevie
 		status.Reason = v1alpha1.ReasonHomeInUse
 		status.Message = fmt.Sprintf("the first of them has the home of %s, and the others wait until it is free: set spec.distinctUsers if they are of different users",
 			p.Request.User)
-	case status.Unasked > 0:
-		status.Message += fmt.Sprintf("; %d of the %d were not tried: the time for a review was over", status.Unasked, count)
+	case status.NotTried > 0:
+		status.Message += fmt.Sprintf("; %d of the %d were not tried: the time for a review was over", status.NotTried, count)
 	}
 	return status
 }

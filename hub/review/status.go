@@ -22,7 +22,7 @@ func statusOf(answer cache.Review) *v1alpha1.PlacementReviewStatus {
 	verdicts := listed(answer.First.Verdicts, answer.Sessions)
 	status := &v1alpha1.PlacementReviewStatus{
 		Reason: d.Reason, Message: d.Message,
-		Placed: int32(answer.Placed), Waiting: int32(answer.Waiting), Unasked: int32(answer.Unasked), //nolint:gosec // at most the count of a review
+		Placed: int32(answer.Placed), Waiting: int32(answer.Waiting), NotTried: int32(answer.NotTried), //nolint:gosec // at most the count of a review
 		Clusters:        make([]v1alpha1.ClusterVerdict, 0, len(verdicts)),
 		OmittedClusters: int32(len(answer.First.Verdicts) - len(verdicts)), //nolint:gosec // a fleet has no billions of members
 	}

@@ -65,7 +65,7 @@ var _ = Describe("A review", func() {
 		spec := like()
 		spec.Count = 100
 		status := reviewed(ctx, spec)
-		Expect([]int32{status.Placed, status.Waiting, status.Unasked}).To(Equal([]int32{5, 95, 0}))
+		Expect([]int32{status.Placed, status.Waiting, status.NotTried}).To(Equal([]int32{5, 95, 0}))
 		Expect(status.Reason).To(Equal(api.ReasonUnschedulable))
 		Expect(status.Message).To(And(HavePrefix("3 clusters: 1 is not ready"), ContainSubstring("2 have just reserved their last capacity for other sessions")))
 

@@ -93,7 +93,7 @@ func TestOutbox(t *testing.T) {
 			[]step{put(assign("a", 1, "h")), settle(result("a", 1, "h", Stored)), next}, []string{"assign a e1 h"}},
 		"an older epoch's stop does not settle a withdrawal": {
 			[]step{put(withdraw("a", 3)), next, settle(result("a", 2, "", Stopped)), left}, []string{"withdraw a e3", "1"}},
-		"an unasked stop settles the assignment in flight": {
+		"a stop without an order settles the assignment in flight": {
 			[]step{put(assign("a", 1, "h")), next, settle(result("a", 1, "", Stopped)), left}, []string{"assign a e1 h", "0"}},
 		"an order without a result is sent again after a while": {
 			[]step{put(withdraw("a", 1), assign("a", 2, "j")), next, resend(start), next, resend(start.Add(1)), next, next},

@@ -33,8 +33,8 @@ type Review struct {
 	// were tried fit.
 	Unschedulable *placement.Decision
 	// Placed counts the sessions that would be placed, Waiting those that would not, and
-	// Unasked those that were not tried before the context ended.
-	Placed, Waiting, Unasked int
+	// NotTried those that were not tried before the context ended.
+	Placed, Waiting, NotTried int
 	// Sessions that would be placed in each member.
 	Sessions map[types.UID]int
 	// Ages of the members' reports, by the hub's receive clock; members without a report
@@ -64,7 +64,7 @@ func (c *Cache) Review(ctx context.Context, in DryRun) Review {
 	req.Home, req.Refused, req.Current = nil, nil, nil
 	for n := 2; n <= count; n++ {
 		if ctx.Err() != nil {
-			out.Unasked = count - out.Placed - out.Waiting
+			out.NotTried = count - out.Placed - out.Waiting
 			break
 		}
 		req.UID = types.UID(fmt.Sprintf("%s/%d", in.Request.UID, n))
