@@ -5,37 +5,34 @@ import (
 )
 
 func TestGrowthIsFound(t *testing.T) {
-	before := firstOfEach(nil, []footprint{{Process: "hub-0", PID: 1, Goroutines: 200, RSS: 80 << 20}})
+	const mb = 1 << 20
+	leader := func(goroutines, heap, files float64) footprint {
+		return footprint{role: "hub leader", goroutines: goroutines, heap: heap, files: files}
+	}
+	standby := footprint{role: "hub standby", goroutines: 50, heap: 20 * mb, files: 12}
+	usual := leader(340, 60*mb, 40)
 	for name, tc := range map[string]struct {
-		after footprint
-		fails bool
+		samples [][]footprint
+		grown   int
 	}{
-		"as it was":        {footprint{Process: "hub-0", PID: 1, Goroutines: 210, RSS: 90 << 20}, false},
-		"more goroutines":  {footprint{Process: "hub-0", PID: 1, Goroutines: 400, RSS: 80 << 20}, true},
-		"more memory":      {footprint{Process: "hub-0", PID: 1, Goroutines: 200, RSS: 300 << 20}, true},
-		"another process":  {footprint{Process: "hub-1", PID: 2, Goroutines: 900, RSS: 900 << 20}, false},
-		"another role":     {footprint{Process: "hub-0", PID: 1, Leads: true, Goroutines: 900, RSS: 900 << 20}, false},
-		"a new one's size": {footprint{Process: "hub-0", PID: 9, Goroutines: 250, RSS: 100 << 20}, false},
+		"as it was":              {[][]footprint{{usual}, {usual}, {usual}, {leader(350, 62*mb, 41)}}, 0},
+		"goroutines":             {[][]footprint{{usual}, {usual}, {usual}, {leader(400, 60*mb, 40)}}, 1},
+		"heap and files":         {[][]footprint{{usual}, {usual}, {usual}, {leader(340, 70*mb, 50)}}, 2},
+		"one burst":              {[][]footprint{{usual}, {usual}, {usual}, {usual}, {usual}, {usual}, {usual}, {usual}, {usual}, {usual}, {usual}, {leader(900, 90*mb, 90)}}, 0},
+		"between the quarters":   {[][]footprint{{usual}, {leader(900, 90*mb, 90)}, {leader(900, 90*mb, 90)}, {usual}}, 0},
+		"a standby that leads":   {[][]footprint{{usual, standby}, {standby, usual}, {usual, standby}, {standby, usual}}, 0},
+		"a role that is unknown": {[][]footprint{{usual, standby}, {usual}, {usual}, {usual}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := grown(before, []footprint{tc.after}); (err != nil) != tc.fails {
-				t.Errorf("grown: %v, want an error: %t", err, tc.fails)
+			grown := 0
+			for _, c := range changes(tc.samples) {
+				if c.grown() {
+					grown++
+				}
+			}
+			if grown != tc.grown {
+				t.Errorf("%d resources have grown, want %d: %v", grown, tc.grown, changes(tc.samples))
 			}
 		})
-	}
-}
-
-func TestEachRoleHasItsOwnFirst(t *testing.T) {
-	waits := footprint{Process: "hub-0", Goroutines: 40}
-	leads := footprint{Process: "hub-0", Leads: true, Goroutines: 290}
-	before := firstOfEach(firstOfEach(nil, []footprint{waits}), []footprint{leads})
-	for _, again := range []footprint{waits, leads} {
-		if err := grown(before, []footprint{again}); err != nil {
-			t.Error(err)
-		}
-	}
-	leads.Goroutines = 900
-	if before = firstOfEach(before, []footprint{leads}); grown(before, []footprint{leads}) == nil {
-		t.Error("a leak of the leader is mistaken for its size")
 	}
 }
