@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/reconnect"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
@@ -205,7 +206,7 @@ func (w *Watcher) ping(name string, cp *harness.ControlPlane) {
 
 // watch calls a function for every change of some kinds, until the context ends.
 func (w *Watcher) watch(ctx context.Context, cp *harness.ControlPlane, kinds map[client.Object]func(o client.Object, gone bool)) error {
-	c, err := cache.New(cp.Config, cache.Options{Scheme: clientgoscheme.Scheme})
+	c, err := reconnect.NewCache(cp.Config, cache.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", cp.Name, err)
 	}
