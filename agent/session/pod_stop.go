@@ -94,7 +94,7 @@ func (s *podStep) forceDeleteLost(ctx context.Context, p *pass, pod *corev1.Pod)
 	}
 	p.RequeueWithin(children.ConflictRetry)
 	log.FromContext(ctx).Info(transitionLostDeleted, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
-	s.event(p.assignment, corev1.EventTypeWarning, api.EventNodeGivenUp, fmt.Sprintf(
+	s.event(p.assignment, corev1.EventTypeWarning, api.EventNodeLost, fmt.Sprintf(
 		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may still run it.", pod.Spec.NodeName, s.Options.LostAfter))
 	return true, nil
 }

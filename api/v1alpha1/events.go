@@ -40,9 +40,9 @@ const (
 	EventSkipped = "CleanupSkipped"
 	// EventForced: an operator forced the cleanup.
 	EventForced = "CleanupForced"
-	// EventNodeGivenUp: the node of a desktop that may run twice was unreachable for too
+	// EventNodeLost: the node of a desktop that may run twice was unreachable for too
 	// long, and the desktop starts on another node.
-	EventNodeGivenUp = "NodeGivenUp"
+	EventNodeLost = "NodeLost"
 	// EventActivityUnknown: the desktop does not report its activity, so that its idle
 	// timeout is not enforced.
 	EventActivityUnknown = "ActivityUnknown"

@@ -272,7 +272,7 @@ func TestSessionsAreFailedOverAFewAtATime(t *testing.T) {
 				continue
 			}
 			r.Expect(v.Due).To(BeTrue())
-			r.Expect(v.Message).To(ContainSubstring("waits for the rate limit"))
+			r.Expect(v.Message).To(ContainSubstring("waiting for the failover rate limit"))
 			waits = append(waits, v.Wait)
 		}
 		return went, waits

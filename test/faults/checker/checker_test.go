@@ -229,6 +229,15 @@ var histories = []struct {
 		h.pass(time.Second)
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, PodReady: true})
 	}, nil},
+	{"a status whose session was deleted while its member was not watched", func(h *history) {
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})
+		h.SetReachable("a", false)
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, PodReady: true})
+		h.session(SessionState{Epoch: 1, Cluster: "a", Placed: 1, Deleting: true})
+		h.unassign("a", 1)
+		h.delete()
+		h.SetReachable("a", true)
+	}, nil},
 	{"an epoch of a session that was placed and deleted while the hub was not watched", func(h *history) {
 		h.interrupted[Hub] = true
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1})

@@ -16,6 +16,9 @@ func (c *Checker) AssignmentDeleted(now time.Time, f AssignmentState) {
 		f.Epoch = max(f.Epoch, before.Epoch)
 	}
 	delete(c.held[f.Cluster], f.Session)
+	if c.interrupted[f.Cluster] {
+		c.ready[placement{f.Session, f.Epoch}] = true
+	}
 	release := newReleaseCheck(c, f.Session, f.Cluster, f.Epoch)
 	c.suspect(now, 4, fmt.Sprintf("assignment/%s/%s/%d", f.Cluster, f.Session, f.Epoch), &Suspicion{
 		about: f.Session, watches: []string{Hub}, wait: WatchLag,
@@ -189,7 +192,7 @@ func (c *Checker) HomeDeleted(now time.Time, f HomeState) {
 }
 
 // SetReachable records whether the watch of a cluster works. While it does not, whatever a member
-// holds counts as reported ready.
+// holds counts as reported ready, also what is deleted meanwhile.
 func (c *Checker) SetReachable(cluster string, reachable bool) {
 	if c.interrupted[cluster] && reachable {
 		for uid, f := range c.held[cluster] {
