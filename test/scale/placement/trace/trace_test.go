@@ -98,7 +98,7 @@ func TestAnInvalidFileIsRefusedWithTheCause(t *testing.T) {
 		"a session for no time":  {header + fleet + "session,1,0,s,,ns,ada,1000,1\n", "no duration"},
 		"a session of no user":   {header + fleet + "session,1,1,s,,,,1000,1\n", "no user"},
 		"a time that is none":    {header + fleet + "session,soon,1,s,,ns,ada,1000,1\n", "line 4: column at"},
-		"a negative size":   {header + fleet + "pod,1,1,p,a,,,-1000,1\n", "a negative amount"},
+		"a negative size":        {header + fleet + "pod,1,1,p,a,,,-1000,1\n", "a negative amount"},
 		"the loss of no node":    {header + fleet + "nodelost,1,1,other,a,,,,\n", "a/other"},
 		"the loss of no member":  {header + fleet + "lost,1,1,,b,,,,\n", `"b"`},
 		"a row that is too long": {header + "member,,,a,,,,,,,,\n", "wrong number of fields"},
