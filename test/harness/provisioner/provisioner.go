@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/reconnect"
 )
 
 const (
@@ -79,7 +81,7 @@ type Provisioner struct {
 
 // Start starts a provisioner, which runs until Stop even if ctx ends.
 func Start(ctx context.Context, config *rest.Config) (*Provisioner, error) {
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.NewForConfig(reconnect.Config(config))
 	if err != nil {
 		return nil, fmt.Errorf("starting provisioner: %w", err)
 	}
