@@ -70,3 +70,28 @@ func mentions(root ast.Node, name string) bool {
 	})
 	return found
 }
+
+// A manager without NewCache gets client-go's reflectors, which follow an API server up to two
+// minutes after an outage: see proto/reconnect.
+func TestManagersHaveCachesThatReconnect(t *testing.T) {
+	managers := 0
+	for _, f := range goFiles(t) {
+		if f.test() || !strings.HasPrefix(f.path, "hub/") && !strings.HasPrefix(f.path, "agent/") {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			options, ok := n.(*ast.CompositeLit)
+			if !ok || options.Type == nil || !mentions(options.Type, "Options") || !mentions(options, "HealthProbeBindAddress") {
+				return true
+			}
+			managers++
+			if !mentions(options, "NewCache") {
+				t.Errorf("%s: options of a manager without NewCache", f.at(options))
+			}
+			return true
+		})
+	}
+	if managers != 2 {
+		t.Errorf("%d options of managers were found, want those of hub and agent", managers)
+	}
+}
