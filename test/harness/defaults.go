@@ -35,16 +35,6 @@ func (cp *ControlPlane) startProvisioner(ctx context.Context) error {
 	return err
 }
 
-// restartProvisioner replaces the provisioner, whose watches back off for half a minute
-// after a long outage of the API server.
-func (cp *ControlPlane) restartProvisioner(ctx context.Context) error {
-	if cp.provisioner == nil {
-		return nil
-	}
-	cp.provisioner.Stop()
-	return cp.startProvisioner(ctx)
-}
-
 // Kubectl runs bin/kubectl as the administrator and returns what it prints.
 func (cp *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, error) {
 	path, err := binary("kubectl")

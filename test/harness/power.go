@@ -145,7 +145,7 @@ func (cp *ControlPlane) powerOn(ctx context.Context) error {
 	if err := cp.WaitAPI(ctx); err != nil {
 		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
-	if err := errors.Join(cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx), cp.restartProvisioner(ctx)); err != nil {
+	if err := errors.Join(cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx)); err != nil {
 		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
 	return nil
@@ -171,11 +171,6 @@ func (d *Detached) PowerOn(ctx context.Context, member string) error {
 	}
 	if err := cp.powerOn(ctx); err != nil {
 		return err
-	}
-	if provisioner := d.Processes[member+"-provisioner"]; provisioner != nil { // see restartProvisioner
-		if err := provisioner.Restart(); err != nil {
-			return err
-		}
 	}
 	if agent == nil {
 		return nil

@@ -158,8 +158,8 @@ func (w *Watcher) watchMember(ctx context.Context, name string, cp *harness.Cont
 	})
 }
 
-// WatchAgain replaces the watches of a member whose API server was down for so long that an
-// informer would take long to recover. Deletions meanwhile are not observed.
+// WatchAgain replaces the watches of a member whose API server was down, and returns when they
+// show its present state. Deletions meanwhile are not observed.
 func (w *Watcher) WatchAgain(m *harness.Member) error {
 	w.memberCaches[m.Name]()
 	w.With(func(c *checker.Checker, _ time.Time) { c.Forget(m.Name) })
