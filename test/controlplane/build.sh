@@ -4,7 +4,7 @@
 #
 #   test/controlplane/build.sh [outdir]     outdir defaults to the repository's bin/
 #
-# Does nothing when nothing changed since the last build.
+# Does nothing if nothing has changed since the last build.
 set -euo pipefail
 
 kubernetes=v1.36.3
@@ -18,7 +18,7 @@ out=$(cd "$out" && pwd)
 stamp=$out/.controlplane.stamp
 cd "$here"
 
-# Two builds at once (make -j, two terminals) wait for one another.
+# Concurrent builds (make -j, two terminals) take turns.
 exec 9>"$out/.controlplane.lock"
 flock 9
 

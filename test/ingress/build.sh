@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # Builds the image of an ingress controller for test/e2e: Traefik, from its Go
-# modules, where no registry has the published one.
+# modules, for machines that reach no container registry.
 #
 #   INGRESS_IMG=vdi-ingress:1.0 test/ingress/build.sh
 #
-# It is Traefik as released but for four things, none of which has a part in this:
+# It differs from the released Traefik in four ways, none of which matters to the
+# tests:
 #
-#   - The dashboard is an empty page: its module has the sources, not what is built
-#     of them.
-#   - It has no ACME client. That library is not in every module proxy; lego/ has
-#     its names, and answers whoever configures a certificate resolver that there
-#     is none.
-#   - Its fork of the library for basic and digest authentication is the commit of
-#     it that can be had, not the newest.
-#   - It knows no AWS ECS, whose libraries take longer to compile than all the rest.
+#   - The dashboard is an empty page: its module has the sources without the build
+#     results.
+#   - It has no ACME client. That library is not in every module proxy; lego/
+#     declares its names, and returns an error if a certificate resolver is
+#     configured.
+#   - Its fork of the library for basic and digest authentication is the commit
+#     that module proxies have, not the newest.
+#   - It does not support AWS ECS, whose libraries take longer to compile than
+#     everything else.
 #
-# What it builds stays in ${XDG_CACHE_HOME:-~/.cache}/vdi-fleet/ingress. Needs Docker.
+# Build results stay in ${XDG_CACHE_HOME:-~/.cache}/vdi-fleet/ingress. Needs Docker.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 traefik=v3.7.13
@@ -35,7 +37,7 @@ if [ "$(cat "$cache/.inputs" 2>/dev/null)" != "$inputs" ] || [ ! -x "$cache/cont
 	chmod -R u+w "$source"
 	mkdir -p "$source"/webui/static "$source"/pkg/config/dynamic/ext
 	echo '<!doctype html><title>No dashboard</title>' >"$source"/webui/static/index.html
-	# A module within the module, and so not in its archive: two empty extensions.
+	# A nested module is not in its parent's archive: two empty extensions.
 	printf 'module github.com/traefik/traefik/dynamic/ext\n\ngo 1.26.0\n' >"$source"/pkg/config/dynamic/ext/go.mod
 	printf 'package ext\n\n// HTTP has no extension.\ntype HTTP struct{}\n\n// Router has none.\ntype Router struct{}\n' >"$source"/pkg/config/dynamic/ext/ext.go
 	(

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what runs in a node and is not Debian's, from Go modules, into
+# Builds the node's binaries that Debian does not have, from Go modules, into
 # $cache/bin. Go's cache makes a second run short. Needs gcc, pkg-config and
 # libseccomp-dev (runc, pause).
 #
@@ -19,9 +19,9 @@ build() {
 	say "built $(basename "$out")"
 }
 
-# tree MODULE@VERSION: a writable copy of the module's own tree, where its own
-# go.mod rules with all that it replaces (go install MODULE@VERSION refuses a
-# module that replaces something).
+# tree MODULE@VERSION makes a writable copy of a module, in which its go.mod with
+# its replace directives applies (go install MODULE@VERSION refuses modules with
+# replace directives).
 tree() {
 	local copy
 	copy=$cache/src/$(basename "${1%@*}")-${1#*@}
@@ -33,7 +33,7 @@ tree() {
 	cd "$copy"
 }
 
-# The same flags as test/controlplane/build.sh, which thus has compiled most of it.
+# The same flags as in test/controlplane/build.sh, which has compiled most of it.
 semver=${kubernetes#v}
 version="-s -w"
 for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -65,7 +65,7 @@ for plugin in ipam/host-local main/loopback main/ptp meta/portmap; do
 done
 tree github.com/rancher/local-path-provisioner@$localpath
 build local-path-provisioner . -mod=mod -ldflags "-s -w -X main.VERSION=$localpath"
-# A module of its own with the versions of the product's, which are compiled already.
+# A separate module with the product's versions, which are compiled already.
 cd "$here/crictl"
 build crictl sigs.k8s.io/cri-tools/cmd/crictl -ldflags "-s -w -X sigs.k8s.io/cri-tools/pkg/version.Version=$crictl"
 say "all binaries are in $bin"

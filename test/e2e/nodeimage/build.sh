@@ -4,16 +4,16 @@
 #
 #   test/e2e/nodeimage/build.sh
 #
-# Does nothing when Docker has the image and nothing that goes into it has
-# changed. What it builds stays in ${XDG_CACHE_HOME:-~/.cache}/vdi-fleet/kind
+# Does nothing if Docker has the image and none of its inputs has changed.
+# Build results stay in ${XDG_CACHE_HOME:-~/.cache}/vdi-fleet/kind
 # ($KIND_CACHE): about 2 GB. Needs root, a Docker daemon, debootstrap, gcc, jq,
-# pkg-config and libseccomp-dev: docker.sh installs them where apt-get is.
+# pkg-config and libseccomp-dev: docker.sh installs them if there is apt-get.
 set -euo pipefail
 # shellcheck source=versions.sh
 . "$(dirname "$0")/versions.sh"
 mkdir -p "$cache"
 
-# Two builds at once wait for one another.
+# Concurrent builds take turns.
 exec 9>"$cache/.lock"
 flock 9
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sees to a Docker daemon: `docker.sh up` installs Debian's packages and starts
-# dockerd where none answers, `docker.sh down` stops the one that it started.
-# On a machine with Docker and the tools it does nothing at all.
+# Provides a Docker daemon: `docker.sh up` installs Debian's packages and starts
+# dockerd if no daemon answers, `docker.sh down` stops the one that it started.
+# On a machine with Docker and the tools it does nothing.
 set -euo pipefail
 # shellcheck source=versions.sh
 . "$(dirname "$0")/versions.sh"
@@ -11,8 +11,8 @@ packages="docker.io debootstrap jq gcc libc6-dev pkg-config libseccomp-dev iptab
 # CAP_SYS_RESOURCE is bit 24.
 lacks_sys_resource() { [ $((0x$(sed -n 's/^CapBnd:\t//p' /proc/self/status) >> 24 & 1)) -eq 0 ]; }
 
-# The daemon's own file is only written where there is none: a default runtime
-# that asks for no capability that the machine cannot grant.
+# The daemon's configuration is written only if there is none: a default runtime
+# that requests no capability that the machine cannot grant.
 configure() {
 	[ ! -e /etc/docker/daemon.json ] || return 0
 	mkdir -p /etc/docker
@@ -51,7 +51,7 @@ up() {
 		say "dockerd runs, its log is $state/dockerd.log"
 	fi
 	# Each kubelet and each systemd watches files; the usual 128 are too few for
-	# four clusters. Without the right to set it, kind's own message tells.
+	# four clusters. Without the right to set it, kind's own message explains it.
 	if [ "$(cat /proc/sys/fs/inotify/max_user_instances)" -lt 1024 ]; then
 		sysctl -qw fs.inotify.max_user_instances=1024 2>/dev/null || true
 	fi

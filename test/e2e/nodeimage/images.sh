@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the images that kubeadm and the manifests name, with docker import, and
-# saves them as $cache/images.tar. Needs binaries.sh and rootfs.sh before it.
+# saves them as $cache/images.tar. Runs after binaries.sh and rootfs.sh.
 set -euo pipefail
 # shellcheck source=versions.sh
 . "$(dirname "$0")/versions.sh"
@@ -30,8 +30,8 @@ single() {
 	import "$1" "$directory" "ENTRYPOINT [\"/usr/local/bin/$2\"]"
 }
 
-# The control plane is one binary with a name for each component: one layer in
-# four images, stored once in the node.
+# The control plane is one binary with a name for each component: one layer that
+# four images share and the node stores once.
 plane() {
 	local directory=$stage/plane component
 	mkdir -p "$directory"/usr/local/bin "$directory"/tmp

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the node's file system in $cache/rootfs: Debian's systemd and network
-# tools, what kind's own base image puts in (from kind's module), and the
+# tools, the files of kind's own base image (from kind's module), and the
 # binaries of binaries.sh. Needs root and debootstrap.
 set -euo pipefail
 # shellcheck source=versions.sh
@@ -13,9 +13,9 @@ kindfiles=$(module sigs.k8s.io/kind@$kind)/images/base/files
 packages=systemd,systemd-sysv,conntrack,iptables,nftables,iproute2,ethtool,util-linux,mount,kmod
 packages+=,libseccomp2,pigz,e2fsprogs,bash,ca-certificates,curl,jq,procps,socat,iputils-ping,hostname,findutils,busybox-static
 
-# The packages alone, kept as a tar: later changes here need no mirror.
+# The packages alone are kept as a tar: later changes here need no mirror.
 if [ ! -f "$base" ]; then
-	# The mirror that apt itself uses, which it knows once it has lists.
+	# apt's own mirror, which apt prints once it has package lists.
 	mirror() { apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -1; }
 	mirror >/dev/null || apt-get update -qq
 	mirror=$(mirror) || { echo "kind-image: apt-get has no mirror of Debian: check /etc/apt/sources.list" >&2 && exit 1; }
@@ -23,7 +23,7 @@ if [ ! -f "$base" ]; then
 	rm -rf "$root"
 	nice -n 10 debootstrap --variant=minbase --include="$packages" "$debian" "$root" "$mirror" >"$cache/debootstrap.log" 2>&1 ||
 		{ tail "$cache/debootstrap.log" >&2 && exit 1; }
-	# The units that kind's own image takes away too: they are for machines.
+	# kind's own image removes these units too: they are for machines.
 	rm -f "$root"/lib/systemd/system/sysinit.target.wants/systemd-tmpfiles-setup.service \
 		"$root"/lib/systemd/system/{multi-user,local-fs,basic}.target.wants/* \
 		"$root"/lib/systemd/system/sockets.target.wants/*{udev,initctl}* \
@@ -48,8 +48,8 @@ for unit in kubelet.slice undo-mount-hacks.service containerd.service kubelet.se
 	install -m644 "$kindfiles/etc/systemd/system/$unit" "$root"/etc/systemd/system/
 done
 install -m644 "$kindfiles"/etc/systemd/system/kubelet.service.d/*.conf "$root"/etc/systemd/system/kubelet.service.d/
-# kind's settings, with our pause image; and without CAP_SYS_RESOURCE, which
-# a machine may lack (see docker.sh), nobody may lower an OOM score.
+# kind's settings, with our pause image. Without CAP_SYS_RESOURCE, which a
+# machine may lack (see docker.sh), no process may lower an OOM score.
 sed -e "s#registry.k8s.io/pause:[0-9.]*\"#registry.k8s.io/pause:$pause\"#" \
 	-e 's/restrict_oom_score_adj = false/restrict_oom_score_adj = true/' \
 	"$kindfiles"/etc/containerd/config.toml >"$root"/etc/containerd/config.toml
@@ -66,8 +66,8 @@ install -m755 "$bin"/{kubeadm,kubelet,kubectl} "$root"/usr/bin/
 "$bin"/ctr oci spec |
 	jq '.hooks.createContainer += [{path: "/kind/bin/mount-product-files.sh"}] | del(.process.rlimits)' >"$root"/etc/containerd/cri-base.json
 
-# What kind reads and applies: the version, the network, and its own storage
-# manifest with our tags.
+# Files that kind reads and applies: the version, the network, and its own
+# storage manifest with our tags.
 printf %s "$kubernetes" >"$root"/kind/version
 install -m644 "$here"/files/cni.yaml "$root"/kind/manifests/default-cni.yaml
 sed -n '/^const defaultStorageManifest = `/,/^`/p' "$kindfiles"/../../../pkg/build/nodeimage/const_storage.go |

@@ -1,4 +1,4 @@
-# What the node image is made of, and where: sourced by the scripts here.
+# Versions and paths of the node image: sourced by the scripts here.
 # shellcheck shell=bash disable=SC2034
 
 kubernetes=v1.36.3
@@ -12,7 +12,7 @@ localpath=v0.0.30
 pause=3.10.2
 kind=v0.33.0
 debian=bookworm
-# The date of every file and image here, so that equal inputs are equal bytes.
+# The date of every file and image here, so that equal inputs give equal bytes.
 epoch=1767225600 # 2026-01-01
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,5 +22,5 @@ export GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0
 
 say() { echo "kind-image: ${SECONDS}s: $*"; }
 
-# module PATH@VERSION prints where the module cache keeps a module.
+# module PATH@VERSION prints the directory of a module in the module cache.
 module() { (cd "$here/kubernetes" && go mod download -json "$1" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'); }

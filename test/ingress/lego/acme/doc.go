@@ -1,10 +1,10 @@
-// Package acme has the types of an account: see package lego.
+// Package acme defines the types of an account: see package lego.
 package acme
 
-// Account of an authority.
+// Account is an account with a certificate authority.
 type Account struct{}
 
-// ExtendedAccount is one, and where it is stored.
+// ExtendedAccount is an Account with the URL under which the authority stores it.
 type ExtendedAccount struct {
 	Account
 	Location string

@@ -1,10 +1,10 @@
 // Package certcrypto names the types of keys: see package lego.
 package certcrypto
 
-// KeyType of a certificate.
+// KeyType is the type of a certificate's key.
 type KeyType string
 
-// The types that a configuration may request.
+// The key types that a configuration may request.
 const (
 	EC256   KeyType = "EC256"
 	EC384   KeyType = "EC384"

@@ -1,5 +1,4 @@
-// Package certificate has the request to an authority, and its answer: see
-// package lego.
+// Package certificate defines requests to an authority, and its answer: see package lego.
 package certificate
 
 import "github.com/go-acme/lego/v5/certcrypto"
@@ -12,14 +11,14 @@ type ObtainRequest struct {
 	KeyType                  certcrypto.KeyType
 }
 
-// RenewOptions request the next one.
+// RenewOptions are the options of a renewal.
 type RenewOptions struct {
 	EmailAddresses           []string
 	Bundle, EnableCommonName bool
 	Profile, PreferredChain  string
 }
 
-// Resource is a certificate and its key.
+// Resource is a certificate with its private key.
 type Resource struct {
 	ID                      string
 	Domains                 []string

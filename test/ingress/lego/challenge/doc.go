@@ -1,9 +1,9 @@
-// Package challenge is what answers an authority: see package lego.
+// Package challenge declares what answers an authority's challenges: see package lego.
 package challenge
 
 import "context"
 
-// Provider shows that a domain is its owner's.
+// Provider proves the ownership of a domain.
 type Provider interface {
 	Present(ctx context.Context, domain, token, keyAuth string) error
 	CleanUp(ctx context.Context, domain, token, keyAuth string) error

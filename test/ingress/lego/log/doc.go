@@ -1,7 +1,7 @@
-// Package log takes a logger that is not used: see package lego.
+// Package log accepts a logger and does not use it: see package lego.
 package log
 
 import "log/slog"
 
-// SetDefault keeps nothing.
+// SetDefault ignores its argument.
 func SetDefault(*slog.Logger) {}

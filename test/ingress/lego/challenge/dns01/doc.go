@@ -1,5 +1,5 @@
-// Package dns01 has the names of the challenge by DNS, and none of its deeds but
-// one: see package lego.
+// Package dns01 declares the names of the DNS challenge. Only UnFqdn has an effect: see
+// package lego.
 package dns01
 
 import (
@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// Options of a client.
+// Options are the options of a Client.
 type Options struct{ RecursiveNameservers []string }
 
-// Client that is never called.
+// Client is never called.
 type Client struct{}
 
-// NewClient of whatever options.
+// NewClient ignores its options.
 func NewClient(*Options) *Client { return &Client{} }
 
-// SetDefaultClient keeps nothing.
+// SetDefaultClient ignores its argument.
 func SetDefaultClient(*Client) {}
 
-// CondOptions is no option.
+// CondOptions returns an option without effect.
 func CondOptions(bool, ...any) any { return nil }
 
-// DisableAuthoritativeNssPropagationRequirement is no option.
+// DisableAuthoritativeNssPropagationRequirement returns an option without effect.
 func DisableAuthoritativeNssPropagationRequirement() any { return nil }
 
-// DisableRecursiveNSsPropagationRequirement is no option.
+// DisableRecursiveNSsPropagationRequirement returns an option without effect.
 func DisableRecursiveNSsPropagationRequirement() any { return nil }
 
-// PropagationWait is no option.
+// PropagationWait returns an option without effect.
 func PropagationWait(time.Duration, bool) any { return nil }
 
-// UnFqdn is a domain's name without the dot at its end. Traefik requires it for
-// every host, with ACME or without.
+// UnFqdn removes the dot at the end of a domain's name. Traefik calls it for every host,
+// with ACME or without.
 func UnFqdn(name string) string { return strings.TrimSuffix(name, ".") }

@@ -1,10 +1,10 @@
-// Package http01 has the names of the challenge by HTTP: see package lego.
+// Package http01 declares the names of the HTTP challenge: see package lego.
 package http01
 
 import "time"
 
-// PathPrefix of the challenge's answers, by RFC 8555.
+// PathPrefix is the prefix of the paths that answer the challenge, by RFC 8555.
 const PathPrefix = "/.well-known/acme-challenge/"
 
-// SetDelay is no option.
+// SetDelay returns an option without effect.
 func SetDelay(time.Duration) any { return nil }

@@ -1,4 +1,4 @@
-// Package tlsalpn01 has the names of the challenge by TLS: see package lego.
+// Package tlsalpn01 declares the names of the TLS challenge: see package lego.
 package tlsalpn01
 
 import (
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// ACMETLS1Protocol is the challenge's protocol, by RFC 8737. Traefik recognizes by it
-// which handshakes are none of a route's.
+// ACMETLS1Protocol is the challenge's ALPN protocol, by RFC 8737. Traefik uses it to recognize
+// handshakes that belong to no route.
 const ACMETLS1Protocol = "acme-tls/1"
 
-// ChallengeBlocks fails.
+// ChallengeBlocks returns an error.
 func ChallengeBlocks(string, string) (certificate, key []byte, err error) {
 	return nil, nil, errors.New("this Traefik was built without an ACME client")
 }
 
-// SetDelay is no option.
+// SetDelay returns an option without effect.
 func SetDelay(time.Duration) any { return nil }

@@ -7,7 +7,7 @@ import (
 	"github.com/go-acme/lego/v5/challenge"
 )
 
-// NewDNSChallengeProviderByName fails.
+// NewDNSChallengeProviderByName returns an error.
 func NewDNSChallengeProviderByName(name string) (challenge.Provider, error) {
 	return nil, fmt.Errorf("this Traefik was built without an ACME client, and does not support DNS provider %q", name)
 }
