@@ -157,6 +157,8 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 	}
 	m.cluster = cl
 	m.Synced.Store(true)
+	// The controllers of multicluster-runtime v0.24.1 keep one goroutine of each engagement until
+	// they stop, also if the member is removed.
 	err = aware.Engage(ctx, multicluster.ClusterName(m.name), cl)
 	if ctx.Err() != nil {
 		return nil // removed meanwhile, or the hub shuts down
