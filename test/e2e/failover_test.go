@@ -23,6 +23,8 @@ import (
 func undisturbed(s *v1alpha1.VDISession, since time.Time) {
 	GinkgoHelper()
 	Expect(watcher.since(s, since)).To(HaveEach(v1alpha1.PhaseRunning), "phases of %s", s.Name)
+	// The hub may report a Pod earlier than the watch of its member.
+	Eventually(watcher.podsOf).WithArguments(s).ShouldNot(BeEmpty())
 	pods := watcher.podsOf(s)
 	Expect(pods).To(HaveLen(1), "Pods that %s ever had", s.Name)
 	Expect(pods[0].restarts).To(BeZero(), "restarts in %s", pods[0].name)

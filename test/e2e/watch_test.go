@@ -19,11 +19,13 @@ import (
 	"sigs.k8s.io/multicluster-runtime/providers/clusters"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/reconnect"
 	"github.com/vdi-fleet/vdi-fleet/test/e2e/kindfleet"
 )
 
 // watch records the phases of each session on the hub, and its Pods in the members, from all
-// events of the fleet's API servers. It watches them by multicluster-runtime.
+// events of the fleet's API servers. It watches them by multicluster-runtime, with caches that
+// follow an API server within seconds of an outage, since specs that end one come in any order.
 type watch struct {
 	mu       sync.Mutex
 	sessions map[types.NamespacedName][]seen
@@ -50,13 +52,15 @@ func startWatch(ctx context.Context, f *kindfleet.Fleet) (*watch, error) {
 	w := &watch{sessions: map[types.NamespacedName][]seen{}, pods: map[types.UID]podSeen{}}
 	provider := clusters.New()
 	manager, err := mcmanager.New(f.Hub.Config, provider, mcmanager.Options{
-		Scheme: kindfleet.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: kindfleet.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, NewCache: reconnect.NewCache,
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, member := range f.Members {
-		c, err := cluster.New(member.Config, func(o *cluster.Options) { o.Scheme = kindfleet.Scheme })
+		c, err := cluster.New(member.Config, func(o *cluster.Options) {
+			o.Scheme, o.NewCache = kindfleet.Scheme, reconnect.NewCache
+		})
 		if err != nil {
 			return nil, err
 		}
