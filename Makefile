@@ -11,8 +11,7 @@ SESSIONS    ?= 300
 LOST        ?= 500
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
-# Two packages at a time: more would compete for two cores.
-TESTFLAGS   ?= -p 2
+TESTFLAGS   ?=
 # Trades memory for CPU: linking takes 40% less CPU, and the tests a tenth.
 TEST_GOGC   ?= 400
 FUZZTIME    ?= 10s
@@ -24,6 +23,8 @@ GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=
 TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 # Packages of `make test` and `make test-all`: first those that wait the most, so that the
 # others run in parallel. test/scale is a measurement with its own target.
+# Packages wait a third of the time, so `make test` runs three at a time on two cores. Those of
+# `make test-all` have timings that a third would disturb.
 SLOW_PKGS   := ./test/integration ./test/faults ./test/placement ./agent/session ./hub/session ./test/harness
 TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|faults|placement|harness)|(agent|hub)/session)$$')
 
@@ -67,11 +68,11 @@ vulncheck: $(BIN)/govulncheck ## Fail if the code reaches a known vulnerability 
 .PHONY: test test-all
 test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run the tests with the race detector; of the suites with fleets and real API servers, only the smoke tests.
 	@echo "test: compiling with the race detector takes some minutes the first time"
-	GOGC=$(TEST_GOGC) go test -short -race -timeout 20m $(TESTFLAGS) $(TEST_PKGS)
+	GOGC=$(TEST_GOGC) go test -short -race -timeout 20m -p 3 $(TESTFLAGS) $(TEST_PKGS)
 	cd deploy/desktop && go test -race ./...
 
 test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, and the short fault scenarios.
-	GOGC=$(TEST_GOGC) go test -race -timeout 40m $(TESTFLAGS) $(TEST_PKGS)
+	GOGC=$(TEST_GOGC) go test -race -timeout 40m -p 2 $(TESTFLAGS) $(TEST_PKGS)
 	cd deploy/desktop && go test -race ./...
 
 .PHONY: test-faults

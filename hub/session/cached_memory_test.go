@@ -29,6 +29,9 @@ const (
 // A user who may create sessions cannot fill the hub's memory with their content:
 // neither with env and files of sessions that are placed nowhere, nor with annotations.
 func TestASessionCostsTheHubsCacheLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the sessions are large")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	plane, err := harness.StartControlPlane(ctx, harness.ControlPlaneOptions{

@@ -116,7 +116,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Eventually(phase(ctx, asleep)).Should(HavePrefix("Running"))
 	})
 
-	It("keeps every running desktop, and assigns no epoch twice, whatever has happened to a session since", specs.Smoke, func(ctx SpecContext) {
+	It("keeps every running desktop, and assigns no epoch twice, whatever has happened to a session since", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu, us := join(ctx, "eu"), join(ctx, "us")
 		kept := create(ctx, "desktops", "kept", onlyIn("eu"))
@@ -182,7 +182,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Expect(later.Status.Placement.Epoch).To(Equal(int64(1)), "no hub of before can have assigned it any")
 	})
 
-	It("detects the restore by an epoch that a member proves", func(ctx SpecContext) {
+	It("detects the restore by an epoch that a member proves", specs.Smoke, func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s := create(ctx, "desktops", "s")

@@ -78,6 +78,9 @@ func (s server) helm(args ...string) string {
 
 // lifecycle installs both charts in one cluster, as for a hub that is a member too.
 func (s server) lifecycle() {
+	if testing.Short() {
+		s.Skip("each of a dozen commands of helm takes seconds")
+	}
 	for _, release := range []struct {
 		command, name string
 		variant       int

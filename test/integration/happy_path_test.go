@@ -62,18 +62,6 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Expect(awaitRunning(ctx, s).Generation).To(BeEquivalentTo(1))
 	})
 
-	It("is placed in the member that holds its user's home", func(ctx SpecContext) {
-		first := awaitRunning(ctx, create(ctx, newSession("home-one", of("developer"), inRegion("us-east"), user("homer@example.com"))))
-		Expect(hub.Delete(ctx, first)).To(Succeed())
-		awaitGone(ctx, first)
-		for i := range 3 {
-			s := awaitRunning(ctx, create(ctx, newSession(fmt.Sprintf("home-%d", i), of("developer"), user("homer@example.com"))))
-			Expect(s.Status.Placement.ClusterName).To(Equal("us-east"))
-			Expect(hub.Delete(ctx, s)).To(Succeed())
-			awaitGone(ctx, s)
-		}
-	})
-
 	It("leaves nothing but a kept home in its member once it is deleted", func(ctx SpecContext) {
 		s := awaitRunning(ctx, create(ctx, newSession("deleted")))
 		Expect(hub.Delete(ctx, s)).To(Succeed())

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -36,6 +37,18 @@ var _ = Describe("A user's home", func() {
 		Expect(message(first)(ctx)).To(ContainSubstring("home-waiter"))
 		Expect(hub.Delete(ctx, second)).To(Succeed())
 		awaitRunning(ctx, first)
+	})
+
+	It("has its user's next sessions placed in the member that holds it", func(ctx SpecContext) {
+		first := awaitRunning(ctx, create(ctx, newSession("home-one", of("developer"), inRegion("us-east"), user("homer@example.com"))))
+		Expect(hub.Delete(ctx, first)).To(Succeed())
+		awaitGone(ctx, first)
+		for i := range 3 {
+			s := awaitRunning(ctx, create(ctx, newSession(fmt.Sprintf("home-%d", i), of("developer"), user("homer@example.com"))))
+			Expect(s.Status.Placement.ClusterName).To(Equal("us-east"))
+			Expect(hub.Delete(ctx, s)).To(Succeed())
+			awaitGone(ctx, s)
+		}
 	})
 
 	It("is left behind, and named, when a session requests a fresh one", func(ctx SpecContext) {

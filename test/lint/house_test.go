@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -84,6 +85,15 @@ func (f file) at(n ast.Node) string {
 
 func goFiles(t *testing.T) []file {
 	t.Helper()
+	files, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// parsed parses all Go files once, for all tests.
+var parsed = sync.OnceValues(func() ([]file, error) {
 	var files []file
 	for _, tree := range trees {
 		err := filepath.WalkDir(filepath.Join(root, tree), func(path string, entry fs.DirEntry, err error) error {
@@ -104,11 +114,11 @@ func goFiles(t *testing.T) []file {
 			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return files
-}
+	return files, nil
+})
 
 func isPure(f file) bool {
 	return !f.test() && slices.ContainsFunc(pure, func(prefix string) bool { return strings.HasPrefix(f.path, prefix) })

@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -12,7 +13,7 @@ import (
 )
 
 var _ = Describe("Two members with ten slots each", func() {
-	It("get twenty of a thousand sessions that are created at once, and another for each that ends", specs.Smoke, func(ctx SpecContext) {
+	It("get twenty of many sessions that are created at once, and another for each that ends", specs.Smoke, func(ctx SpecContext) {
 		p := newPool("twenty")
 		p.add(ctx, eu, pieces("4500m", "2500m", "2500m", "1500m", "1500m", "500m", "500m")...)
 		p.add(ctx, us, pieces("2500m", "2500m", "1500m", "1500m", "1500m", "1500m", "1500m", "1500m", "500m", "500m", "500m")...)
@@ -22,9 +23,10 @@ var _ = Describe("Two members with ten slots each", func() {
 		Eventually(ctx, slots(us, desktop)).Should(BeEquivalentTo(10))
 		refused := refusals(ctx)
 
-		createAll(ctx, aThousand(desktop))
+		all := crowd(desktop)
+		createAll(ctx, all)
 		Eventually(ctx, seen.count(running)).WithTimeout(specTimeout / 3).Should(Equal(20))
-		Eventually(ctx, seen.count(waits)).WithTimeout(specTimeout / 3).Should(Equal(980))
+		Eventually(ctx, seen.count(waits)).WithTimeout(specTimeout / 3).Should(Equal(len(all) - 20))
 		expectRemedies()
 		expectNoMoreThan(20, 10)
 
@@ -38,7 +40,7 @@ var _ = Describe("Two members with ten slots each", func() {
 		Expect(seen.orderSoFar()).To(HaveLen(25), "five others were placed")
 		expectNoMoreThan(20, 10)
 		// On a busy machine some are rechecked before an event requeues them.
-		Expect(byHub(ctx, wakeups)-calls).To(BeNumerically("<", 500), "sessions that were queued when there was capacity for five")
+		Expect(byHub(ctx, wakeups)-calls).To(BeNumerically("<", len(all)/2), "sessions that were queued when there was capacity for five")
 		Expect(refusals(ctx)).To(Equal(refused), "no agent had to refuse one")
 		Expect(seen.stuckPods()).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
@@ -47,12 +49,17 @@ var _ = Describe("Two members with ten slots each", func() {
 // wakeups is the counter of pending sessions that an event requeued.
 const wakeups = "vdi_hub_session_requeues_total"
 
-// aThousand returns a thousand sessions of a hundred users in three namespaces.
-func aThousand(template string) []*v1alpha1.VDISession {
+// crowd returns a thousand sessions of a hundred users in three namespaces, or, in a short run,
+// two hundred.
+func crowd(template string) []*v1alpha1.VDISession {
+	n := 1000
+	if testing.Short() {
+		n = 200
+	}
 	var out []*v1alpha1.VDISession
-	for i := range 1000 {
+	for i := range n {
 		user := fmt.Sprintf("user-%d@example.com", i%100)
-		out = append(out, session(fmt.Sprintf("thousand-%d", i), template, in(namespaces[i%len(namespaces)]), of(user)))
+		out = append(out, session(fmt.Sprintf("crowd-%d", i), template, in(namespaces[i%len(namespaces)]), of(user)))
 	}
 	return out
 }

@@ -43,6 +43,9 @@ spec:
 `
 
 func TestFleetInTheBackground(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each command starts or stops real control planes")
+	}
 	dir := filepath.Join(t.TempDir(), "fleet")
 	fleet := func(args ...string) string { return mustFleet(t, append(args, "--dir="+dir)...) }
 	t.Cleanup(func() { fleet("down") })
@@ -88,6 +91,10 @@ func TestFleetInTheBackground(t *testing.T) {
 	}
 	fleet("power-on", "eu-west")
 	kubectl("--context=eu-west", "-n=desktops", "wait", "pod/desktop", "--for=jsonpath={.status.phase}=Failed", "--timeout=30s")
+	kubectl("--context=eu-west", "-n=desktops", "delete", "pvc/home", "--wait=false")
+	kubectl("--context=eu-west", "-n=desktops", "wait", "pvc/home", "--for=delete", "--timeout=30s")
+	kubectl("--context=eu-west", "apply", "-f", file)
+	kubectl("--context=eu-west", "-n=desktops", "wait", "pvc/home", "--for=jsonpath={.status.phase}=Bound", "--timeout=30s")
 	fleet("pause", "eu-west-kwok")
 	expect(t, stateOf(fleet("status"), "eu-west-kwok"), "paused")
 
