@@ -23,8 +23,8 @@ GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=
 TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 # Packages of `make test` and `make test-all`: first those that wait the most, so that the
 # others run in parallel. test/scale is a measurement with its own target.
-# Packages wait a third of the time, so `make test` runs three at a time on two cores. Those of
-# `make test-all` have timings that a third would disturb.
+# Two packages use two thirds of two cores, so `make test` runs three at a time; `make test-all`
+# runs two, since a third would disturb its timings.
 SLOW_PKGS   := ./test/integration ./test/faults ./test/placement ./agent/session ./hub/session ./test/harness
 TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|faults|placement|harness)|(agent|hub)/session)$$')
 

@@ -144,7 +144,8 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 		return err
 	}
 	// The informer has to exist before the cache starts, or there is nothing to wait for.
-	if _, err := cl.GetCache().GetInformer(ctx, &v1alpha1.SessionAssignment{}); err != nil {
+	informer, err := cl.GetCache().GetInformer(ctx, &v1alpha1.SessionAssignment{})
+	if err != nil {
 		return fmt.Errorf("creating the informer: %w", err)
 	}
 	go func() {
@@ -152,7 +153,10 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 			log.FromContext(ctx).Error(err, "A member's cache ended", "member", m.name)
 		}
 	}()
-	if !cl.GetCache().WaitForCacheSync(ctx) {
+	// Not WaitForCacheSync, which polls each 100 ms: members are engaged one after the other.
+	select {
+	case <-informer.HasSyncedChecker().Done():
+	case <-ctx.Done():
 		return nil
 	}
 	m.cluster = cl
