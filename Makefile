@@ -66,7 +66,7 @@ vulncheck: $(BIN)/govulncheck ## Fail if the code reaches a known vulnerability 
 	@tools/vulncheck.sh
 
 .PHONY: test test-all
-test: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run the tests with the race detector; of the suites with fleets and real API servers, only the smoke tests.
+test: controlplane build $(BIN)/helm ## Run the tests with the race detector; of the suites with fleets and real API servers, only the smoke tests.
 	@echo "test: compiling with the race detector takes some minutes the first time"
 	GOGC=$(TEST_GOGC) go test -short -race -timeout 20m -p 3 $(TESTFLAGS) $(TEST_PKGS)
 	cd deploy/desktop && go test -race ./...

@@ -110,9 +110,18 @@ func TestAnAcknowledgedBreakingChange(t *testing.T) {
 	}
 }
 
+// needsTool skips a short run: only `make test-all` builds bin/crdcompat.
+func needsTool(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a short run has no bin/crdcompat")
+	}
+}
+
 // compare runs crdcompat on desk and its changed form.
 func compare(t *testing.T, changed, acknowledged string) (out string, failed bool) {
 	t.Helper()
+	needsTool(t)
 	dir := t.TempDir()
 	write := func(path, content string) string {
 		path = filepath.Join(dir, path)
@@ -130,6 +139,7 @@ func compare(t *testing.T, changed, acknowledged string) (out string, failed boo
 // TestTheLastReleaseIsCompared runs tools/stored.sh in a repository without a release, in
 // one with a release, and in a shallow clone, which does not have the tags.
 func TestTheLastReleaseIsCompared(t *testing.T) {
+	needsTool(t)
 	const crd = "deploy/charts/desks/files/crds/desk.yaml"
 	repository, clone := t.TempDir(), filepath.Join(t.TempDir(), "clone")
 	git := func(dir string, args ...string) {
