@@ -2,6 +2,7 @@ package convert
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,17 @@ func anyResources(t *rapid.T) corev1.ResourceList {
 		out[corev1.ResourceName(name)] = resource.MustParse(q)
 	}
 	return out
+}
+
+// TestAQuantityBeyondInt64IsTheLargest: apimachinery writes 1000E as 1.
+func TestAQuantityBeyondInt64IsTheLargest(t *testing.T) {
+	for _, text := range []string{"1000E", "100000000E", "1e26", "10E", "8Ei"} {
+		cpu := corev1.ResourceList{"cpu": resource.MustParse(text)}
+		got, err := ResourcesFromWire(ResourcesToWire(cpu))
+		if q := got["cpu"]; err != nil || q.CmpInt64(math.MaxInt64) != 0 {
+			t.Errorf("%s became %s, %v", text, q.String(), err)
+		}
+	}
 }
 
 func anyHome(t *rapid.T) v1alpha1.AssignedHome {
@@ -259,6 +271,7 @@ func TestWhatCannotBeReadNamesItsField(t *testing.T) {
 		"desktop.image":          func(a *fleetv1.Assignment) { a.Desktop = nil },
 		"desktop.resources[cpu]": func(a *fleetv1.Assignment) { a.Desktop.Resources = map[string]string{"cpu": "many"} },
 		"desktop.resources[gpu]": func(a *fleetv1.Assignment) { a.Desktop.Resources = map[string]string{"gpu": "-1"} },
+		"desktop.resources[mem]": func(a *fleetv1.Assignment) { a.Desktop.Resources = map[string]string{"mem": "10E"} },
 		"desktop.home.size":      func(a *fleetv1.Assignment) { a.Desktop.Home.Size = "10 GB" },
 	} {
 		a := good()

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -59,12 +60,9 @@ func ResourcesFromWire(w map[string]string) (corev1.ResourceList, error) {
 	}
 	out := make(corev1.ResourceList, len(w))
 	for name, text := range w {
-		q, err := resource.ParseQuantity(text)
+		q, err := parseQuantity(text)
 		if err != nil {
-			return nil, fmt.Errorf("[%s]: %q: %w", name, text, err)
-		}
-		if q.Sign() < 0 {
-			return nil, fmt.Errorf("[%s]: %s is negative", name, text)
+			return nil, fmt.Errorf("[%s]: %w", name, err)
 		}
 		out[corev1.ResourceName(name)] = q
 	}
@@ -72,7 +70,12 @@ func ResourcesFromWire(w map[string]string) (corev1.ResourceList, error) {
 }
 
 // canonicalQuantity returns a quantity's canonical text, whatever text it was parsed from.
+// A larger one than an int64 holds becomes the largest, as with Kubernetes' binary units:
+// of a decimal one, apimachinery loses the suffix beyond E (1000E would become 1).
 func canonicalQuantity(q resource.Quantity) string {
+	if q.CmpInt64(math.MaxInt64) > 0 {
+		q = *resource.NewQuantity(math.MaxInt64, q.Format)
+	}
 	copied := q.DeepCopy()
 	text, suffix := copied.CanonicalizeBytes(make([]byte, 0, 16))
 	return string(text) + string(suffix)
@@ -171,11 +174,25 @@ func quantityFromWire(field, text string) (*resource.Quantity, error) {
 	if text == "" {
 		return nil, nil
 	}
-	q, err := resource.ParseQuantity(text)
+	q, err := parseQuantity(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %q: %w", field, text, err)
+		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	return &q, nil
+}
+
+// parseQuantity parses a quantity that is not negative and that an int64 holds.
+func parseQuantity(text string) (resource.Quantity, error) {
+	q, err := resource.ParseQuantity(text)
+	switch {
+	case err != nil:
+		return q, fmt.Errorf("%q: %w", text, err)
+	case q.Sign() < 0:
+		return q, fmt.Errorf("%s is negative", text)
+	case q.CmpInt64(math.MaxInt64) > 0:
+		return q, fmt.Errorf("%s is more than %d", text, int64(math.MaxInt64))
+	}
+	return q, nil
 }
 
 // nilIfEmpty returns nil for an empty list: they are the same on the wire and in JSON.

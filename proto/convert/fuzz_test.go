@@ -157,7 +157,7 @@ func FuzzAssignmentFromWire(f *testing.F) {
 
 // FuzzResourcesFromWire checks that quantities are not negative and canonical.
 func FuzzResourcesFromWire(f *testing.F) {
-	for _, text := range []string{"1", "500m", "2Gi", "1e3", "-1", "0.0001", "9e999", "1Ei", ""} {
+	for _, text := range []string{"1", "500m", "2Gi", "1e3", "-1", "0.0001", "9e999", "1Ei", "1000E", ""} {
 		f.Add("cpu", text)
 	}
 	f.Fuzz(func(t *testing.T, name, text string) {
