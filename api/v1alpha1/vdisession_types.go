@@ -73,10 +73,10 @@ type SessionSpec struct {
 	// effective values. Immutable once the session is placed.
 	// +optional
 	// +kubebuilder:validation:Type=object
-	// +kubebuilder:validation:MaxProperties=12
+	// +kubebuilder:validation:MaxProperties=10
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="each resource must be cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="each quantity must be at least zero, such as 500m, 2 or 4Gi"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).compareTo(quantity('0')) != 0))",message="cpu, memory and ephemeral-storage must be greater than zero, which would mean no limit: leave a resource out for its default"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-') && quantity(self[k]).asApproximateFloat() <= 9.3e18)",message="each quantity must be at least zero and at most 8Ei, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).asApproximateFloat() != 0.0))",message="cpu, memory and ephemeral-storage must be greater than zero, which would mean no limit: leave a resource out for its default"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="the quantity of an extended resource must be an integer"
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
@@ -356,7 +356,7 @@ type Release struct {
 // +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.status.expirationTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.placement) || (has(self.spec.resources) ? size(self.spec.resources) : 0) == (has(oldSelf.spec.resources) ? size(oldSelf.spec.resources) : 0) && (!has(self.spec.resources) || self.spec.resources.all(k, has(oldSelf.spec.resources) && k in oldSelf.spec.resources && (type(self.spec.resources[k]) == int ? quantity('0').add(self.spec.resources[k]) : quantity(self.spec.resources[k])).compareTo((type(oldSelf.spec.resources[k]) == int ? quantity('0').add(oldSelf.spec.resources[k]) : quantity(oldSelf.spec.resources[k]))) == 0))",message="immutable once the session is placed: delete it and create one with other resources",fieldPath=".spec.resources"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.placement) || (has(self.spec.resources) ? size(self.spec.resources) : 0) == (has(oldSelf.spec.resources) ? size(oldSelf.spec.resources) : 0) && (!has(self.spec.resources) || self.spec.resources.all(k, has(oldSelf.spec.resources) && k in oldSelf.spec.resources && (type(self.spec.resources[k]) == int || quantity(self.spec.resources[k]).asApproximateFloat() <= 9.3e18) && (type(self.spec.resources[k]) == int ? quantity('0').add(self.spec.resources[k]) : quantity(self.spec.resources[k])).compareTo((type(oldSelf.spec.resources[k]) == int ? quantity('0').add(oldSelf.spec.resources[k]) : quantity(oldSelf.spec.resources[k]))) == 0))",message="immutable once the session is placed: delete it and create one with other resources",fieldPath=".spec.resources"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.epoch) || (has(self.status) && has(self.status.epoch) && self.status.epoch >= oldSelf.status.epoch)",message="must not decrease",fieldPath=".status.epoch"
 type VDISession struct {
 	metav1.TypeMeta   `json:",inline"`

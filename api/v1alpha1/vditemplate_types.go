@@ -273,20 +273,20 @@ type TemplateResources struct {
 	// ephemeral-storage, and no limit of cpu and memory.
 	// +optional
 	// +kubebuilder:validation:Type=object
-	// +kubebuilder:validation:MaxProperties=12
+	// +kubebuilder:validation:MaxProperties=10
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="each resource must be cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="each quantity must be at least zero, such as 500m, 2 or 4Gi"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).compareTo(quantity('0')) != 0))",message="cpu, memory and ephemeral-storage must be greater than zero, which would mean no limit: leave a resource out for its default"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-') && quantity(self[k]).asApproximateFloat() <= 9.3e18)",message="each quantity must be at least zero and at most 8Ei, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).asApproximateFloat() != 0.0))",message="cpu, memory and ephemeral-storage must be greater than zero, which would mean no limit: leave a resource out for its default"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="the quantity of an extended resource must be an integer"
 	Default corev1.ResourceList `json:"default,omitempty"`
 	// max is the maximum that a session may request. Without an entry, the default is the
 	// maximum of an extended resource, and other resources have no maximum.
 	// +optional
 	// +kubebuilder:validation:Type=object
-	// +kubebuilder:validation:MaxProperties=12
+	// +kubebuilder:validation:MaxProperties=10
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(cpu|memory|ephemeral-storage|[-a-z0-9.]+/[-A-Za-z0-9_.]+)$'))",message="each resource must be cpu, memory, ephemeral-storage or an extended resource with its domain, such as nvidia.com/gpu"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="each quantity must be at least zero, such as 500m, 2 or 4Gi"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).compareTo(quantity('0')) != 0))",message="cpu, memory and ephemeral-storage must be greater than zero, which would mean no limit: leave a resource out for its default"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-') && quantity(self[k]).asApproximateFloat() <= 9.3e18)",message="each quantity must be at least zero and at most 8Ei, such as 500m, 2 or 4Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.contains('/') || (type(self[k]) == int ? self[k] != 0 : !isQuantity(self[k]) || quantity(self[k]).asApproximateFloat() != 0.0))",message="cpu, memory and ephemeral-storage must be greater than zero, which would mean no limit: leave a resource out for its default"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.contains('/') || type(self[k]) == int || quantity(self[k]).isInteger())",message="the quantity of an extended resource must be an integer"
 	Max corev1.ResourceList `json:"max,omitempty"`
 }

@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -73,7 +74,7 @@ func ResourcesFromWire(w map[string]string) (corev1.ResourceList, error) {
 // A larger one than an int64 holds becomes the largest, as with Kubernetes' binary units:
 // of a decimal one, apimachinery loses the suffix beyond E (1000E would become 1).
 func canonicalQuantity(q resource.Quantity) string {
-	if q.CmpInt64(math.MaxInt64) > 0 {
+	if tooLarge(&q) {
 		q = *resource.NewQuantity(math.MaxInt64, q.Format)
 	}
 	copied := q.DeepCopy()
@@ -183,17 +184,27 @@ func quantityFromWire(field, text string) (*resource.Quantity, error) {
 
 // parseQuantity parses a quantity that is not negative and that an int64 holds.
 func parseQuantity(text string) (resource.Quantity, error) {
+	if longExponent.MatchString(text) {
+		return resource.Quantity{}, fmt.Errorf("%q: the exponent has more than two digits", text)
+	}
 	q, err := resource.ParseQuantity(text)
 	switch {
 	case err != nil:
 		return q, fmt.Errorf("%q: %w", text, err)
 	case q.Sign() < 0:
 		return q, fmt.Errorf("%s is negative", text)
-	case q.CmpInt64(math.MaxInt64) > 0:
+	case tooLarge(&q):
 		return q, fmt.Errorf("%s is more than %d", text, int64(math.MaxInt64))
 	}
 	return q, nil
 }
+
+// longExponent matches exponents for which apimachinery takes minutes to parse or compare a
+// quantity.
+var longExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3}`)
+
+// tooLarge reports whether an int64 can't hold a quantity. Cmp would compute all its digits.
+func tooLarge(q *resource.Quantity) bool { return q.AsApproximateFloat64() > math.MaxInt64 }
 
 // nilIfEmpty returns nil for an empty list: they are the same on the wire and in JSON.
 func nilIfEmpty[T any](list []T) []T {

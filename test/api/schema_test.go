@@ -36,7 +36,7 @@ var sessionSchemaCases = []ruleCase{
 	{path: "spec.template", name: "no template", good: `spec: {template: a}`, bad: `spec: {template: null}`},
 	{path: "spec.template", name: "64 characters", good: `spec: {template: a}`, bad: `spec: {template: ` + strings.Repeat("a", 64) + `}`},
 	{path: "spec.resources", name: "a malformed quantity", good: `spec: {resources: {cpu: 2k}}`, bad: `spec: {resources: {cpu: two}}`},
-	{path: "spec.resources", name: "13 resources", good: nest("spec.resources", someResources(12)), bad: nest("spec.resources", someResources(13))},
+	{path: "spec.resources", name: "11 resources", good: nest("spec.resources", someResources(10)), bad: nest("spec.resources", someResources(11))},
 	{path: "spec.timeout", name: "33 characters", good: `spec: {timeout: 000001h}`, bad: `spec: {timeout: ` + strings.Repeat("0", 32) + `h}`},
 	{path: "spec.operatingMode", name: "a mode that is none", good: `spec: {operatingMode: Suspended}`, bad: `spec: {operatingMode: Paused}`},
 	{path: "spec.failover.mode", name: "a mode that is none", good: `spec: {failover: {mode: Hold}}`, bad: `spec: {failover: {mode: Never}}`},

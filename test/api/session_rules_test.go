@@ -57,6 +57,8 @@ func placedCases() []ruleCase {
 			good: `spec: {operatingMode: Suspended}`, bad: `spec: {resources: null}`},
 		{path: "(root)", name: "placed, resources where there were none", stored: placed,
 			good: `spec: {resources: {}}`, bad: raised},
+		{path: "(root)", name: "placed, a quantity with a huge exponent", stored: cpu,
+			good: `spec: {resources: {cpu: "1500e-3"}}`, bad: `spec: {resources: {cpu: "9e99999999"}}`},
 		{path: "(root)", name: "placed, changed in one step with the mode", stored: cpu,
 			good: `spec: {operatingMode: Suspended, resources: {cpu: 1500m}}`,
 			bad:  `spec: {operatingMode: Suspended, resources: {cpu: 1501m}}`},

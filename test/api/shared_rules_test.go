@@ -71,6 +71,9 @@ var quantityCases = []ruleCase{
 	{name: "none of a resource, written otherwise", good: `{memory: 1}`, bad: `{memory: 0Gi}`},
 	{name: "a negative quantity", good: `{memory: 4Gi, cpu: 500m}`, bad: `{memory: 4Gi, cpu: "-500m"}`},
 	{name: "what looks like a quantity and is none", good: `{memory: 1e9}`, bad: `{memory: "1e1.5"}`},
+	// The API server would compute all digits of it if a rule compared it.
+	{name: "a quantity with a huge exponent", good: `{memory: 8Ei}`, bad: `{memory: "9e99999999"}`},
+	{name: "zero with a huge exponent", good: `{nvidia.com/gpu: "0e2"}`, bad: `{nvidia.com/gpu: "0e99999999"}`},
 	{name: "part of a GPU", good: `{nvidia.com/gpu: "2"}`, bad: `{nvidia.com/gpu: 500m}`},
 }
 
