@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
@@ -126,4 +127,27 @@ func TestEvictedSessionsNeverExceedTheDrainBudget(t *testing.T) {
 			t.Fatalf("%d never left", len(there))
 		}
 	})
+}
+
+// Two sessions may begin the drain of their member at once: the second keeps what the first
+// has recorded, or that would never move, or too many would.
+func TestADrainThatHasBegunKeepsItsSessions(t *testing.T) {
+	session := func(name string) Session {
+		return Session{Key: types.NamespacedName{Name: name}, Epoch: 1}
+	}
+	drains := &Tracker{}
+	drains.Begin(sessiontest.Here, 1, sessiontest.Now, nil)
+	if allowed, _ := drains.Evict(sessiontest.Here, "a", session("a")); !allowed {
+		t.Error("a may not move")
+	}
+	if allowed, _ := drains.Evict(sessiontest.Here, "b", session("b")); allowed {
+		t.Error("b may move beside a")
+	}
+	drains.Begin(sessiontest.Here, 1, sessiontest.Now, nil)
+	if allowed, update := drains.Evict(sessiontest.Here, "c", session("c")); allowed || update.Counts != (member.DrainCounts{Moving: 1, Waiting: 2}) {
+		t.Errorf("c may move: %v; %+v", allowed, update.Counts)
+	}
+	if update := drains.Drop(sessiontest.Here, "a"); len(update.Next) != 1 {
+		t.Errorf("%d may move after a, want one", len(update.Next))
+	}
 }

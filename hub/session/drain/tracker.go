@@ -45,6 +45,7 @@ func (t *Tracker) Limit(member types.UID, limit int) bool {
 // former member. Therefore all sessions count that were placed since the drain began, in any
 // member, and do not run yet. That may be too many, never too few: the member's agent has
 // connected to this leader, and by then the hub's cache has the writes of an earlier one.
+// Of a member that is tracked, as another session has begun meanwhile, only the limit is set.
 func (t *Tracker) Begin(member types.UID, limit int, since time.Time, sessions []v1alpha1.VDISession) {
 	b := &budget{limit: limit, sessions: map[types.UID]Session{}}
 	for i := range sessions {
@@ -57,6 +58,10 @@ func (t *Tracker) Begin(member types.UID, limit int, since time.Time, sessions [
 	defer t.mu.Unlock()
 	if t.budgets == nil {
 		t.budgets = map[types.UID]*budget{}
+	}
+	if tracked := t.budgets[member]; tracked != nil {
+		tracked.limit = limit
+		return
 	}
 	t.budgets[member] = b
 }
