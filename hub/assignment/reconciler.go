@@ -134,7 +134,7 @@ func (r *Reconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.
 		// The member has ended the current placement: there is nothing to assign, but an end
 		// to record.
 	case errors.Is(err, secret.ErrNotKept):
-		return ctrl.Result{RequeueAfter: time.Second}, nil // the session controller creates it
+		return ctrl.Result{}, nil // the session controller makes it, and its event comes here
 	case errors.As(err, &unfit):
 		// The session controller shows it.
 		return ctrl.Result{RequeueAfter: unfitRetry}, nil

@@ -87,12 +87,14 @@ func (r *Reconciler) ofSecret(ctx context.Context, secret *corev1.Secret) []mcre
 }
 
 func (r *Reconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
-	r.Orders.Secrets.Forget(client.ObjectKeyFromObject(secret))
+	own := r.Orders.Secrets.Shown(secret)
 	s, err := index.ByAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
 	if err != nil || s == nil {
 		return nil
 	}
-	r.Sessions.Enqueue(client.ObjectKeyFromObject(s)) // which repairs it
+	if !own {
+		r.Sessions.Enqueue(client.ObjectKeyFromObject(s)) // which repairs it
+	}
 	return requestsOf(s)
 }
 

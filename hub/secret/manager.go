@@ -181,9 +181,12 @@ func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secre
 	return out, nil
 }
 
-// Forget drops a written access secret once the cache has shown a change of it, deletion
-// included.
-func (m *Manager) Forget(key types.NamespacedName) { m.written.Delete(key) }
+// Shown records that the cache has shown a change of an access secret, deletion included. It
+// reports whether that was this process's own last write.
+func (m *Manager) Shown(secret *corev1.Secret) bool {
+	last, ok := m.written.LoadAndDelete(client.ObjectKeyFromObject(secret))
+	return ok && last.(*corev1.Secret).ResourceVersion == secret.ResourceVersion
+}
 
 // older reports whether the cached Secret predates the written one.
 func older(cached, written *corev1.Secret) bool {

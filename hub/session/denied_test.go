@@ -78,8 +78,8 @@ func TestDeniedRequestIsShown(t *testing.T) {
 		})
 		t.Run("of its access secret: "+remedy, func(t *testing.T) {
 			h := newHubInMemory(t)
-			h.pass()
 			h.Orders.Secrets = &secret.Manager{Client: h.denying(&corev1.Secret{}, denial), Live: h.api, Namespace: "vdi-system"}
+			h.pass()
 			h.member.away = false
 			_, err := h.reconcile()
 			h.Expect(err).NotTo(HaveOccurred())

@@ -136,17 +136,22 @@ func (g *gatherer) order(ctx context.Context, in *lifecycle.Input) {
 }
 
 func (g *gatherer) render(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*assignment.Order, error) {
-	if err := g.orders.Check(s); err != nil {
-		return nil, err
-	}
-	spec, err := g.revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
-	if err != nil {
-		return nil, err
-	}
-	if err := g.orders.Secrets.Keep(ctx, s, spec); err != nil {
+	if err := g.keepSecret(ctx, s); err != nil {
 		return nil, err
 	}
 	return g.orders.For(ctx, s, ref)
+}
+
+// keepSecret makes the access secret as the session's current run needs it.
+func (g *gatherer) keepSecret(ctx context.Context, s *v1alpha1.VDISession) error {
+	if err := g.orders.Check(s); err != nil {
+		return err
+	}
+	spec, err := g.revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	if err != nil {
+		return err
+	}
+	return g.orders.Secrets.Keep(ctx, s, spec)
 }
 
 // members reads the state of the members that the session names.
