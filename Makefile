@@ -12,15 +12,15 @@ LOST        ?= 500
 GOARCH      ?= $(shell go env GOARCH)
 KUBECTL     ?= $(or $(shell command -v kubectl 2>/dev/null),$(BIN)/kubectl)
 TESTFLAGS   ?=
-# Trades memory for CPU: linking takes 40% less CPU, and the tests a tenth.
-TEST_GOGC   ?= 400
+# Of compilers, linkers and tests. It trades memory for CPU: linking takes 40% less, the tests a tenth.
+BUILD_GOGC  ?= 400
 FUZZTIME    ?= 10s
 # test-faults (81 scenarios) takes about 75 minutes with the default FACTOR, half of them for
 # failover delays; FACTOR=1 and a long SOAK take longer.
 FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,120m)
 
-GO_BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
-TOOL_BUILD  := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
+GO_BUILD    := GOGC=$(BUILD_GOGC) CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+TOOL_BUILD  := GOGC=$(BUILD_GOGC) CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 # Packages of `make test` and `make test-all`: first those that wait the most, so that the
 # others run in parallel. test/scale is a measurement with its own target.
 # Two packages use two thirds of two cores, so `make test` runs three at a time; `make test-all`
@@ -68,11 +68,11 @@ vulncheck: $(BIN)/govulncheck ## Fail if the code reaches a known vulnerability 
 .PHONY: test test-all
 test: controlplane build $(BIN)/helm ## Run the tests with the race detector; of the suites with fleets and real API servers, only the smoke tests.
 	@echo "test: compiling with the race detector takes some minutes the first time"
-	GOGC=$(TEST_GOGC) go test -short -race -timeout 20m -p 3 $(TESTFLAGS) $(TEST_PKGS)
+	GOGC=$(BUILD_GOGC) go test -short -race -timeout 20m -p 3 $(TESTFLAGS) $(TEST_PKGS)
 	cd deploy/desktop && go test -race ./...
 
 test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, and the short fault scenarios.
-	GOGC=$(TEST_GOGC) go test -race -timeout 40m -p 2 $(TESTFLAGS) $(TEST_PKGS)
+	GOGC=$(BUILD_GOGC) go test -race -timeout 40m -p 2 $(TESTFLAGS) $(TEST_PKGS)
 	cd deploy/desktop && go test -race ./...
 
 .PHONY: test-faults
@@ -282,8 +282,8 @@ $(BIN)/crdcompat: tools/crdcompat/go.mod $(wildcard tools/crdcompat/*.go)
 HELM_KUBERNETES = -X helm.sh/helm/v3/pkg/$(1).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(1).k8sVersionMinor=36
 
 $(BIN)/helm: tools/helm/go.mod
-	@echo "tools: building helm (2 to 3 minutes)"
-	@cd tools/helm && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(call HELM_KUBERNETES,chartutil) $(call HELM_KUBERNETES,lint/rules)" \
+	@echo "tools: building helm (a minute; seconds after the control plane)"
+	@cd tools/helm && GOGC=$(BUILD_GOGC) CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(call HELM_KUBERNETES,chartutil) $(call HELM_KUBERNETES,lint/rules)" \
 	  -o $(abspath $@) helm.sh/helm/v3/cmd/helm
 
 $(BIN)/golangci-lint: tools/golangci-lint/go.mod

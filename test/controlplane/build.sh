@@ -40,7 +40,7 @@ done
 echo "controlplane: building Kubernetes $kubernetes, etcd and KWOK $kwok from their Go modules"
 echo "controlplane: a first build takes about 5 minutes on 2 cores, later ones seconds"
 
-CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$ldflags" -o "$out/controlplane" . 9>&- &
+GOGC=${BUILD_GOGC:-400} CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "$ldflags" -o "$out/controlplane" . 9>&- &
 build=$!
 trap 'kill "$build" 2>/dev/null; exit 130' INT TERM
 next=10

@@ -182,8 +182,9 @@ func (m *measurement) idle(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
-	// Writes that follow the burst, such as the slots of a member's status, end.
-	if err := pause(ctx, 10*time.Second); err != nil {
+	// Writes that follow the burst end: the slots of a member's status, and the term of the
+	// hub, which it advances and agents store within 10 s each.
+	if err := pause(ctx, 25*time.Second); err != nil {
 		return err
 	}
 	marks, err := m.mark()
