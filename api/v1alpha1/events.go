@@ -2,7 +2,8 @@ package v1alpha1
 
 // Reasons of events. They are on the session unless stated.
 const (
-	// EventPlaced: the session was placed on a member.
+	// EventPlaced: a copy that a member runs became the session's placement. Of other
+	// placements, the condition Scheduled has the reasons.
 	EventPlaced = "Placed"
 	// EventMoved: the session was placed on another member than before.
 	EventMoved = "Moved"

@@ -148,7 +148,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 		Expect(out).To(And(ContainSubstring("Running"), ContainSubstring(s.Status.Placement.ClusterName), ContainSubstring(s.Status.URL)))
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return fleet.Hub.ControlPlane.Kubectl(ctx, "describe", "vdisession", s.Name, "-n", namespace)
-		}).Should(And(ContainSubstring(v1alpha1.EventPlaced), ContainSubstring(v1alpha1.EventRunning), ContainSubstring("has stored the assignment")))
+		}).Should(And(ContainSubstring(v1alpha1.ReasonPlaced), ContainSubstring(v1alpha1.EventRunning), ContainSubstring("has stored the assignment")))
 		out, err = fleet.Hub.ControlPlane.Kubectl(ctx, "get", "memberclusters")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(strings.Count(out, v1alpha1.ReasonConnected)).To(Equal(3))

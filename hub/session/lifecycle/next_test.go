@@ -168,7 +168,7 @@ func TestNext(t *testing.T) {
 	}{
 		{"a new session requests capacity, and is not written", inputOf(neverPlaced), outline{Does: []string{"requests", "holds"}}},
 		{"a new session of which an answer is there", inputOf(neverPlaced).with(fits(here)),
-			outline{At: "uid-here 1.1", Scheduled: "True/Placed", Does: []string{"stores revision r2", "Placed"}}},
+			outline{At: "uid-here 1.1", Scheduled: "True/Placed", Does: []string{"stores revision r2"}}},
 		{"a new session that fits nowhere", inputOf(neverPlaced).with(nothingFits), outline{Scheduled: "False/Unschedulable", Does: []string{"Waiting"}}},
 		{"a new session without a template", inputOf(neverPlaced).with(func(in *Input) { in.Template = Template{} }),
 			outline{Does: []string{"releases capacity", "NotAccepted"}}},
@@ -188,7 +188,7 @@ func TestNext(t *testing.T) {
 		{"a member claims a later epoch, and is not connected", inputOf().with(func(in *Input) { in.Restore.LastAssigned, in.Restore.Claim = 9, "us" }),
 			outline{Scheduled: "False/HubRestored", Does: []string{"waits: HubRestored", "Waiting"}}},
 		{"a restored hub assigns no epoch that one of before the restore may have assigned", inputOf(neverPlaced).with(fits(here), func(in *Input) { in.Restore.LastAssigned = 9 }),
-			outline{At: "uid-here 10.1", Scheduled: "True/Placed", Does: []string{"stores revision r2", "Placed"}}},
+			outline{At: "uid-here 10.1", Scheduled: "True/Placed", Does: []string{"stores revision r2"}}},
 		{"a member that may run it has not reported since the restore, and its mode is Hold", inputOf(held).with(fits(here), func(in *Input) {
 			in.Restore.LastAssigned, in.Restore.Unreported = 9, []string{"us"}
 		}), outline{Scheduled: "False/HubRestored", Does: []string{"waits: HubRestored", "Waiting"}}},

@@ -59,8 +59,7 @@ func place(p *pass) next {
 	}
 	p.storeRevision()
 	p.scheduled(p.Placed, decision.Decision)
-	p.Result = ResultPlaced
-	p.normal(v1alpha1.EventPlaced, "Place", decision.Message)
+	p.Result = ResultPlaced // the condition has the reasons, and the event of the start follows
 	return proceed
 }
 
