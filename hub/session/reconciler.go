@@ -127,18 +127,12 @@ func (r *Reconciler) execute(ctx context.Context, g *gatherer, s *v1alpha1.VDISe
 		return ctrl.Result{}, err
 	}
 	if plan.Placed != nil {
-		r.keepSecret(ctx, plan.Session)
+		// The assignment waits for it. The next pass does the same, and shows why it fails.
+		if err := g.keepSecret(ctx, plan.Session); err != nil {
+			log.FromContext(ctx).V(1).Info("The access secret is not made yet", "cause", err.Error())
+		}
 	}
 	return ctrl.Result{RequeueAfter: plan.Again}, nil
-}
-
-// keepSecret makes the access secret of a session that was just placed, which its assignment
-// waits for. The next pass does the same, and shows why it fails.
-func (r *Reconciler) keepSecret(ctx context.Context, s *v1alpha1.VDISession) {
-	err := r.gatherer().keepSecret(ctx, s)
-	if err != nil {
-		log.FromContext(ctx).V(1).Info("The access secret is not made yet", "cause", err.Error())
-	}
 }
 
 func (r *Reconciler) gatherer() *gatherer {
