@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -103,6 +104,11 @@ var _ = Describe("A session", specs.Smoke, func() {
 		s, _ := running(ctx, create(ctx, "desktops", "old"))
 		orders := a.ordersSeen()
 		edit(ctx, t, func() { t.Spec.Image = "registry.example.com/browser:2" })
+		// The hub's watches of templates and of sessions are not ordered.
+		Eventually(func(g Gomega) {
+			g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
+			g.Expect(t.Status.ObservedGeneration).To(Equal(t.Generation))
+		}).Should(Succeed())
 		fresh, _ := running(ctx, create(ctx, "desktops", "new"))
 		Expect(a.holds(fresh.UID).Spec.Desktop.Image).To(Equal("registry.example.com/browser:2"))
 		Expect(a.holds(s.UID).Spec.Desktop.Image).To(Equal("registry.example.com/browser:1"))
