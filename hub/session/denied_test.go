@@ -114,3 +114,13 @@ func (h *hubInMemory) hasHome() {
 	browser.Spec.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser, MountPath: "/home/user", Size: ptr.To(resource.MustParse("1Gi"))}
 	h.Expect(h.api.Update(context.Background(), browser)).To(Succeed())
 }
+
+// The assignment waits for the access secret: it is there once the session is placed, whether
+// or not its member is connected.
+func TestTheAccessSecretIsMadeWithThePlacement(t *testing.T) {
+	h := newHubInMemory(t)
+	h.Expect(h.pass().Status.Placement).NotTo(BeNil())
+	secrets := &corev1.SecretList{}
+	h.Expect(h.api.List(t.Context(), secrets, client.InNamespace("desktops"))).To(Succeed())
+	h.Expect(secrets.Items).To(HaveLen(1))
+}

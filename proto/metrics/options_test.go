@@ -106,8 +106,13 @@ func serve(t *testing.T, api *apiServer, authentication bool) string {
 // get returns the answer's status and body; -1 if there is none.
 func get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
+	return do(t, http.MethodGet, url, token)
+}
+
+func do(t *testing.T, method, url, token string) (int, string) {
+	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +150,20 @@ func TestOnlyWhoMayGetMetricsReadsThem(t *testing.T) {
 		if got := strings.Contains(body, aMetric); got != (test.want == http.StatusOK) {
 			t.Errorf("%s reads metrics: %v", test.what, got)
 		}
+	}
+}
+
+// What was allowed is cached, and nothing else with it.
+func TestATokenMayDoNoMoreThanWasReviewed(t *testing.T) {
+	url := "https://" + serve(t, newAPIServer(t), true) + "/metrics"
+	if status, body := get(t, url, "prometheus"); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	if status, _ := do(t, http.MethodPost, url, "prometheus"); status != http.StatusForbidden {
+		t.Errorf("POST: %d", status)
+	}
+	if status, _ := get(t, url, "other-user"); status != http.StatusForbidden {
+		t.Errorf("another token: %d", status)
 	}
 }
 
