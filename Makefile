@@ -19,14 +19,22 @@ FUZZTIME    ?= 10s
 # failover delays; FACTOR=1 and a long SOAK take longer.
 FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,120m)
 
+# golangci-lint vets the code.
+GO_TEST     := GOGC=$(BUILD_GOGC) go test -vet=off
 GO_BUILD    := GOGC=$(BUILD_GOGC) CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL_BUILD  := GOGC=$(BUILD_GOGC) CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 # Packages of `make test` and `make test-all`: first those that wait the most, so that the
 # others run in parallel. test/scale is a measurement with its own target.
-# Two packages use two thirds of two cores, so `make test` runs three at a time; `make test-all`
-# runs two, since a third would disturb its timings.
-SLOW_PKGS   := ./test/integration ./test/faults ./test/placement ./agent/session ./hub/session ./test/harness
-TEST_PKGS    = $(SLOW_PKGS) $(shell go list ./... | grep -vE '/(test/(scale|integration|faults|placement|harness)|(agent|hub)/session)$$')
+# Two packages use two thirds of two cores, so `make test` runs two and two; `make test-all` runs
+# two, since more would disturb its timings.
+MODULE      := github.com/vdi-fleet/vdi-fleet
+SLOW_PKGS   := $(addprefix $(MODULE)/,test/integration test/faults test/placement agent/session hub/session test/harness)
+TEST_PKGS    = $(SLOW_PKGS) $(filter-out $(SLOW_PKGS) $(MODULE)/test/scale,$(shell go list ./...))
+# Packages with concurrent code, which `make test` runs with the race detector; `make test-all`
+# runs all with it. The others use the compiled packages of the build, and start sooner.
+RACE_PKGS   := $(addprefix $(MODULE)/,agent/assignment agent/capacity agent/guard agent/link hub/link hub/link/protocol \
+  hub/member hub/member/cluster hub/scheduling hub/scheduling/cache hub/scheduling/queue hub/session/drain hub/session/memory \
+  proto/reconnect proto/tracing test/protocol)
 
 .DEFAULT_GOAL := help
 
@@ -65,15 +73,21 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Run buf lint and golangci-lint (which i
 vulncheck: $(BIN)/govulncheck ## Fail if the code reaches a known vulnerability (VULNDB=file:///… uses a copy of the Go vulnerability database).
 	@tools/vulncheck.sh
 
-.PHONY: test test-all
-test: controlplane build $(BIN)/helm ## Run the tests with the race detector; of the suites with fleets and real API servers, only the smoke tests.
+.PHONY: test test-race test-other test-all
+test: controlplane build $(BIN)/helm ## Run the tests, those of concurrent code with the race detector; of the suites with fleets and real API servers, only the smoke tests.
 	@echo "test: compiling with the race detector takes some minutes the first time"
-	GOGC=$(BUILD_GOGC) go test -short -race -timeout 20m -p 3 $(TESTFLAGS) $(TEST_PKGS)
-	cd deploy/desktop && go test -race ./...
+	@$(MAKE) --no-print-directory -j2 test-other test-race
+
+test-race:
+	$(GO_TEST) -race -short -timeout 20m -p 2 $(TESTFLAGS) $(RACE_PKGS)
+	cd deploy/desktop && $(GO_TEST) -race ./...
+
+test-other:
+	CGO_ENABLED=0 $(GO_TEST) -trimpath -short -timeout 20m -p 2 $(TESTFLAGS) $(filter-out $(RACE_PKGS),$(TEST_PKGS))
 
 test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, and the short fault scenarios.
-	GOGC=$(BUILD_GOGC) go test -race -timeout 40m -p 2 $(TESTFLAGS) $(TEST_PKGS)
-	cd deploy/desktop && go test -race ./...
+	$(GO_TEST) -race -timeout 40m -p 2 $(TESTFLAGS) $(TEST_PKGS)
+	cd deploy/desktop && $(GO_TEST) -race ./...
 
 .PHONY: test-faults
 test-faults: controlplane build ## Inject faults into a fleet, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).
@@ -108,10 +122,7 @@ verify: $(BIN)/crdcompat $(BIN)/controller-gen $(BIN)/buf $(BIN)/protoc-gen-go $
 build: ## Build bin/hub, bin/agent, bin/kubectl-vdi, and bin/fleet, which runs a fleet on this machine.
 	@echo "build: hub, agent, kubectl-vdi and fleet $(VERSION) (a first build takes some minutes)"
 	@mkdir -p $(BIN)
-	$(GO_BUILD) -o $(BIN)/hub ./cmd/hub
-	$(GO_BUILD) -o $(BIN)/agent ./cmd/agent
-	$(GO_BUILD) -o $(BIN)/kubectl-vdi ./cmd/kubectl-vdi
-	$(GO_BUILD) -o $(BIN)/fleet ./test/harness/cmd/fleet
+	$(GO_BUILD) -o $(BIN)/ ./cmd/hub ./cmd/agent ./cmd/kubectl-vdi ./test/harness/cmd/fleet
 
 .PHONY: run
 run: build install ## Run the hub against the cluster of the current kubeconfig.

@@ -12,7 +12,6 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
-	"github.com/vdi-fleet/vdi-fleet/test/specs"
 )
 
 // restores is the hub's record of its restores, as hub.hubTerm has it.
@@ -182,7 +181,7 @@ var _ = Describe("a hub that was restored from a backup", func() {
 		Expect(later.Status.Placement.Epoch).To(Equal(int64(1)), "no hub of before can have assigned it any")
 	})
 
-	It("detects the restore by an epoch that a member proves", specs.Smoke, func(ctx SpecContext) {
+	It("detects the restore by an epoch that a member proves", func(ctx SpecContext) {
 		template(ctx, "browser")
 		eu := join(ctx, "eu")
 		s := create(ctx, "desktops", "s")

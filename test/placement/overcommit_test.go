@@ -50,11 +50,11 @@ var _ = Describe("Two members with ten slots each", func() {
 const wakeups = "vdi_hub_session_requeues_total"
 
 // crowd returns a thousand sessions of a hundred users in three namespaces, or, in a short run,
-// two hundred.
+// one hundred.
 func crowd(template string) []*v1alpha1.VDISession {
 	n := 1000
 	if testing.Short() {
-		n = 200
+		n = 100
 	}
 	var out []*v1alpha1.VDISession
 	for i := range n {
