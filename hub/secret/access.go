@@ -51,6 +51,13 @@ func setMetadata(secret *corev1.Secret, of status.Run) {
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, v1alpha1.AnnotationRun, of.String())
 }
 
+// hasMetadata reports whether setMetadata would change nothing.
+func hasMetadata(secret *corev1.Secret, of status.Run) bool {
+	return secret.Labels[v1alpha1.LabelSecret] == v1alpha1.SecretAccess &&
+		secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
+		secret.Annotations[v1alpha1.AnnotationRun] == of.String()
+}
+
 // renewPassword sets the username and a new random password.
 func renewPassword(secret *corev1.Secret) {
 	random := make([]byte, passwordBytes)

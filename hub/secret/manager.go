@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -74,7 +73,7 @@ func (m *Manager) For(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.T
 		if err != nil {
 			return out, err
 		}
-		if !equality.Semantic.DeepEqual(access, desired) {
+		if access != desired {
 			return out, ErrNotKept
 		}
 		data, _ := accessData(access)
@@ -148,7 +147,7 @@ func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) erro
 // keepAccess updates a Secret to the desired state of the session's access secret.
 func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret *corev1.Secret) error {
 	desired, err := desiredAccess(s, secret)
-	if err != nil || equality.Semantic.DeepEqual(secret, desired) {
+	if err != nil || secret == desired {
 		return err
 	}
 	if err := m.Client.Update(ctx, desired); err != nil {
@@ -161,8 +160,9 @@ func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret
 	return nil
 }
 
-// desiredAccess returns a Secret in its desired state as the session's access secret. It is never
-// changed back to an earlier run: then the session's view is stale.
+// desiredAccess returns a Secret in its desired state as the session's access secret: the
+// Secret itself, or a changed copy. It is never changed back to an earlier run: then the
+// session's view is stale.
 func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secret, error) {
 	if !ownedBy(secret, s) {
 		return nil, &NotAssignableError{Reason: v1alpha1.ReasonConflict, Message: fmt.Sprintf(
@@ -173,9 +173,14 @@ func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secre
 	if known && want.Before(has) {
 		return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("the session was seen as it was before"))
 	}
+	_, usable := accessData(secret)
+	renew := !usable || !known || has != want && !status.Continues(s, has)
+	if !renew && hasMetadata(secret, want) {
+		return secret, nil
+	}
 	out := secret.DeepCopy()
 	setMetadata(out, want)
-	if _, usable := accessData(out); !usable || !known || has != want && !status.Continues(s, has) {
+	if renew {
 		renewPassword(out)
 	}
 	return out, nil

@@ -114,7 +114,7 @@ func (g *gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 	if err != nil {
 		return fmt.Errorf("reading the template: %w", err)
 	}
-	if t.Revision, err = v1alpha1.RevisionOf(&current.Spec); err != nil {
+	if t.Revision, err = g.revisions.Of(current); err != nil {
 		return err
 	}
 	t.Current = current

@@ -43,6 +43,15 @@ type Revisions struct {
 
 	// specs that were read recently, by the names of their ControllerRevisions.
 	specs *lru.Cache
+	// hashes are the revisions of templates that were used recently, by their versions.
+	hashes *lru.Cache
+}
+
+// version identifies one state of a template.
+type version struct {
+	name            string
+	uid             types.UID
+	resourceVersion string
 }
 
 // maxSpecs bounds the memory for specs: beyond it, specs are read from the hub's cache and
@@ -51,7 +60,7 @@ const maxSpecs = 1024
 
 // NewRevisions returns a store of revisions in a namespace.
 func NewRevisions(c client.Client, namespace string) *Revisions {
-	return &Revisions{client: c, namespace: namespace, specs: lru.New(maxSpecs)}
+	return &Revisions{client: c, namespace: namespace, specs: lru.New(maxSpecs), hashes: lru.New(maxSpecs)}
 }
 
 // Keep stores a revision if it is not stored yet. It does not use the cached specs: a
@@ -78,6 +87,19 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 		return r.client.Get(ctx, key, cr) == nil, nil
 	})
 	return nil
+}
+
+// Of returns the revision of a template as it was read from the hub's cache.
+func (r *Revisions) Of(t *v1alpha1.VDITemplate) (string, error) {
+	read := version{t.Name, t.UID, t.ResourceVersion}
+	if revision, known := r.hashes.Get(read); known {
+		return revision.(string), nil
+	}
+	revision, err := v1alpha1.RevisionOf(&t.Spec)
+	if err == nil {
+		r.hashes.Add(read, revision)
+	}
+	return revision, err
 }
 
 // Spec returns the template spec of a revision; it must not be changed. The error is
