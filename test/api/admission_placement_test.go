@@ -93,8 +93,10 @@ func checkSteering(hub func() *harness.ControlPlane) {
 		Expect(patch(`{"spec":{"placement":{"priority":11}}}`)).To(MatchError(ContainSubstring("requires permission to prioritize")))
 		Expect(patch(`{"spec":{"placement":{"priority":9}}}`)).To(Succeed())
 		Expect(patch(`{"spec":{"placement":{"policy":"silver"}}}`)).To(MatchError(ContainSubstring("PlacementPolicy silver")))
-		Expect(patch(`{"spec":{"placement":{"policy":null}}}`)).To(MatchError(ContainSubstring(
-			"user alice: to remove PlacementPolicy gold from spec.placement.policy requires permission")))
+		for _, removal := range []string{`{"spec":{"placement":{"policy":null}}}`, `{"spec":{"placement":null}}`} {
+			Expect(patch(removal)).To(MatchError(ContainSubstring(
+				"user alice: to remove PlacementPolicy gold from spec.placement.policy requires permission")))
+		}
 		_, err = as(hub(), root).Patch(ctx, created.GetName(), types.MergePatchType, []byte(`{"spec":{"placement":{"policy":null}}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(patch(`{"spec":{"placement":{"priority":0}}}`)).To(Succeed())
