@@ -121,7 +121,6 @@ func TestStoppingReportsWhatIsLeft(t *testing.T) {
 
 func TestConfigIsTheMembers(t *testing.T) {
 	a := assignment(func(a *api.SessionAssignment) {
-		a.Spec.Desktop.Env = []api.EnvVar{{Name: "A", Value: "1"}}
 		a.Spec.Desktop.Files = []api.ConfigFile{{Name: "f", Content: "x"}}
 	})
 	f := Children{Config: render.ConfigMap(a)}

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -31,9 +33,8 @@ func env(a *api.SessionAssignment) []corev1.EnvVar {
 		}
 	}
 	for _, e := range d.Env {
-		add(corev1.EnvVar{Name: e.Name, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: a.Name}, Key: envKeyPrefix + e.Name,
-		}}})
+		// Kubernetes would expand $(NAME) in a value, and reads $$ as $.
+		add(corev1.EnvVar{Name: e.Name, Value: strings.ReplaceAll(e.Value, "$", "$$")})
 	}
 	if HasHome(a) {
 		add(corev1.EnvVar{Name: "HOME", Value: homePath(a)})

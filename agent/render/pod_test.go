@@ -96,21 +96,18 @@ func TestDiskSpaceIsLimited(t *testing.T) {
 func TestNoPlainVariableTakesThePlaceOfASecretOne(t *testing.T) {
 	a := assignment(everything, func(a *api.SessionAssignment) {
 		d := &a.Spec.Desktop
-		d.Env = []api.EnvVar{{Name: "VNC_PW", Value: "guess"}, {Name: "PROXY_USER", Value: "me"}, {Name: "LANG", Value: "C"}}
+		d.Env = []api.EnvVar{{Name: "VNC_PW", Value: "guess"}, {Name: "PROXY_USER", Value: "me"}, {Name: "LANG", Value: "$(HOME)$$"}}
 		d.Secrets[1].Env = append(d.Secrets[1].Env, api.SecretEnvVar{Name: "VNC_PW", Key: "other"})
 	})
 	var got []string
 	for _, e := range Pod(a).Spec.Containers[0].Env {
-		from := "plain"
-		switch {
-		case e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil:
+		from := e.Value
+		if e.ValueFrom != nil {
 			from = e.ValueFrom.SecretKeyRef.Name + "/" + e.ValueFrom.SecretKeyRef.Key
-		case e.ValueFrom != nil:
-			from = e.ValueFrom.ConfigMapKeyRef.Key
 		}
 		got = append(got, e.Name+"="+from)
 	}
-	want := []string{"VNC_PW=" + a.Name + "-access/password", "PROXY_USER=proxy/user", "PROXY_PASSWORD=proxy/password", "LANG=env.LANG", "HOME=plain"}
+	want := []string{"VNC_PW=" + a.Name + "-access/password", "PROXY_USER=proxy/user", "PROXY_PASSWORD=proxy/password", "LANG=$$(HOME)$$$$", "HOME=/home/user"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -119,7 +116,7 @@ func TestNoPlainVariableTakesThePlaceOfASecretOne(t *testing.T) {
 func TestNoSecretIsInClear(t *testing.T) {
 	for name, change := range map[string]func(*api.SessionAssignment){"browser": func(*api.SessionAssignment) {}, "everything": everything} {
 		for _, e := range Pod(assignment(change)).Spec.Containers[0].Env {
-			if e.Value != "" && e.Name != "HOME" {
+			if e.Value != "" && e.Name != "HOME" && e.Name != "LANG" {
 				t.Errorf("%s: %s is in the Pod in clear text", name, e.Name)
 			}
 		}

@@ -244,7 +244,7 @@ func TestHomeVariableIsTheTemplatesIfItSetsOne(t *testing.T) {
 	pod := Pod(assignment(developer, func(a *api.SessionAssignment) {
 		a.Spec.Desktop.Env = []api.EnvVar{{Name: "HOME", Value: "/elsewhere"}}
 	}))
-	if env := pod.Spec.Containers[0].Env; len(env) != 1 || env[0].ValueFrom.ConfigMapKeyRef.Key != "env.HOME" {
+	if env := pod.Spec.Containers[0].Env; len(env) != 1 || env[0].Value != "/elsewhere" {
 		t.Errorf("HOME is not the template's alone: %v", env)
 	}
 }

@@ -31,7 +31,7 @@ type ConfigFile struct {
 	// "env.".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_][-A-Za-z0-9_.]*$') && !self.startsWith('env.')",message="must consist of letters, digits and -_., and must not begin with '.' or 'env.'"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_][-A-Za-z0-9_.]*$')",message="must consist of letters, digits and -_., and must not begin with '.'"
 	Name string `json:"name"`
 	// content of the file. Defaults to "". At most 16384 characters.
 	// +optional

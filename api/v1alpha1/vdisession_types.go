@@ -301,7 +301,7 @@ type SessionHome struct {
 	ClaimName string `json:"claimName"`
 }
 
-// SessionConfig identifies the ConfigMap with a desktop's env and files.
+// SessionConfig identifies the ConfigMap with a desktop's files.
 type SessionConfig struct {
 	// name of the ConfigMap in the member.
 	Name string `json:"name"`

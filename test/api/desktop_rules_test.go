@@ -23,7 +23,6 @@ var fileFields = []place{
 
 var fileCases = []ruleCase{
 	{name: "a directory", good: `settings.json`, bad: `conf/settings.json`},
-	{name: "a reserved name", good: `environment`, bad: `env.HOME`},
 	{name: "a hidden file", good: `_bashrc`, bad: `.bashrc`},
 }
 

@@ -41,7 +41,6 @@ var _ = Describe("The inputs of a desktop", func() {
 		}
 		Expect(data("motd")(ctx)).To(Equal("welcome"))
 		Expect(data("proxy")(ctx)).To(Equal("proxy.example.com"))
-		Expect(data("env.LAUNCH_URL")(ctx)).To(Equal("https://intranet.example.com"))
 		Eventually(ctx, func(ctx context.Context) (*v1alpha1.SessionConfig, error) {
 			now, err := get(ctx, s)
 			return now.Status.Config, err
@@ -50,6 +49,7 @@ var _ = Describe("The inputs of a desktop", func() {
 		Expect(err).NotTo(HaveOccurred())
 		pod, err := core.Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
+		Expect(pod.Spec.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "LAUNCH_URL", Value: "https://intranet.example.com"}))
 
 		By("changing it by hand, which is repaired")
 		cm, err := core.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})

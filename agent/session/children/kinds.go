@@ -38,7 +38,7 @@ var (
 	Homes = Kind[*corev1.PersistentVolumeClaim]{Name: nameHome, otherOwner: otherOwnerOfHome, align: alignHome}
 	// Pods run the desktop.
 	Pods = Kind[*corev1.Pod]{Name: namePod, otherOwner: otherOwner[*corev1.Pod], align: alignPod}
-	// ConfigMaps hold the desktop's variables and files.
+	// ConfigMaps hold the desktop's files.
 	ConfigMaps = recreated("ConfigMap", alignConfig)
 	// NetworkPolicies isolate the desktop.
 	NetworkPolicies = recreated("NetworkPolicy", alignPolicy)
