@@ -153,6 +153,10 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
 	}
+	shared := retention.Shared{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: unusedFor}
+	if err := shared.SetupWithManager(mgr); err != nil {
+		return err
+	}
 	return (&retention.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{}, OverdueFor: overdueFor,
 	}).SetupWithManager(mgr)

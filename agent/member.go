@@ -28,6 +28,8 @@ const (
 	lostAfter = 5 * time.Minute
 	// overdueFor is retention.Reconciler.OverdueFor.
 	overdueFor = time.Minute
+	// unusedFor is retention.Shared.UnusedFor.
+	unusedFor = 10 * time.Minute
 )
 
 // session returns the options of the session reconciler. The error names every invalid flag.

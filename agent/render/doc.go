@@ -1,14 +1,15 @@
 // Package render renders the children of an assignment: a PersistentVolumeClaim for the
-// home, a ConfigMap, a Pod, a Service, an Ingress or HTTPRoute, a NetworkPolicy and a
-// PodDisruptionBudget.
+// home, a ConfigMap, a Pod, a Service, an Ingress or HTTPRoute; and the NetworkPolicy and
+// PodDisruptionBudget, which the desktops of a namespace share.
 //
 // agent/session applies them. The package is pure: the same assignment in the same member
 // always gives the same objects, and nothing is read or written.
 //
 // Invariants:
-//   - All but the home have the assignment's name and controller reference, so that they are
-//     garbage collected even without an agent. The home has no owner: it must survive the
-//     loss of its assignment.
+//   - All but the home and what is shared have the assignment's name and controller
+//     reference, so that they are garbage collected even without an agent. The home has no
+//     owner: it must survive the loss of its assignment.
+//   - A NetworkPolicy's name has the hash of its rules, so that equal rules are one object.
 //   - Every object has LabelManagedBy, which the agent's caches select.
 //   - A user's name is only ever an annotation: labels can't hold an address
 //     such as jane@example.com.

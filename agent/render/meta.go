@@ -19,6 +19,9 @@ const (
 	LabelHomeMode = "vdi.kasm.io/home-mode"
 	// LabelHome on a Pod is the claim of the user's home that it mounts.
 	LabelHome = "vdi.kasm.io/home"
+	// LabelNetworkPolicy on a Pod selects its NetworkPolicy. The value is a hash of the
+	// policy's rules.
+	LabelNetworkPolicy = "vdi.kasm.io/network-policy"
 	// AnnotationUser is the user of a claim or a Pod.
 	AnnotationUser = "vdi.kasm.io/user"
 	// AnnotationDesktopHash is the DesktopHash of a Pod.
@@ -32,10 +35,14 @@ var assignmentKind = api.GroupVersion.WithKind("SessionAssignment")
 // not depend on the rendering, so that an upgrade of the agent restarts no desktop, nor on
 // fields that change without a restart.
 func DesktopHash(a *api.SessionAssignment) string {
-	text, err := json.Marshal(podFields(a.Spec.Desktop))
+	return shortHash(podFields(a.Spec.Desktop))
+}
+
+func shortHash(plain any) string {
+	text, err := json.Marshal(plain)
 	if err != nil {
 		// Plain data can always be encoded.
-		panic(fmt.Sprintf("encoding a desktop: %v", err))
+		panic(fmt.Sprintf("encoding %T: %v", plain, err))
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
@@ -82,4 +89,9 @@ func ownedMeta(a *api.SessionAssignment) metav1.ObjectMeta {
 		},
 		OwnerReferences: []metav1.OwnerReference{Owner(a)},
 	}
+}
+
+// sharedMeta returns the metadata of an object that all desktops of a namespace may use.
+func sharedMeta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: "vdi-" + name, Labels: map[string]string{api.LabelManagedBy: api.ManagedBy}}
 }

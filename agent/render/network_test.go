@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -81,6 +82,31 @@ func TestATemplateOpensWhatItNames(t *testing.T) {
 	policy.Spec.Egress[1].To[0].IPBlock.Except[0] = "changed"
 	if NetworkPolicy(a, Network{}).Spec.Egress[1].To[0].IPBlock.Except[0] == "changed" {
 		t.Error("two policies share a list")
+	}
+}
+
+func TestDesktopsWithTheSameRulesShareAPolicy(t *testing.T) {
+	base := NetworkPolicy(assignment(), Network{})
+	if other := NetworkPolicy(assignment(func(a *api.SessionAssignment) { a.Name, a.Spec.Epoch = "other", 7 }), Network{}); !equality.Semantic.DeepEqual(base, other) {
+		t.Errorf("another session has another policy:\n%+v\n%+v", base, other)
+	}
+	for what, policy := range map[string]*networkingv1.NetworkPolicy{
+		"port":       NetworkPolicy(assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.Port++ }), Network{}),
+		"CIDRs":      NetworkPolicy(assignment(func(a *api.SessionAssignment) { a.Spec.Desktop.NetworkPolicy.EgressCIDRs = []string{"10.20.0.0/16"} }), Network{}),
+		"gateways":   NetworkPolicy(assignment(), Network{GatewayNamespaces: metav1.LabelSelector{MatchLabels: map[string]string{"role": "edge"}}}),
+		"lease port": NetworkPolicy(assignment(func(a *api.SessionAssignment) { a.Spec.FailoverMode = api.FailoverFence }), Network{AgentNamespace: "vdi-system", LeasePort: 9443}),
+	} {
+		if policy.Name == base.Name {
+			t.Errorf("another %s has the same policy", what)
+		}
+		pod := Pod(assignment())
+		Isolate(pod, policy)
+		selects := func(p *networkingv1.NetworkPolicy) bool {
+			return labels.SelectorFromSet(p.Spec.PodSelector.MatchLabels).Matches(labels.Set(pod.Labels))
+		}
+		if !selects(policy) || selects(base) {
+			t.Errorf("a Pod with another %s is selected by its policy: %t, by the first: %t", what, selects(policy), selects(base))
+		}
 	}
 }
 

@@ -55,6 +55,8 @@ const dnsNamespace = "kube-system"
 
 // NetworkPolicy allows the gateways to reach the desktop, and the desktop to reach DNS, public
 // addresses, and its template's egressCIDRs. It returns nil if the template requires none.
+// All desktops of a namespace that require the same rules use the same policy, which selects
+// Pods by LabelNetworkPolicy.
 //
 // Probes need no rule, since a kubelet always reaches the Pods of its node. Limitations: a
 // gateway on the host network has no namespace, and many network plugins allow every node's
@@ -64,9 +66,7 @@ func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPol
 	if a.Spec.Desktop.NetworkPolicy.Mode == api.NetworkOpen {
 		return nil
 	}
-	policy := &networkingv1.NetworkPolicy{ObjectMeta: ownedMeta(a)}
-	policy.Spec = networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: Selector(a)},
+	rules := networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{{
 			From:  ingressPeers(a, n),
@@ -75,9 +75,19 @@ func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPol
 		Egress: []networkingv1.NetworkPolicyEgressRule{dnsEgress(), publicEgress(a)},
 	}
 	if mayHaveGuard(a) && n.AgentNamespace != "" && n.LeasePort != 0 {
-		policy.Spec.Egress = append(policy.Spec.Egress, agentEgress(n))
+		rules.Egress = append(rules.Egress, agentEgress(n))
 	}
+	hash := shortHash(rules)
+	policy := &networkingv1.NetworkPolicy{ObjectMeta: sharedMeta(a.Namespace, "desktops-"+hash), Spec: rules}
+	policy.Spec.PodSelector.MatchLabels = map[string]string{api.LabelManagedBy: api.ManagedBy, LabelNetworkPolicy: hash}
 	return policy
+}
+
+// Isolate has a Pod selected by a policy, and by none if that is nil.
+func Isolate(pod *corev1.Pod, policy *networkingv1.NetworkPolicy) {
+	if policy != nil {
+		pod.Labels[LabelNetworkPolicy] = policy.Spec.PodSelector.MatchLabels[LabelNetworkPolicy]
+	}
 }
 
 // ingressPeers returns the peers that may reach the desktop.

@@ -176,8 +176,9 @@ func documents(t *testing.T, a *api.SessionAssignment, n Network) []byte {
 	} else {
 		objects = append(objects, Ingress(a, n))
 	}
-	objects = append(objects, DisruptionBudget(a))
+	objects = append(objects, DisruptionBudget(a.Namespace))
 	if policy := NetworkPolicy(a, n); policy != nil {
+		Isolate(objects[0].(*corev1.Pod), policy)
 		objects = append(objects, policy)
 	}
 	if config := ConfigMap(a); config != nil {
@@ -314,7 +315,7 @@ func TestMarksAreValid(t *testing.T) {
 			a.Spec.Desktop.Home.ClaimName = a.Name
 			a.Spec.User = rapid.StringN(1, 253, 253).Draw(t, "user")
 		})
-		metas := []metav1.ObjectMeta{Home(a).ObjectMeta, Pod(a).ObjectMeta, Service(a).ObjectMeta, Ingress(a, Network{}).ObjectMeta, DisruptionBudget(a).ObjectMeta, NetworkPolicy(a, Network{}).ObjectMeta}
+		metas := []metav1.ObjectMeta{Home(a).ObjectMeta, Pod(a).ObjectMeta, Service(a).ObjectMeta, Ingress(a, Network{}).ObjectMeta, DisruptionBudget(a.Namespace).ObjectMeta, NetworkPolicy(a, Network{}).ObjectMeta}
 		for _, m := range metas {
 			if msgs := validation.IsDNS1035Label(m.Name); len(msgs) > 0 {
 				t.Errorf("name %q: %v", m.Name, msgs)

@@ -1,4 +1,5 @@
-// Package retention deletes homes that were not used for their retention time.
+// Package retention deletes homes that were not used for their retention time, and the
+// NetworkPolicies and PodDisruptionBudgets that no desktop uses.
 //
 // When the last session that used a home has ended, agent/session annotates its claim with
 // the time and the retention. Both are in the member: no hub is needed.
@@ -8,5 +9,7 @@
 //   - No claim is deleted that an assignment in the API server, not a cache, names.
 //   - A claim must have been overdue for a while by the process's monotonic clock, so that a
 //     clock that jumps when a member boots deletes no home.
-//   - A claim is deleted only if it is unchanged since it was read.
+//   - An object is deleted only if it is unchanged since it was read.
+//   - A NetworkPolicy or PodDisruptionBudget is deleted only if it was marked before, and
+//     agent/session removes the mark before it creates a Pod: no Pod loses its isolation.
 package retention

@@ -4,26 +4,25 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// overdue remembers since when claims were overdue and unused.
+// overdue remembers since when objects were overdue and unused.
 type overdue struct{ first sync.Map }
 
-// observation is when a version of a claim was first overdue.
+// observation is when a version of an object was first overdue.
 type observation struct {
 	uid     types.UID
 	version string
 	at      time.Time
 }
 
-// since returns how long a claim has been overdue unchanged, by a monotonic clock, and 0 at
+// since returns how long an object has been overdue unchanged, by a monotonic clock, and 0 at
 // first.
-func (o *overdue) since(claim *corev1.PersistentVolumeClaim, c clock.PassiveClock) time.Duration {
-	key, now := client.ObjectKeyFromObject(claim), observation{uid: claim.UID, version: claim.ResourceVersion, at: c.Now()}
+func (o *overdue) since(object client.Object, c clock.PassiveClock) time.Duration {
+	key, now := client.ObjectKeyFromObject(object), observation{uid: object.GetUID(), version: object.GetResourceVersion(), at: c.Now()}
 	known, _ := o.first.LoadOrStore(key, now)
 	if first := known.(observation); first.uid == now.uid && first.version == now.version {
 		return c.Since(first.at)

@@ -106,13 +106,8 @@ var _ = Describe("A child", func() {
 	It("is removed when it is not wanted any more", func(ctx SpecContext) {
 		a := running(ctx, configured)
 		get(ctx, configOf(a))
-		get(ctx, policyOf(a))
-		edit(ctx, a, func(a *api.SessionAssignment) {
-			a.Spec.Desktop.Env, a.Spec.Desktop.Files = nil, nil
-			a.Spec.Desktop.NetworkPolicy.Mode = api.NetworkOpen
-		})
+		edit(ctx, a, func(a *api.SessionAssignment) { a.Spec.Desktop.Files = nil })
 		expectGone(ctx, configOf(a))
-		expectGone(ctx, policyOf(a))
 		Eventually(ctx, func() *api.AssignedConfig { return get(ctx, a).Status.Config }).Should(BeNil())
 		By("being wanted again")
 		edit(ctx, a, configured)

@@ -6,7 +6,7 @@
 // and agent/session/children creates, repairs and removes them; this package decides
 // when. It does not depend on the hub.
 //
-// The files are the steps: home, config, secrets, isolation, fence, timeout, pod, idle and
+// The files are the steps: home, config, secrets, fence, timeout, isolation, pod, idle and
 // endpoint while an assignment exists, finalize when it is deleted, status at the end of
 // each pass. home_mount, pod_replace and pod_stop belong to pod, status_rate and trace to status.
 //

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -157,11 +158,11 @@ func configOf(a *api.SessionAssignment) *corev1.ConfigMap {
 }
 
 func policyOf(a *api.SessionAssignment) *networkingv1.NetworkPolicy {
-	return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
+	return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: render.NetworkPolicy(a, render.Network{}).Name}}
 }
 
 func budgetOf(a *api.SessionAssignment) *policyv1.PodDisruptionBudget {
-	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
+	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: render.DisruptionBudget(a.Namespace).Name}}
 }
 
 func routeOf(a *api.SessionAssignment) *gatewayv1.HTTPRoute {

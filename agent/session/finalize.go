@@ -28,7 +28,7 @@ type finalizer struct {
 }
 
 // finalize removes the children in order, and then the finalizer: first the endpoint, then the
-// Pods, isolation and config, and last the home. Only the Pods are waited for without a
+// Pods and the config, and last the home. Only the Pods are waited for without a
 // deadline.
 func (f *finalizer) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
@@ -52,7 +52,7 @@ func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 	}{
 		{"endpoint", f.removeEndpoint},
 		{"Pods", f.removePods},
-		{"isolation", f.removeIsolation},
+		{"config", f.removeConfig},
 		{"home", f.finalizeHome},
 		{"remaining objects", f.awaitRemoval},
 	} {
@@ -91,10 +91,9 @@ func (f *finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
 	return true, removeOwned(ctx, p, children.Services)
 }
 
-// removeIsolation deletes isolation and config, now that the Pod is gone.
-func (f *finalizer) removeIsolation(ctx context.Context, p *pass) (bool, error) {
-	return true, errors.Join(removeOwned(ctx, p, children.ConfigMaps), removeOwned(ctx, p, children.DisruptionBudgets),
-		removeOwned(ctx, p, children.NetworkPolicies))
+// removeConfig deletes the config, now that the Pod is gone.
+func (f *finalizer) removeConfig(ctx context.Context, p *pass) (bool, error) {
+	return true, removeOwned(ctx, p, children.ConfigMaps)
 }
 
 // removeOwned removes a child, if the assignment owns one.

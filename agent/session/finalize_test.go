@@ -25,7 +25,7 @@ var _ = Describe("The end of a session", func() {
 		claim := claimOf(a)
 		Expect(admin.Delete(ctx, a)).To(Succeed())
 		expectGone(ctx, a)
-		for _, o := range []client.Object{podOf(a), serviceOf(a), ingressOf(a), configOf(a), policyOf(a), budgetOf(a), claim} {
+		for _, o := range []client.Object{podOf(a), serviceOf(a), ingressOf(a), configOf(a), claim} {
 			Expect(client.IgnoreNotFound(admin.Get(ctx, client.ObjectKeyFromObject(o), o))).To(Succeed())
 			Expect(o.GetUID()).To(BeEmpty(), "%T is left", o)
 		}

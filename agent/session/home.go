@@ -15,11 +15,8 @@ func (r *Reconciler) home(ctx context.Context, p *pass) error {
 		p.homeOwned = true
 		return nil
 	}
-	have, err := children.Homes.Find(ctx, p.children, want.Name)
-	if err != nil {
-		return err
-	}
-	p.found.Home, p.found.HomeProblem, err = children.Homes.Ensure(ctx, p.children, have, want)
+	var err error
+	p.found.Home, p.found.HomeProblem, err = children.Homes.Share(ctx, p.children, want)
 	p.homeOwned = err == nil && p.found.HomeProblem == nil
 	if p.homeOwned {
 		p.found.Home, p.found.HomeTooSmall, err = p.children.Grow(ctx, p.found.Home, want)

@@ -16,8 +16,8 @@ import (
 )
 
 // perSessionChildren are the children of a session with a home of its own and
-// no config: claim, Pod, Service, Ingress, NetworkPolicy, PodDisruptionBudget.
-const perSessionChildren = 6
+// no config: claim, Pod, Service, Ingress.
+const perSessionChildren = 4
 
 var _ = Describe("A session's life", specs.Smoke, func() {
 	for _, mode := range []api.HomeMode{api.HomeNone, api.HomePerSession, api.HomePerUser} {

@@ -46,6 +46,7 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 		}
 	}
 	want := p.rendered()
+	p.isolation.apply(want, have)
 	if err := s.dropFinalizerOfOldServer(ctx, want); err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (s *podStep) mayCreate(ctx context.Context, p *pass) (bool, error) {
 			"The desktop requests 0 of %s, which would be no limit: delete the session and create it with more.", name)}
 		return false, nil
 	}
-	if !p.homeOwned || !p.configOwned || !p.secretsAreSent || !p.isolated {
+	if !p.homeOwned || !p.configOwned || !p.secretsAreSent || !p.isolation.inForce {
 		return false, nil
 	}
 	if may, err := s.mayMount(ctx, p); err != nil || !may {

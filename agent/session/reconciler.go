@@ -95,8 +95,7 @@ type pass struct {
 	configOwned bool
 	// secretsAreSent is set if all Secrets of the assignment are as the hub sent them.
 	secretsAreSent bool
-	// isolated is set if the NetworkPolicy is in place, or the template requires none.
-	isolated bool
+	isolation      isolation
 	// fencing is the effect of modes Fence and Hold.
 	fencing fencing
 	// ending is why the desktop must not run, such as a time limit, although the assignment
@@ -162,9 +161,9 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"home", r.home},
 		{"config", r.config},
 		{"secrets", r.secrets},
-		{"isolation", r.isolate},
 		{"fence", r.fence},
 		{"timeout", r.time.timeout},
+		{"isolation", r.isolate},
 		{"pod", r.pods.pod},
 		{"idle timeout", r.time.idle},
 		{"endpoint", r.endpoint},

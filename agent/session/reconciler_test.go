@@ -298,7 +298,7 @@ func TestAnUneventfulEndWritesNoStatus(t *testing.T) {
 	s.pass()
 	s.pass()
 	want := []string{"delete Ingress", "delete Service", "delete Pod",
-		"delete PodDisruptionBudget", "delete NetworkPolicy", "patch SessionAssignment"}
+		"patch SessionAssignment"}
 	if d := cmp.Diff(want, s.wrote()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -120,8 +120,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.Secret{}).
 		Owns(&networkingv1.Ingress{}).
-		Owns(&networkingv1.NetworkPolicy{}).
-		Owns(&policyv1.PodDisruptionBudget{}, builder.WithPredicates(ignoreStatus)).
+		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.usersOfNamespace)).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.usersOfNamespace), builder.WithPredicates(ignoreStatus)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.usersOfMounts), builder.WithPredicates(deletions)).
 		WatchesRawSource(activityChanges).

@@ -74,24 +74,29 @@ func claimName(o client.Object) []string {
 
 // usersOfClaim maps a claim, which has no owner, to the assignments that use it.
 func (r *Reconciler) usersOfClaim(ctx context.Context, claim client.Object) []reconcile.Request {
-	return r.users(ctx, claim.GetNamespace(), claim.GetName())
+	return r.users(ctx, claim.GetNamespace(), client.MatchingFields{claimIndex: claim.GetName()})
+}
+
+// usersOfNamespace maps an object that the desktops of a namespace share to its assignments.
+func (r *Reconciler) usersOfNamespace(ctx context.Context, shared client.Object) []reconcile.Request {
+	return r.users(ctx, shared.GetNamespace(), client.MatchingLabels{})
 }
 
 // usersOfMounts maps a deleted Pod to the assignments that wait for its home.
 func (r *Reconciler) usersOfMounts(ctx context.Context, pod client.Object) []reconcile.Request {
 	all := sets.New[reconcile.Request]()
 	for _, claim := range mountedClaims(pod) {
-		all.Insert(r.users(ctx, pod.GetNamespace(), claim)...)
+		all.Insert(r.users(ctx, pod.GetNamespace(), client.MatchingFields{claimIndex: claim})...)
 	}
 	return all.Delete(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)}).UnsortedList()
 }
 
-// users returns a request for each assignment that uses a claim.
-func (r *Reconciler) users(ctx context.Context, namespace, claim string) []reconcile.Request {
+// users returns a request for each selected assignment of a namespace.
+func (r *Reconciler) users(ctx context.Context, namespace string, selected client.ListOption) []reconcile.Request {
 	var list api.SessionAssignmentList
-	err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{claimIndex: claim}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, &list, client.InNamespace(namespace), selected, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Listing the assignments of a claim", "namespace", namespace, "claim", claim)
+		log.FromContext(ctx).Error(err, "Listing the assignments that use an object", "namespace", namespace)
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(list.Items))

@@ -87,7 +87,8 @@ const (
 	// nothing of the Pod runs, for a node that is off for good.
 	AnnotationForceCleanup = "vdi.kasm.io/force-cleanup"
 	// AnnotationLastUse on a claim is when a session last used it, and
-	// AnnotationRetention how long it is kept after that.
+	// AnnotationRetention how long it is kept after that. AnnotationLastUse on a
+	// NetworkPolicy or PodDisruptionBudget is when the agent found no Pod that uses it.
 	AnnotationLastUse   = "vdi.kasm.io/last-use"
 	AnnotationRetention = "vdi.kasm.io/retention"
 )

@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -126,7 +125,7 @@ func nothingLeft(ctx context.Context, s *v1alpha1.VDISession) {
 	for _, member := range fleet.Members {
 		for _, list := range []client.ObjectList{
 			&corev1.PodList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
-			&networkingv1.IngressList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}, &v1alpha1.SessionAssignmentList{},
+			&networkingv1.IngressList{}, &v1alpha1.SessionAssignmentList{},
 		} {
 			Eventually(ctx, func(ctx context.Context) (int, error) {
 				err := member.Client.List(ctx, list, of(s)...)

@@ -240,8 +240,6 @@ func watchCreations(ctx SpecContext, kube kubernetes.Interface) *births {
 		"Secret":  factory.Core().V1().Secrets().Informer(),
 		"Claim":   factory.Core().V1().PersistentVolumeClaims().Informer(),
 		"Ingress": factory.Networking().V1().Ingresses().Informer(),
-		"Policy":  factory.Networking().V1().NetworkPolicies().Informer(),
-		"Budget":  factory.Policy().V1().PodDisruptionBudgets().Informer(),
 	} {
 		_, err := informer.AddEventHandler(b.note(kind))
 		Expect(err).NotTo(HaveOccurred())

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -18,11 +19,16 @@ import (
 type deniedWrite struct {
 	name    string
 	request string
+	// mentions is what the object contains, by default the name.
+	mentions string
 	// home gives the session a home.
 	home bool
 }
 
-// onTheWay are the requests that a session needs until it runs.
+func (w deniedWrite) denial() denial { return denial{w.request, cmp.Or(w.mentions, w.name)} }
+
+// onTheWay are the requests that a session needs until it runs. The namespace already has a
+// PodDisruptionBudget, whose denial agent/session tests, and policies without that CIDR.
 var onTheWay = []deniedWrite{
 	{name: "denied-revision", request: "create controllerrevisions"},
 	{name: "denied-home-record", request: "create vdihomes", home: true},
@@ -30,8 +36,7 @@ var onTheWay = []deniedWrite{
 	{name: "denied-assignment", request: "create sessionassignments"},
 	{name: "denied-claim", request: "create persistentvolumeclaims", home: true},
 	{name: "denied-config", request: "create configmaps"},
-	{name: "denied-isolation", request: "create networkpolicies"},
-	{name: "denied-budget", request: "create poddisruptionbudgets"},
+	{name: "denied-isolation", request: "create networkpolicies", mentions: "10.77.0.0/16"},
 	{name: "denied-pod", request: "create pods"},
 	{name: "denied-service", request: "create services"},
 	{name: "denied-ingress", request: "create ingresses"},
@@ -76,7 +81,7 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 				return all[row.name], err
 			}).WithTimeout(10*time.Second).Should(And(ContainSubstring("not today"), ContainSubstring("exempt vdi-fleet from it")),
 				"%s of %s", row.request, row.name)
-			Expect(webhook.count(denial{row.request, row.name})).To(BeNumerically(">", 0))
+			Expect(webhook.count(row.denial())).To(BeNumerically(">", 0))
 		}
 	}
 
@@ -84,11 +89,14 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 		var sessions []*v1alpha1.VDISession
 		for _, row := range onTheWay {
 			template(ctx, row.name, func(t *v1alpha1.TemplateSpec) {
+				if row.mentions != "" {
+					t.NetworkPolicy.EgressCIDRs = []string{row.mentions}
+				}
 				if row.home {
 					t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser, MountPath: "/home/user", Size: ptr.To(resource.MustParse("1Gi"))}
 				}
 			})
-			webhook.deny(denial{row.request, row.name})
+			webhook.deny(row.denial())
 			sessions = append(sessions, create(ctx, newSession(row.name, inRegion("eu-west"), user(row.name+"@example.com"), of(row.name))))
 		}
 		showsDenied(ctx, onTheWay)
@@ -108,7 +116,7 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 		}
 		for i, row := range atTheEnd {
 			awaitRunning(ctx, sessions[i])
-			webhook.deny(denial{row.request, row.name})
+			webhook.deny(row.denial())
 			Expect(hub.Delete(ctx, sessions[i])).To(Succeed())
 		}
 		showsDenied(ctx, atTheEnd)
@@ -121,7 +129,7 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 	It("shows on a session that is suspended", func(ctx SpecContext) {
 		row := deniedWrite{name: "denied-suspension", request: "delete pods"}
 		s := awaitRunning(ctx, create(ctx, newSession(row.name, inRegion("eu-west"))))
-		webhook.deny(denial{row.request, row.name})
+		webhook.deny(row.denial())
 		change(ctx, s, suspended)
 		showsDenied(ctx, []deniedWrite{row})
 		webhook.relent()

@@ -94,6 +94,13 @@ func newBare(ctx context.Context, fleet *harness.Fleet, sessions int, template s
 		if err != nil {
 			return nil, err
 		}
+		shared := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+		shared.Spec.Desktop.Port, shared.Spec.Desktop.NetworkPolicy = b.template.Spec.Port, b.template.Spec.NetworkPolicy
+		for _, o := range []client.Object{render.NetworkPolicy(shared, render.Network{}), render.DisruptionBudget(namespace)} {
+			if err := c.Create(ctx, o); err != nil {
+				return nil, fmt.Errorf("creating what desktops share: %w", err)
+			}
+		}
 		b.members = append(b.members, c)
 		b.pods = append(b.pods, &readiness{client: c, ready: map[string]chan struct{}{}})
 	}
@@ -129,9 +136,11 @@ func (b *bare) session(ctx context.Context, i int) error {
 		return fmt.Errorf("creating an assignment: %w", err)
 	}
 	network := render.Network{}
+	pod := render.Pod(a)
+	render.Isolate(pod, render.NetworkPolicy(a, network))
 	for _, child := range []client.Object{
-		secretOf(access, namespace, access.Name, s.UID), render.ConfigMap(a), render.NetworkPolicy(a, network), render.DisruptionBudget(a),
-		render.Pod(a), render.Service(a), render.Ingress(a, network),
+		secretOf(access, namespace, access.Name, s.UID), render.ConfigMap(a),
+		pod, render.Service(a), render.Ingress(a, network),
 	} {
 		if err := member.Create(ctx, child); err != nil {
 			return fmt.Errorf("creating a child: %w", err)

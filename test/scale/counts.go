@@ -38,8 +38,6 @@ var children = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "configmaps"},
 	{Version: "v1", Resource: "secrets"},
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
-	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
-	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 	v1alpha1.GroupVersion.WithResource("sessionassignments"),
 }
 

@@ -31,13 +31,16 @@ func alignConfig(have, want *corev1.ConfigMap) {
 	have.Data, have.BinaryData, have.Immutable = want.Data, want.BinaryData, want.Immutable
 }
 
+// alignPolicy and alignBudget remove the mark of agent/retention: the object is used again.
 func alignPolicy(have, want *networkingv1.NetworkPolicy) {
 	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	delete(have.Annotations, api.AnnotationLastUse)
 	have.Spec = want.Spec
 }
 
 func alignBudget(have, want *policyv1.PodDisruptionBudget) {
 	alignMeta(&have.ObjectMeta, &want.ObjectMeta)
+	delete(have.Annotations, api.AnnotationLastUse)
 	have.Spec = want.Spec
 }
 
@@ -74,6 +77,9 @@ func alignRoute(have, want *gatewayv1.HTTPRoute) {
 func alignPod(have, want *corev1.Pod) {
 	for _, finalizer := range want.Finalizers {
 		controllerutil.AddFinalizer(have, finalizer)
+	}
+	if want.Labels[render.LabelNetworkPolicy] == "" {
+		delete(have.Labels, render.LabelNetworkPolicy)
 	}
 	if have.Annotations[render.AnnotationDesktopHash] != want.Annotations[render.AnnotationDesktopHash] {
 		want = want.DeepCopy()

@@ -31,6 +31,19 @@ func (k Kind[T]) Keep(ctx context.Context, s *Set, want T) (T, *observe.Problem,
 	return none, nil, k.Remove(ctx, s, have)
 }
 
+// Share creates or repairs a child that other assignments may use, too. It does nothing if want
+// is nil.
+func (k Kind[T]) Share(ctx context.Context, s *Set, want T) (T, *observe.Problem, error) {
+	if isNil(want) {
+		return want, nil, nil
+	}
+	have, err := k.Find(ctx, s, want.GetName())
+	if err != nil {
+		return have, nil, err
+	}
+	return k.Ensure(ctx, s, have, want)
+}
+
 // Find returns the object of that name from the cache, or the child that was just created, or
 // nil. The assignment may not own it.
 func (k Kind[T]) Find(ctx context.Context, s *Set, name string) (T, error) {

@@ -8,8 +8,8 @@
 // agent/render their content.
 //
 // Invariants:
-//   - An object that the assignment does not own is never changed or removed,
-//     whatever its name: Ensure returns a problem with reason NameTaken.
+//   - An object that the assignment does not own, or share with others of its namespace, is
+//     never changed or removed, whatever its name: Ensure returns a problem with reason NameTaken.
 //   - API server defaults and additions of others are not drift.
 //   - A child without drift costs no write. Repairs of the same child, and denied requests,
 //     are retried with backoff.

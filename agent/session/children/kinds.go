@@ -40,10 +40,10 @@ var (
 	Pods = Kind[*corev1.Pod]{Name: namePod, otherOwner: otherOwner[*corev1.Pod], align: alignPod}
 	// ConfigMaps hold the desktop's files.
 	ConfigMaps = recreated("ConfigMap", alignConfig)
-	// NetworkPolicies isolate the desktop.
-	NetworkPolicies = recreated("NetworkPolicy", alignPolicy)
-	// DisruptionBudgets keep the desktop from eviction.
-	DisruptionBudgets = recreated("PodDisruptionBudget", alignBudget)
+	// NetworkPolicies isolate the desktops of a namespace that require the same rules.
+	NetworkPolicies = shared("NetworkPolicy", alignPolicy)
+	// DisruptionBudgets keep the desktops of a namespace from eviction.
+	DisruptionBudgets = shared("PodDisruptionBudget", alignBudget)
 	// Services select the desktop's Pod.
 	Services = recreated("Service", alignService)
 	// Ingresses route the desktop's URL.
@@ -55,6 +55,11 @@ var (
 // recreated returns a kind without data.
 func recreated[T client.Object](name string, align func(have, want T)) Kind[T] {
 	return Kind[T]{Name: name, otherOwner: otherOwner[T], align: align, recreate: true}
+}
+
+// shared returns a kind without data whose objects all assignments of a namespace may use.
+func shared[T client.Object](name string, align func(have, want T)) Kind[T] {
+	return Kind[T]{Name: name, otherOwner: otherOwnerOfShared[T], align: align, recreate: true}
 }
 
 // Owns reports whether the assignment owns an object of this kind.

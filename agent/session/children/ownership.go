@@ -27,7 +27,24 @@ func otherOwner[T client.Object](a *api.SessionAssignment, o T) string {
 	case owner.Kind == "SessionAssignment" && owner.Name == a.Name:
 		return "of an earlier assignment of this session: it is removed with that"
 	default:
-		return fmt.Sprintf("which belongs to %s %s: delete or rename it", owner.Kind, owner.Name)
+		return belongsTo(owner)
+	}
+}
+
+func belongsTo(owner *metav1.OwnerReference) string {
+	return fmt.Sprintf("which belongs to %s %s: delete or rename it", owner.Kind, owner.Name)
+}
+
+// otherOwnerOfShared is otherOwner for objects that all assignments of a namespace may use: they
+// have the agent's label, and no controller.
+func otherOwnerOfShared[T client.Object](_ *api.SessionAssignment, o T) string {
+	switch owner := metav1.GetControllerOf(o); {
+	case owner != nil:
+		return belongsTo(owner)
+	case o.GetLabels()[api.LabelManagedBy] != api.ManagedBy:
+		return "which is not the agent's: delete or rename it"
+	default:
+		return ""
 	}
 }
 

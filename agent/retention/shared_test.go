@@ -1,0 +1,119 @@
+package retention_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
+	"github.com/vdi-fleet/vdi-fleet/agent/retention"
+	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+// startShared runs the reconcilers of shared objects, whose cache shows Pods or not.
+func startShared(t *testing.T, mgr ctrl.Manager, cached client.Client) {
+	t.Helper()
+	g := NewWithT(t)
+	shared := retention.Shared{Client: cached, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: time.Second, SkipNameValidation: true}
+	g.Expect(shared.SetupWithManager(mgr)).To(Succeed())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() { stop(); g.Expect(<-ended).To(Succeed()) })
+}
+
+// withoutPods is a cache that does not show them yet.
+type withoutPods struct{ client.Client }
+
+func (w withoutPods) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, pods := list.(*corev1.PodList); pods {
+		return nil
+	}
+	return w.Client.List(ctx, list, opts...)
+}
+
+func TestSharedObjects(t *testing.T) {
+	member, admin := startMember(t)
+	g := NewWithT(t)
+	create := func(o client.Object) { g.Expect(admin.Create(t.Context(), o)).To(Succeed()) }
+	// Each desktop has a policy of its own, by its port.
+	desktop := func(name string, port int32) (*corev1.Pod, *networkingv1.NetworkPolicy) {
+		a := assignmentWith(name)
+		a.Name, a.Spec.Desktop.Port, a.UID = name, port, "uid"
+		a.Spec.Desktop.Home = api.AssignedHome{}
+		pod, policy := render.Pod(a), render.NetworkPolicy(a, render.Network{})
+		pod.OwnerReferences, pod.Finalizers = nil, nil
+		render.Isolate(pod, policy)
+		create(policy)
+		return pod, policy
+	}
+	marked := func(o client.Object) func() (bool, error) {
+		return func() (bool, error) {
+			err := admin.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+			return o.GetAnnotations()[api.AnnotationLastUse] != "", err
+		}
+	}
+	there := func(o client.Object) func() error {
+		return func() error { return admin.Get(t.Context(), client.ObjectKeyFromObject(o), o) }
+	}
+	// manager caches what the agent's does.
+	manager := func() ctrl.Manager {
+		mgr, err := ctrl.NewManager(member.Config, ctrl.Options{Scheme: admin.Scheme(), Metrics: server.Options{BindAddress: "0"}})
+		g.Expect(err).NotTo(HaveOccurred())
+		return mgr
+	}
+
+	t.Run("are deleted once no Pod uses them for a while, and not before", func(t *testing.T) {
+		g := NewWithT(t)
+		pod, used := desktop("used", 6080)
+		create(pod)
+		_, unused := desktop("unused", 6081)
+		budget := render.DisruptionBudget(namespace)
+		create(budget)
+		others := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "others"}}
+		create(others)
+		mgr := manager()
+		startShared(t, mgr, mgr.GetClient())
+		g.Eventually(there(unused)).WithTimeout(20 * time.Second).ShouldNot(Succeed())
+		g.Consistently(func(g Gomega) {
+			for _, o := range []client.Object{used, budget, others} {
+				g.Expect(marked(o)()).To(BeFalse(), o.GetName())
+			}
+		}).WithTimeout(2 * time.Second).Should(Succeed())
+		g.Expect(admin.Delete(t.Context(), pod, client.GracePeriodSeconds(0))).To(Succeed())
+		for _, o := range []client.Object{used, budget} {
+			g.Eventually(there(o)).WithTimeout(20 * time.Second).ShouldNot(Succeed())
+		}
+		g.Expect(there(others)()).To(Succeed())
+	})
+
+	t.Run("are kept if a mark is removed, or the API server has a Pod that the cache does not show", func(t *testing.T) {
+		g := NewWithT(t)
+		pod, hidden := desktop("hidden", 6082)
+		create(pod)
+		_, claimed := desktop("claimed", 6083)
+		mgr := manager()
+		startShared(t, mgr, withoutPods{mgr.GetClient()})
+		g.Eventually(marked(hidden)).WithTimeout(20 * time.Second).Should(BeTrue())
+		for range 20 {
+			g.Eventually(func() error {
+				if is, err := marked(claimed)(); err != nil || !is {
+					return err
+				}
+				claimed.Annotations = nil
+				return admin.Update(t.Context(), claimed)
+			}).Should(Succeed())
+			time.Sleep(200 * time.Millisecond)
+		}
+		g.Expect(there(hidden)()).To(Succeed())
+	})
+}
