@@ -7,6 +7,7 @@ HUB_IMG     ?= vdi-hub:$(VERSION)
 AGENT_IMG   ?= vdi-agent:$(VERSION)
 MEMBERS     ?= 3
 NODES       ?= 20
+TEMPLATES ?= 100
 SESSIONS    ?= 300
 LOST        ?= 500
 GOARCH      ?= $(shell go env GOARCH)
@@ -161,6 +162,12 @@ writes: ## Print the API writes of hub and agents in the running fleet, by user 
 .PHONY: scale
 scale: controlplane build ## Measure a fleet: time and cost of SESSIONS created at once, and the cost of the idle fleet.
 	go run ./test/scale --sessions $(SESSIONS) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
+
+.PHONY: scale-fleet
+scale-fleet: MEMBERS = 100
+scale-fleet: SESSIONS = 5000
+scale-fleet: controlplane build ## Measure the hub with simulated MEMBERS (1000), SESSIONS (100000) and TEMPLATES of them.
+	go run ./test/scale/fleet -members $(MEMBERS) -sessions $(SESSIONS) -templates $(TEMPLATES) $(ARGS)
 
 ##@ kind
 

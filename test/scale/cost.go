@@ -3,17 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
-
-// ticksPerSecond is the unit of CPU time in /proc: USER_HZ, 100 on every Linux
-// that Go supports.
-const ticksPerSecond = 100
 
 // fleetProcesses returns the processes of hub and agents, by name.
 func (m *measurement) fleetProcesses() map[string]*harness.Process {
@@ -30,7 +23,7 @@ func (m *measurement) fleetProcesses() map[string]*harness.Process {
 func (m *measurement) cpuTimes() map[string]time.Duration {
 	times := map[string]time.Duration{}
 	for name, p := range m.fleetProcesses() {
-		times[name] = cpuTime(p.PID())
+		times[name] = p.CPUTime()
 	}
 	return times
 }
@@ -42,7 +35,7 @@ func (m *measurement) cost(context.Context) error {
 	for name, after := range m.cpuTimes() {
 		used := after - m.cpu[name]
 		sum += used
-		fmt.Printf("%-20s  %6s   %9s       %4d MiB\n", name, round(used), (used / time.Duration(m.sessions)).Round(10*time.Microsecond), resident(m.fleetProcesses()[name].PID())>>20)
+		fmt.Printf("%-20s  %6s   %9s       %4d MiB\n", name, round(used), (used / time.Duration(m.sessions)).Round(10*time.Microsecond), m.fleetProcesses()[name].Resident()>>20)
 	}
 	per := func(d time.Duration) time.Duration {
 		return (d / time.Duration(m.sessions)).Round(10 * time.Microsecond)
@@ -55,41 +48,10 @@ func (m *measurement) cost(context.Context) error {
 func (m *measurement) controlPlanes() time.Duration {
 	var sum time.Duration
 	for _, p := range m.fleet.Processes() {
-		sum += cpuTime(p.PID())
+		sum += p.CPUTime()
 	}
 	for _, d := range m.cpuTimes() {
 		sum -= d
 	}
 	return sum
-}
-
-// cpuTime returns the user and system time of a process (proc(5), stat, fields 14
-// and 15).
-func cpuTime(pid int) time.Duration {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(raw), ") ")
-	fields := strings.Fields(after)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * time.Second / ticksPerSecond
-}
-
-// resident returns the resident memory of a process in bytes.
-func resident(pid int) int64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(raw))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
 }

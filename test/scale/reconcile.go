@@ -3,17 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
-	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
 // sessionController is the name of the agents' local reconciler in metrics.
@@ -77,70 +74,21 @@ func reconcilesOf(ctx context.Context, member *harness.Member) (*dto.Histogram, 
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading the metrics of %s: %w", member.Name, err)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	values, err := scrape.Parse(text)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading the metrics of %s: %w", member.Name, err)
 	}
-	h := histogramOf(families["controller_runtime_reconcile_time_seconds"], "controller", sessionController)
+	h := values.Histogram("controller_runtime_reconcile_time_seconds", "controller", sessionController)
 	if h == nil {
 		return nil, 0, fmt.Errorf("the agent of %s reports nothing of its reconciles", member.Name)
 	}
-	return h, gaugeOf(families["workqueue_depth"], "name", sessionController), nil
+	return h, values.Gauge("workqueue_depth", "name", sessionController), nil
 }
 
 func printReconciles(member string, h, before *dto.Histogram) {
 	count, sum := h.GetSampleCount()-before.GetSampleCount(), h.GetSampleSum()-before.GetSampleSum()
 	fmt.Printf("  %-12s %6d reconciles: p50 %s, p99 %s, mean %s\n", member, count,
-		milliseconds(quantile(h, before, 0.5)), milliseconds(quantile(h, before, 0.99)), milliseconds(sum/float64(count)))
+		milliseconds(scrape.Quantile(h, before, 0.5)), milliseconds(scrape.Quantile(h, before, 0.99)), milliseconds(sum/float64(count)))
 }
 
 func milliseconds(seconds float64) string { return fmt.Sprintf("%.1f ms", seconds*1000) }
-
-func withLabel(family *dto.MetricFamily, label, value string) []*dto.Metric {
-	var out []*dto.Metric
-	for _, metric := range family.GetMetric() {
-		for _, l := range metric.GetLabel() {
-			if l.GetName() == label && l.GetValue() == value {
-				out = append(out, metric)
-			}
-		}
-	}
-	return out
-}
-
-func histogramOf(family *dto.MetricFamily, label, value string) *dto.Histogram {
-	for _, metric := range withLabel(family, label, value) {
-		return metric.GetHistogram()
-	}
-	return nil
-}
-
-func gaugeOf(family *dto.MetricFamily, label, value string) float64 {
-	sum := 0.0
-	for _, metric := range withLabel(family, label, value) {
-		sum += metric.GetGauge().GetValue()
-	}
-	return sum
-}
-
-// quantile returns a quantile of the observations since before, interpolated linearly
-// within a bucket as Prometheus does.
-func quantile(h, before *dto.Histogram, q float64) float64 {
-	rank := q * float64(h.GetSampleCount()-before.GetSampleCount())
-	below, lower := 0.0, 0.0
-	for i, b := range h.GetBucket() {
-		count, upper := float64(b.GetCumulativeCount()), b.GetUpperBound()
-		if before != nil {
-			count -= float64(before.GetBucket()[i].GetCumulativeCount())
-		}
-		if count >= rank {
-			if math.IsInf(upper, 1) || count == below {
-				return lower
-			}
-			return lower + (upper-lower)*(rank-below)/(count-below)
-		}
-		below, lower = count, upper
-	}
-	return lower
-}

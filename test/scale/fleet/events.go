@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
+
+var errNoLeader = errors.New("no replica of the hub leads")
+
+// edit changes the resources of a template, and waits until each member has reported it.
+func (f *fleet) edit(ctx context.Context) error {
+	t := &v1alpha1.VDITemplate{}
+	if err := f.hub.Get(ctx, client.ObjectKey{Name: templateName(0)}, t); err != nil {
+		return err
+	}
+	sets := f.templateSets.Load()
+	t.Spec.Image += "-edited"
+	if err := f.hub.Update(ctx, t); err != nil {
+		return err
+	}
+	began := time.Now()
+	for {
+		if err := f.hub.Get(ctx, client.ObjectKeyFromObject(t), t); err != nil {
+			return err
+		}
+		if t.Status.ObservedGeneration == t.Generation && int(t.Status.AvailableClusters) == len(f.members) && f.templateSets.Load()-sets >= int64(len(f.members)) {
+			break
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return fmt.Errorf("%d members have the template: %w", t.Status.AvailableClusters, err)
+		}
+	}
+	fmt.Printf("  available everywhere after %s\n", round(time.Since(began)))
+	return nil
+}
+
+// takeover ends the leader, and waits until every member has renewed its lease with the next.
+func (f *fleet) takeover(ctx context.Context) error {
+	leader := f.Hub.Leader(ctx)
+	if leader == nil {
+		return errNoLeader
+	}
+	began := time.Now()
+	if err := leader.Kill(); err != nil {
+		return err
+	}
+	if err := f.awaitRenewals(ctx, began, len(f.members)); err != nil {
+		return err
+	}
+	atMost(f, "until the next leader serves every member", round(time.Since(began)), takeoverBound)
+	if err := f.serves(ctx, "a session after the takeover"); err != nil {
+		return err
+	}
+	for i, bytes := range f.memory() {
+		fmt.Printf("  %s: %d MiB resident\n", f.Hub.Replicas[i].PodName, bytes>>20)
+	}
+	if err := leader.Start(); err != nil {
+		return err
+	}
+	return leader.WaitReady(ctx)
+}
+
+// reconnect drops all connections at once.
+func (f *fleet) reconnect(ctx context.Context) error {
+	began := time.Now()
+	if err := f.network.DropConnections(); err != nil {
+		return err
+	}
+	if err := f.awaitRenewals(ctx, began, len(f.members)); err != nil {
+		return err
+	}
+	fmt.Printf("  all members are served after %s\n", round(time.Since(began)))
+	return f.serves(ctx, "a session after that")
+}
+
+// awaitRenewals waits until that many members have renewed their leases since then.
+func (f *fleet) awaitRenewals(ctx context.Context, since time.Time, count int) error {
+	for f.renewals.since(since) < count {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("%d of %d members have renewed: %w", f.renewals.since(since), count, err)
+		}
+	}
+	return nil
+}
+
+// serves creates a session and waits until it runs.
+func (f *fleet) serves(ctx context.Context, what string) error {
+	s := f.session(0)
+	s.Name, s.GenerateName = "", "probe-"
+	began := time.Now()
+	if err := f.hub.Create(ctx, s); err != nil {
+		return err
+	}
+	for !running(s) {
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("%s is %s: %w", what, s.Status.Phase, err)
+		}
+		if err := f.hub.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("  %s runs after %s, 1 to 3 s of which are the simulated start's\n", what, round(time.Since(began)))
+	return f.hub.Delete(ctx, s)
+}
+
+// lose ends the agents of a tenth of the members, and waits until all their sessions run
+// elsewhere.
+func (f *fleet) lose(ctx context.Context) error {
+	lost := map[string]bool{}
+	for _, m := range f.members[:max(1, len(f.members)/10)] {
+		m.halt()
+		lost[m.name] = true
+	}
+	var list v1alpha1.VDISessionList
+	if err := f.hub.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	all, count := 0, 0
+	for i := range list.Items {
+		s := &list.Items[i]
+		if p := s.Status.Placement; p != nil && s.DeletionTimestamp == nil {
+			all++
+			if lost[p.ClusterName] {
+				count++
+			}
+		}
+	}
+	fmt.Printf("  %d members with %d sessions\n", len(lost), count)
+	began := time.Now()
+	err := f.watch(func(s *v1alpha1.VDISession) bool {
+		return running(s) && s.DeletionTimestamp == nil && s.Status.Placement != nil && !lost[s.Status.Placement.ClusterName]
+	}).await(ctx, all)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  all run elsewhere after %s\n", round(time.Since(began)))
+	return nil
+}
