@@ -44,7 +44,7 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 			return err
 		}
 	}
-	r.drainer().record(s, plan.Drain)
+	r.recordDrain(s, plan.Drain)
 	if plan.Result == lifecycle.ResultUnschedulable {
 		placements.WithLabelValues(plan.Result).Inc()
 	}

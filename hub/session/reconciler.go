@@ -89,7 +89,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if r.memory.Stale(s) {
 		return ctrl.Result{RequeueAfter: memory.StaleWait}, nil
 	}
-	g := r.gatherer()
+	g := gatherer{r}
 	reports, err := g.reportsOf(ctx, s)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -104,7 +104,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // execute computes the plan of a session, and executes it.
-func (r *Reconciler) execute(ctx context.Context, g *gatherer, s *v1alpha1.VDISession, reports []assignment.Report) (ctrl.Result, error) {
+func (r *Reconciler) execute(ctx context.Context, g gatherer, s *v1alpha1.VDISession, reports []assignment.Report) (ctrl.Result, error) {
 	var plan lifecycle.Plan
 	var a attempt
 	in, err := g.gather(ctx, s, reports)
@@ -135,16 +135,9 @@ func (r *Reconciler) execute(ctx context.Context, g *gatherer, s *v1alpha1.VDISe
 	return ctrl.Result{RequeueAfter: plan.Again}, nil
 }
 
-func (r *Reconciler) gatherer() *gatherer {
-	return &gatherer{
-		client: r.Client, fleet: r.Fleet, clusters: r.Members, proofs: r.Proofs, orders: r.Orders, revisions: r.Revisions, restores: r.restores(), clock: r.Clock, timings: r.Timings,
-		memory: &r.memory, drains: &r.drains,
-	}
-}
-
 // decide returns the plan of a session, and whether the scheduler has reserved capacity for
 // it.
-func (r *Reconciler) decide(g *gatherer, in *lifecycle.Input) (plan lifecycle.Plan, reserved bool) {
+func (r *Reconciler) decide(g gatherer, in *lifecycle.Input) (plan lifecycle.Plan, reserved bool) {
 	plan = lifecycle.Next(in)
 	request := plan.Request
 	switch {
@@ -153,7 +146,7 @@ func (r *Reconciler) decide(g *gatherer, in *lifecycle.Input) (plan lifecycle.Pl
 	case request.Evaluate && r.Fleet.Evaluating(request.Placement.Template):
 		plan.Again = evaluationPoll
 		return plan, false
-	case request.Evict != nil && !r.drainer().allows(in.Session, *request.Evict):
+	case request.Evict != nil && !r.mayEvict(in.Session, *request.Evict):
 		return plan, false // it is enqueued when the budget allows it
 	}
 	request.Session, request.Rank = client.ObjectKeyFromObject(plan.Session), rankOf(plan.Session)
@@ -186,7 +179,7 @@ func rejected(err error) bool {
 // Preview returns the request that a session would make if it were placed now. Nothing is
 // written or reserved.
 func (r *Reconciler) Preview(ctx context.Context, s *v1alpha1.VDISession) (lifecycle.Preview, error) {
-	in, err := r.gatherer().gather(ctx, s, nil)
+	in, err := gatherer{r}.gather(ctx, s, nil)
 	if err != nil {
 		return lifecycle.Preview{}, err
 	}

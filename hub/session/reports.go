@@ -17,7 +17,7 @@ import (
 
 // reportsOf returns the reports on a session of the connected members that have it
 // according to its status, or that prove that they have it.
-func (g *gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]assignment.Report, error) {
+func (g gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]assignment.Report, error) {
 	held := sets.New[string]()
 	for _, o := range status.Outstanding(s) {
 		held.Insert(o.ClusterName)
@@ -41,12 +41,12 @@ func (g *gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]ass
 }
 
 // reportFrom returns a member's report, or nil if it does not count for the session.
-func (g *gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member string) (rep *assignment.Report, connected bool, err error) {
-	ref, known := g.fleet.RefOf(member)
+func (g gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member string) (rep *assignment.Report, connected bool, err error) {
+	ref, known := g.Fleet.RefOf(member)
 	if !known {
 		return nil, false, nil
 	}
-	cl, err := g.clusters.Get(ctx, multicluster.ClusterName(member))
+	cl, err := g.Members.Get(ctx, multicluster.ClusterName(member))
 	if errors.Is(err, multicluster.ErrClusterNotFound) {
 		return nil, false, nil // the member is not connected
 	}
@@ -57,7 +57,7 @@ func (g *gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, membe
 	if err != nil {
 		return nil, false, err
 	}
-	out := &assignment.Report{Ref: ref, Proven: g.proofs.Proves(s, ref.UID, reported)}
+	out := &assignment.Report{Ref: ref, Proven: g.Proofs.Proves(s, ref.UID, reported)}
 	own, reported := assignment.Attribute(s, ref.UID, reported, out.Proven)
 	if own == nil {
 		return nil, true, nil

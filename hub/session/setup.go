@@ -29,7 +29,7 @@ const workers = 16
 // SetupWithManager registers the controller of sessions; scheduler enqueues those on which
 // it has decided.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, scheduler source.Source) error {
-	if err := newObserver(r).observe(ctx, mgr); err != nil {
+	if err := (observer{r}).observe(ctx, mgr); err != nil {
 		return err
 	}
 	leading.Store(r)

@@ -11,6 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 )
 
 // Input is all that Next depends on. Next changes nothing of it.
@@ -79,18 +80,7 @@ type Member struct {
 // Known is the leading process's state of a session that is not stored. That of a new
 // leader is empty.
 type Known struct {
-	// LastEpoch is the last epoch that this process assigned and that is stored for
-	// certain; 0 if there is none.
-	LastEpoch int64
-	// Excluded are the members to which the session is not assigned now, with the reason.
-	Excluded map[types.UID]string
-	// Refused are the members that refused the session recently, with the reason. Pause
-	// is how long it is not placed because too many did, or zero. RetryAfter is how
-	// long until the first of them may be tried again; zero if none refused it.
-	Refused           map[types.UID]string
-	Pause, RetryAfter time.Duration
-	// PauseNext is set if one more refusal makes the session pause.
-	PauseNext bool
+	memory.Known
 	// NodeWait is how long the session's member still has to find a node for its Pod;
 	// nil if the session does not wait for one.
 	NodeWait *time.Duration

@@ -83,28 +83,3 @@ type leftMember struct {
 	member types.UID
 	until  time.Time
 }
-
-// Excluded returns the members in which a session is not placed for a while, with the
-// reason: they refused it, or had no node for its Pod, or it was moved out of them.
-// reported is when a member last reported its capacity.
-func (m *Memory) Excluded(session types.UID, now time.Time, reported func(member types.UID) time.Time) map[types.UID]string {
-	out := map[types.UID]string{}
-	m.with(session, func(r *record) {
-		if r.misfit != nil {
-			for member, until := range r.misfit.left {
-				if now.Before(until) {
-					out[member] = NoNodeFits
-				}
-			}
-		}
-		if r.left != nil && now.Before(r.left.until) {
-			out[r.left.member] = MovedOut
-		}
-		for member, why := range r.refused.of(now) {
-			if !r.refused.lifted(member, reported(member)) {
-				out[member] = why
-			}
-		}
-	})
-	return out
-}
