@@ -49,12 +49,12 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 		placements.WithLabelValues(plan.Result).Inc()
 	}
 	switch {
-	case plan.EndMove != nil:
+	case plan.EndMove:
 		if err := r.writer().endMove(ctx, s); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if reason := plan.EndMove.NotMoved; reason != "" {
-			r.Recorder.Eventf(s, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(reason))
+		if plan.NotMoved != "" {
+			r.Recorder.Eventf(s, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(plan.NotMoved))
 		}
 		return nil
 	case plan.Hold:
@@ -88,11 +88,7 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, in 
 		}
 	}
 	if w.Home != nil {
-		var record *v1alpha1.VDIHome
-		if w.Home.ResourceVersion != "" {
-			record = in.Home
-		}
-		if err := home.Store(ctx, r.Client, record, w.Home, status.Seconds(in.Now)); err != nil {
+		if err := home.Store(ctx, r.Client, in.Home, w.Home, status.Seconds(in.Now)); err != nil {
 			return err
 		}
 	}

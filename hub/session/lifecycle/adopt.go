@@ -80,7 +80,6 @@ func adoptPlacement(p *pass, rep *assignment.Report, epoch int64) {
 	}
 	replace(p, rep, epoch)
 	findHomeThere(p, rep)
-	p.storeRevision()
 	// The reservation of a decision that was not written yet is released.
 	p.Release = true
 	p.Account = accountOf(rep, p.Session.Status.Placement)
@@ -108,25 +107,15 @@ func replace(p *pass, rep *assignment.Report, epoch int64) {
 	if s.Status.Placement == nil {
 		p.resources = p.spec.Resources.For(s.Spec.Resources)
 	}
-	s.Status.Releasing = status.ReleasesElsewhere(s.Status.Releasing, v1alpha1.Release{ClusterUID: rep.Ref.UID})
+	status.RemoveRelease(s, rep.Ref.UID)
 	if at := s.Status.Placement; at != nil {
 		status.AddRelease(s, refOf(at), at.Epoch)
 	}
-	region := p.in.Members[rep.Ref.UID].Region
-	at := &v1alpha1.Placement{
-		ClusterName: rep.Ref.Name, ClusterUID: rep.Ref.UID, Region: region, Epoch: epoch, PlacementTime: status.Seconds(p.in.Now), Run: 1,
-		FailoverMode: status.FailoverFor(s, p.spec, policy).Mode, Idle: reportsIdle(rep.Assignment),
-	}
-	if policy != nil {
-		at.Policy = policy.Name
-	}
-	p.scheduled(at, placement.Decision{
-		Placed: true, Cluster: rep.Ref, Region: region, Reason: v1alpha1.ReasonPlaced,
+	at := p.placed(placement.Decision{
+		Placed: true, Cluster: rep.Ref, Region: p.in.Members[rep.Ref.UID].Region, Reason: v1alpha1.ReasonPlaced,
 		Message: fmt.Sprintf("%s: it runs the session under epoch %d, which was assigned before the hub was restored from a backup", rep.Ref.Name, rep.Assignment.Spec.Epoch),
-	})
-	if len(s.Status.Releasing) == 0 {
-		s.Status.Releasing = nil
-	}
+	}, policy, epoch, status.FailoverFor(s, p.spec, policy).Mode)
+	at.Idle = reportsIdle(rep.Assignment)
 }
 
 // reportsIdle reports whether a desktop is stopped because it is not to run.

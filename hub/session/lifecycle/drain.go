@@ -144,9 +144,8 @@ func rebalance(p *pass) next {
 	}
 }
 
-// endMove completes the request to move the session. notMoved is the reason for the
-// event if it is not moved, or "". Nothing else is written.
+// endMove completes the request to move the session. Nothing else is written.
 func endMove(p *pass, notMoved string) next {
-	p.EndMove, p.Hold = &EndMove{NotMoved: notMoved}, true
+	p.EndMove, p.NotMoved, p.Hold = true, notMoved, true
 	return done
 }

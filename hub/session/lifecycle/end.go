@@ -53,8 +53,8 @@ func confirmStops(p *pass) {
 	case DeclaredFenced(p.in.Members[at.ClusterUID].Failover):
 		// Releasing the placement allows the member to be removed; until then the
 		// release records what may remain there.
-		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
-		s.Status.Releasing, s.Status.Placement = append(status.ReleasesElsewhere(s.Status.Releasing, left), left), nil
+		status.Supersede(s)
+		s.Status.Placement = nil
 	}
 }
 

@@ -8,13 +8,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// A PerUser home has one writer across all members. Its record, the VDIHome, is written before
-// the session's status states that the session runs with it, and names the session and the
-// run that claimed it. A controller releases it only if it reads the session as stopped at
-// that run or a later one: an older object, or one from between the two writes, shows an
-// earlier run. Every write of the record is under optimistic lock.
-
-// homeStep is the decision of a pass on the session's home.
+// homeStep is the decision of a pass on the session's home. Package home has the rules of its
+// record.
 type homeStep struct {
 	// record of a PerUser home as it was read; nil if there is none yet.
 	record *v1alpha1.VDIHome
@@ -39,7 +34,6 @@ func (p *pass) acquireHome() next {
 		if h := s.Status.Home; h != nil && (s.Status.StartTime != nil || s.Status.Placement != nil) {
 			p.home.pinned = &v1alpha1.ClusterRef{Name: h.ClusterName, UID: h.ClusterUID}
 		}
-		return proceed
 	case v1alpha1.HomePerUser:
 		if p.in.Home != nil {
 			return acquireUserHome(p, p.in.Home)
@@ -52,18 +46,14 @@ func (p *pass) acquireHome() next {
 func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
 	s := p.Session
 	if message := home.InUse(s, h); message != "" {
-		p.unscheduled(v1alpha1.ReasonHomeInUse, message)
-		p.Waits = v1alpha1.ReasonHomeInUse
-		return done
+		return p.waitFor(v1alpha1.ReasonHomeInUse, message)
 	}
 	unused := h.Annotations[home.AnnotationUnused] != ""
 	p.home = homeStep{record: h, movable: unused && s.Status.StartTime == nil || leftBehind(p, h)}
 	// A home that was created for this very session is fresh enough.
 	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
 	if message := home.TooMany(h, p.in.Now, p.in.gone); p.home.fresh && message != "" {
-		p.unscheduled(v1alpha1.ReasonTooManyHomes, message)
-		p.Waits = v1alpha1.ReasonTooManyHomes
-		return done
+		return p.waitFor(v1alpha1.ReasonTooManyHomes, message)
 	}
 	if p.home.movable || p.home.fresh {
 		return proceed
@@ -74,21 +64,12 @@ func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
 // leftBehind reports whether the session left a user's home behind, or the home's member
 // no longer exists: a new one is created.
 func leftBehind(p *pass, h *v1alpha1.VDIHome) bool {
-	s := p.Session
-	if s.Status.Placement != nil {
-		return false
-	}
-	for _, o := range s.Status.Releasing {
-		if o.Superseded && o.ClusterUID == h.Spec.ClusterUID {
-			return true
-		}
-	}
-	return p.in.gone(h.Spec.ClusterUID)
+	return p.Session.Status.Placement == nil && (status.SupersededIn(p.Session, h.Spec.ClusterUID) != nil || p.in.gone(h.Spec.ClusterUID))
 }
 
 // pinHome pins the session to the member of its home.
 func pinHome(p *pass, h *v1alpha1.VDIHome) next {
-	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
+	p.home.pinned = memberOf(h)
 	at := p.Session.Status.Placement
 	if at == nil || at.ClusterUID == h.Spec.ClusterUID {
 		return proceed
@@ -96,6 +77,11 @@ func pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	p.unscheduled(v1alpha1.ReasonNoCapacityToResume, fmt.Sprintf(
 		"the session is in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
 	return done
+}
+
+// memberOf returns the member of a user's home.
+func memberOf(h *v1alpha1.VDIHome) *v1alpha1.ClusterRef {
+	return &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
 }
 
 // homeForFailover checks whether a session of a lost member may begin with a new home

@@ -140,7 +140,7 @@ func outlineOf(in *Input, p Plan) outline {
 	add(p.Waits != "", "waits: "+p.Waits)
 	add(p.Release, "releases capacity")
 	add(p.Loss == LossPending, "waits for failover")
-	add(p.EndMove != nil, "ends the move")
+	add(p.EndMove, "ends the move")
 	add(p.Revision != "", "stores revision "+p.Revision)
 	add(p.Account != "", "accounts: "+string(p.Account))
 	add(p.Moved != nil, "moved")

@@ -34,8 +34,10 @@ type Plan struct {
 	FreeHome bool
 	// Drain is the session's part in the drain of its member; nil if it does not change.
 	Drain *Drain
-	// EndMove completes the request to move the session; nil if there is none or it continues.
-	EndMove *EndMove
+	// EndMove is set if the request to move the session is completed. NotMoved is the reason
+	// for the event if it is not moved, or empty.
+	EndMove  bool
+	NotMoved string
 	// Write is what is written; it applies unless Hold is set.
 	Write
 	// End is set if the session's finalizer is removed.
@@ -81,12 +83,6 @@ type Drain struct {
 	Session drain.Session
 	// Drop is set if the session is no longer there and needs no budget.
 	Drop bool
-}
-
-// EndMove completes the request to move a session.
-type EndMove struct {
-	// NotMoved is the reason for the event if the session is not moved, or empty.
-	NotMoved string
 }
 
 // Write is the write of a session's status, with what precedes and follows it.

@@ -1,10 +1,10 @@
 package lifecycle
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -62,7 +62,7 @@ func currentPlacement(s *v1alpha1.VDISession) *placement.CurrentPlacement {
 // unplaceable returns the condition Scheduled of a session that would not be placed now
 // whatever the capacity, or nil. In both cases it sets p.home.pinned.
 func unplaceable(p *pass) *metav1.Condition {
-	s, h := p.Session, p.in.Home
+	s := p.Session
 	condition := func(reason, message string) *metav1.Condition {
 		return &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	}
@@ -76,9 +76,8 @@ func unplaceable(p *pass) *metav1.Condition {
 		return condition(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, ""))
 	case n == proceed:
 		return nil
-	case p.Waits == v1alpha1.ReasonTooManyHomes:
-		return condition(v1alpha1.ReasonTooManyHomes, home.TooMany(h, p.in.Now, p.in.gone))
+	case p.Waits == v1alpha1.ReasonHomeInUse:
+		p.home.pinned = memberOf(p.in.Home)
 	}
-	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
-	return condition(v1alpha1.ReasonHomeInUse, home.InUse(s, h))
+	return meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled)
 }

@@ -30,7 +30,7 @@ func recordEnds(p *pass) next {
 // rescheduled.
 func recordStopped(p *pass, rep *assignment.Report, epoch int64) {
 	s := p.Session
-	left := status.SupersededIn(s, rep.Ref).DeepCopy()
+	left := status.SupersededIn(s, rep.Ref.UID).DeepCopy()
 	status.ConfirmStopped(s, rep.Ref.UID, epoch)
 	if s.Status.Placement == nil {
 		status.EndStoppedRun(s, rep.Assignment, p.in.Now)

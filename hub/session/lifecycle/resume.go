@@ -41,7 +41,6 @@ func resume(p *pass) next {
 		return done
 	}
 	p.Placed = &again
-	p.storeRevision()
 	resumed(p, answer.Decision)
 	return proceed
 }

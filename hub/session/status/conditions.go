@@ -86,8 +86,8 @@ func Seconds(t time.Time) metav1.Time { return metav1.NewTime(t).Rfc3339Copy() }
 
 // UnscheduledReason returns the reason of Scheduled=False, or "".
 func UnscheduledReason(s *v1alpha1.VDISession) string {
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Status == metav1.ConditionFalse {
-		return c.Reason
+	if meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionScheduled) {
+		return ReasonOf(s, v1alpha1.ConditionScheduled)
 	}
 	return ""
 }
