@@ -27,10 +27,9 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,roleName=vdi-hub-user-roles,resources=roles;rolebindings,verbs=list;watch;create;update;delete
 
 const (
-	// DefaultInterval is the least time between two updates of one Role.
-	DefaultInterval = time.Second
-	// DefaultRetention is how long a user without sessions keeps the Role and the
-	// RoleBinding: a user who returns within a week costs one update.
+	// DefaultInterval and DefaultRetention are the defaults of the Reconciler's fields: a
+	// user who returns within a week costs one update.
+	DefaultInterval  = time.Second
 	DefaultRetention = 7 * 24 * time.Hour
 	// conflictWait is the delay after a conflict with another writer or a lagging cache.
 	conflictWait = time.Second

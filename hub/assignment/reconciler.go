@@ -56,9 +56,8 @@ type Sessions interface {
 	// LastEpoch returns the last epoch of a session that this process has stored, or 0.
 	LastEpoch(session types.UID) int64
 	// LastAssigned returns the highest epoch that the hub may have assigned to a session before
-	// its last restore, or 0. RestoreDetected reports whether there was a restore.
+	// its last restore, or 0 if no restore since the session's creation was detected.
 	LastAssigned(s *v1alpha1.VDISession) int64
-	RestoreDetected(s *v1alpha1.VDISession) bool
 }
 
 // Reconciler makes members' assignments match the sessions' status: for one assignment of
@@ -269,7 +268,7 @@ func (v *visit) contested() bool {
 // awaitsSessionController reports whether the session controller must decide first
 // whether the session returns to the member's copy.
 func (r *Reconciler) awaitsSessionController(ctx context.Context, v *visit) (bool, error) {
-	if v.contested() && (!r.Sessions.RestoreDetected(v.session) || r.Sessions.LastEpoch(v.session.UID) == v.reported.Spec.Epoch) {
+	if v.contested() && (r.Sessions.LastAssigned(v.session) == 0 || r.Sessions.LastEpoch(v.session.UID) == v.reported.Spec.Epoch) {
 		return true, nil
 	}
 	return r.failsBack(ctx, v)

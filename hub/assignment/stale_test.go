@@ -60,7 +60,7 @@ func TestCopyOfTheSameEpochIsCheckedFirst(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newInMemory(t, nil)
-			owner := &sessions{assigned: c.assigned}
+			owner := &sessions{assigned: c.assigned, lastAssigned: 5}
 			h.Sessions = owner
 			s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5), func(s *v1alpha1.VDISession) { s.Status.Epoch = 5 })
 			v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: reported, proven: true}

@@ -33,10 +33,10 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 	if plan.Release {
 		r.Reservations.Release(s.UID)
 	}
-	switch plan.Loss {
-	case lifecycle.LossNone:
+	if plan.Found {
 		r.memory.Found(s.UID)
-	case lifecycle.LossPending:
+	}
+	if plan.Lost {
 		r.memory.Lose(s.UID, in.Now)
 	}
 	if plan.FreeHome {

@@ -228,7 +228,7 @@ func (w *homeWorld) reconcile(name string) {
 			in.Home = w.home.DeepCopy()
 		}
 		if at, sent := s.Status.Placement, w.sent[s.UID]; at != nil && sent != nil {
-			in.Reports = []assignment.Report{{Ref: here, Assignment: sent.DeepCopy(), Proven: true}}
+			in.Reports = []*assignment.Report{{Ref: here, Assignment: sent.DeepCopy(), Proven: true}}
 			in.Order = &assignment.Order{
 				Hash: ordered{status.RunOf(at), at.Idle}.hash(), Spec: w.spec, Assignment: &v1alpha1.SessionAssignment{},
 			}

@@ -23,10 +23,10 @@ import (
 type gatherer struct{ *Reconciler }
 
 // gather returns what lifecycle.Next depends on.
-func (g gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports []assignment.Report) (*lifecycle.Input, error) {
+func (g gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports []*assignment.Report) (*lifecycle.Input, error) {
 	in := &lifecycle.Input{Now: g.Clock.Now(), Session: s, Reports: reports, Timings: g.Timings.OrDefaults()}
-	for i := range reports {
-		if !lifecycle.ShowsRestore(s, &reports[i]) {
+	for _, rep := range reports {
+		if !lifecycle.ShowsRestore(s, rep) {
 			continue
 		}
 		if err := g.detectRestore(ctx, s); err != nil {
@@ -41,9 +41,7 @@ func (g gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports []
 			}
 		}
 		g.order(ctx, in)
-		if !g.Orders.Serves(s.Namespace) {
-			in.NotServed = g.Orders.NotServed(s.Namespace)
-		}
+		in.NotServed = g.Orders.NotServed(s.Namespace)
 	}
 	g.members(in)
 	in.Known.Known = g.memory.Known(s, in.Now, g.Fleet.ReportedAt)
@@ -143,9 +141,8 @@ func (g gatherer) members(in *lifecycle.Input) {
 	for _, o := range status.Outstanding(in.Session) {
 		in.Members[o.ClusterUID] = g.member(o.ClusterUID)
 	}
-	for i := range in.Reports {
-		uid := in.Reports[i].Ref.UID
-		in.Members[uid] = g.member(uid)
+	for _, rep := range in.Reports {
+		in.Members[rep.Ref.UID] = g.member(rep.Ref.UID)
 	}
 	if h := in.Home; h != nil {
 		named := []types.UID{h.Spec.ClusterUID}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,9 +62,11 @@ type Reconciler struct {
 	// reconciled; nil if the caller does.
 	Register func(context.Context) error
 
-	memory  memory.Memory
-	rebuilt rebuild
-	drains  drain.Tracker
+	memory memory.Memory
+	drains drain.Tracker
+	// rebuilt is set once the reservations were rebuilt; rebuilding is its lock.
+	rebuilt    bool
+	rebuilding sync.Mutex
 }
 
 // Reconcile updates one session.
@@ -104,7 +107,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // execute computes the plan of a session, and executes it.
-func (r *Reconciler) execute(ctx context.Context, g gatherer, s *v1alpha1.VDISession, reports []assignment.Report) (ctrl.Result, error) {
+func (r *Reconciler) execute(ctx context.Context, g gatherer, s *v1alpha1.VDISession, reports []*assignment.Report) (ctrl.Result, error) {
 	var plan lifecycle.Plan
 	var a attempt
 	in, err := g.gather(ctx, s, reports)

@@ -12,26 +12,27 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // reportsOf returns the reports on a session of the connected members that have it
 // according to its status, or that prove that they have it.
-func (g gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]assignment.Report, error) {
+func (g gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]*assignment.Report, error) {
 	held := sets.New[string]()
 	for _, o := range status.Outstanding(s) {
 		held.Insert(o.ClusterName)
 	}
 	claims := g.memory.Claims(s.UID)
-	var out []assignment.Report
+	var out []*assignment.Report
 	for _, member := range sets.List(held.Union(claims)) {
 		rep, connected, err := g.reportFrom(ctx, s, member)
 		if err != nil {
 			return nil, err
 		}
-		proves := rep != nil && (rep.Unknown(s) || rep.AssignedTwice(s))
+		proves := rep != nil && lifecycle.ShowsRestore(s, rep)
 		if rep != nil && (proves || held.Has(member)) {
-			out = append(out, *rep)
+			out = append(out, rep)
 		}
 		if connected && !proves && claims.Has(member) {
 			g.memory.Unclaim(s.UID, member)

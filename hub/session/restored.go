@@ -95,9 +95,3 @@ var errStaleCache = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vd
 // LastEpoch returns the last epoch that this process assigned to a session and that is
 // stored for certain, or 0.
 func (r *Reconciler) LastEpoch(session types.UID) int64 { return r.memory.LastEpoch(session) }
-
-// RestoreDetected reports whether a restore of the hub since the session's creation was
-// detected.
-func (r *Reconciler) RestoreDetected(s *v1alpha1.VDISession) bool {
-	return r.Restores == nil || r.LastAssigned(s) > 0
-}

@@ -24,8 +24,7 @@ func ShowsRestore(s *v1alpha1.VDISession, rep *assignment.Report) bool {
 // adopt adopts an epoch that a member proves and that this hub never assigned: the hub
 // was restored from an older state.
 func adopt(p *pass) next {
-	for i := range p.in.Reports {
-		rep := &p.in.Reports[i]
+	for _, rep := range p.in.Reports {
 		switch {
 		case !ShowsRestore(p.Session, rep):
 			continue

@@ -13,8 +13,7 @@ import (
 // left behind instead.
 func failBack(p *pass) next {
 	s := p.Session
-	for i := range p.in.Reports {
-		rep := &p.in.Reports[i]
+	for _, rep := range p.in.Reports {
 		if !assignment.FailsBack(s, p.in.Template.Run, p.in.Policies, rep.Ref, p.in.Members[rep.Ref.UID].Health, rep.Assignment) {
 			continue
 		}

@@ -27,7 +27,7 @@ func rescheduleLost(p *pass) next {
 	supersede(p)
 	at := s.Status.Placement
 	if at == nil || !p.in.lost(at.ClusterUID) {
-		p.Loss = LossNone
+		p.Found = true
 		return proceed
 	}
 	policy, found := policy.Governing(s, p.in.Policies)
@@ -36,7 +36,7 @@ func rescheduleLost(p *pass) next {
 	if why != status.NotStopped {
 		return releaseIdle(p, why, v)
 	}
-	p.Loss = LossPending
+	p.Lost = true
 	switch {
 	case !v.Due:
 		return awaitFailover(p, v, v.Message)

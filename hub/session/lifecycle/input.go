@@ -21,7 +21,7 @@ type Input struct {
 	// Session as it was read.
 	Session *v1alpha1.VDISession
 	// Reports of the connected members on the session.
-	Reports []assignment.Report
+	Reports []*assignment.Report
 	// Members that the session's status, home and reports name, by UID.
 	Members map[types.UID]Member
 	// Template of the session.
@@ -103,27 +103,22 @@ type Restore struct {
 	Unreported []string
 }
 
+// Defaults of Timings.
 const (
-	// DefaultForceAfter is how long a member has to confirm a forced withdrawal before
-	// the session's finalizer is removed without confirmation.
 	DefaultForceAfter = 10 * time.Second
-	// DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
-	DefaultIdleAfter = 5 * time.Minute
-	// DefaultMoveAfter is how long a member's kube-scheduler has to find a node for a
-	// session's Pod before another member is tried.
-	DefaultMoveAfter = 10 * time.Second
+	DefaultIdleAfter  = 5 * time.Minute
+	DefaultMoveAfter  = 10 * time.Second
 )
 
 // Timings of sessions; zero values mean the defaults.
 type Timings struct {
-	// ForceAfter is how long members have to confirm a forced cleanup; default:
-	// DefaultForceAfter.
+	// ForceAfter is how long a member has to confirm a forced withdrawal before the
+	// session's finalizer is removed without confirmation.
 	ForceAfter time.Duration
-	// IdleAfter is how long a desktop is not used before its agent reports it as idle;
-	// default: DefaultIdleAfter.
+	// IdleAfter is how long a desktop is unused before its agent reports it as idle.
 	IdleAfter time.Duration
-	// MoveAfter is how long a member has to find a node for a session's Pod before
-	// another is tried; default: DefaultMoveAfter.
+	// MoveAfter is how long a member's kube-scheduler has to find a node for a session's
+	// Pod before another member is tried.
 	MoveAfter time.Duration
 }
 

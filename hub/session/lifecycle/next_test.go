@@ -50,7 +50,7 @@ func reports(member types.UID, state v1alpha1.AssignmentState, epoch int64, chan
 		for _, c := range change {
 			c(a)
 		}
-		in.Reports = append(in.Reports, assignment.Report{Ref: v1alpha1.ClusterRef{Name: "name-of-" + string(member), UID: member}, Assignment: a, Proven: true})
+		in.Reports = append(in.Reports, &assignment.Report{Ref: v1alpha1.ClusterRef{Name: "name-of-" + string(member), UID: member}, Assignment: a, Proven: true})
 		in.Order = &assignment.Order{Assignment: a, Hash: "hash", Spec: in.Template.Run, URL: "https://desktop"}
 	}
 }
@@ -139,7 +139,7 @@ func outlineOf(in *Input, p Plan) outline {
 	add(p.Hold, "holds")
 	add(p.Waits != "", "waits: "+p.Waits)
 	add(p.Release, "releases capacity")
-	add(p.Loss == LossPending, "waits for failover")
+	add(p.Lost, "waits for failover")
 	add(p.EndMove, "ends the move")
 	add(p.Revision != "", "stores revision "+p.Revision)
 	add(p.Account != "", "accounts: "+string(p.Account))

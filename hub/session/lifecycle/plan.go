@@ -28,8 +28,8 @@ type Plan struct {
 	Again time.Duration
 	// Release is set if capacity that is reserved for the session is released.
 	Release bool
-	// Loss states whether the session's member is lost.
-	Loss Loss
+	// Found is set if the session's member is not lost, Lost if it is and the session is to run.
+	Found, Lost bool
 	// FreeHome is set if the session's PerUser home is released.
 	FreeHome bool
 	// Drain is the session's part in the drain of its member; nil if it does not change.
@@ -55,16 +55,6 @@ type Request struct {
 	// Evict is set if the request waits until the budget of a drain allows it.
 	Evict *drain.Session
 }
-
-// Loss states whether a session's member is lost.
-type Loss string
-
-// The values of Loss, which is empty if it was not determined.
-const (
-	LossNone Loss = "None"
-	// LossPending is the loss of a member whose session is to run.
-	LossPending Loss = "Pending"
-)
 
 // End is how a deleted session ends.
 type End string

@@ -32,31 +32,24 @@ func PreviewOf(in *Input) (Preview, error) {
 	if resolve(p) == done {
 		return Preview{}, p.Err
 	}
-	s, current, had := p.Session, currentPlacement(in.Session), in.Session.Status.Resources
+	s, at := p.Session, in.Session.Status.Placement
 	s.Status.Placement = nil
 	if c := p.acceptance(); c.Status == metav1.ConditionFalse {
 		return Preview{Refused: &c}, nil
 	}
-	if p.resources = p.spec.Resources.For(s.Spec.Resources); current != nil {
-		p.resources = had
+	if p.resources = p.spec.Resources.For(s.Spec.Resources); at != nil {
+		p.resources = s.Status.Resources
 	}
 	held := unplaceable(p)
 	governing, _ := policy.Governing(s, in.Policies)
 	out := Preview{Held: held, Request: p.request(governing), UserHome: p.spec.Home.Mode == v1alpha1.HomePerUser}
-	out.Request.Current = current
+	if at != nil {
+		out.Request.Current = &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
+	}
 	if governing != nil {
 		out.Policy = governing.Name
 	}
 	return out, nil
-}
-
-// currentPlacement returns a session's placement, or nil.
-func currentPlacement(s *v1alpha1.VDISession) *placement.CurrentPlacement {
-	at := s.Status.Placement
-	if at == nil {
-		return nil
-	}
-	return &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
 }
 
 // unplaceable returns the condition Scheduled of a session that would not be placed now

@@ -1,24 +1,20 @@
 package lifecycle
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // A release is superseded if the session was rescheduled, or may be, without waiting for
 // the stop: its member is lost, and the session's mode allows it. It only delays the
-// session's end, and a placement in that member.
-//
-// It names no policy: caps of policies count a session once, where it is placed. Its
-// member counts it until it has confirmed the stop, since its capacity is in use.
+// session's end, and a placement in that member. It names no policy, whose caps count a
+// session only where it is placed.
 
 // supersedePlacement releases a session's placement in a lost member, without waiting for
 // its stop. since is when its desktop counts as stopped there.
@@ -79,11 +75,4 @@ func supersede(p *pass) {
 func removeGone(p *pass) {
 	s := p.Session
 	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(o v1alpha1.Release) bool { return p.in.gone(o.ClusterUID) })
-}
-
-// avoid excludes the members in which a copy may still run from a request.
-func avoid(req *placement.Request, s *v1alpha1.VDISession) {
-	for _, o := range s.Status.Releasing {
-		req.Refused[o.ClusterUID] = fmt.Sprintf("it has not confirmed yet that the session's copy of epoch %d is stopped there", o.Epoch)
-	}
 }

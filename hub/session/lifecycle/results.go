@@ -11,8 +11,7 @@ import (
 
 // recordEnds records that a member has confirmed a stop, or has refused a placement.
 func recordEnds(p *pass) next {
-	for i := range p.in.Reports {
-		rep := &p.in.Reports[i]
+	for _, rep := range p.in.Reports {
 		switch step, epoch := assignment.Plan(p.Session, rep.Ref.UID, rep.Assignment, ""); step {
 		case assignment.RecordStopped:
 			recordStopped(p, rep, epoch)

@@ -32,21 +32,18 @@ type misfit struct {
 	left  map[types.UID]time.Time
 }
 
-// wait returns how long the member still has to find a node, or 0 if another is tried.
-func (f *misfit) wait(epoch int64, now time.Time, timeout time.Duration) time.Duration {
-	if f.epoch != epoch {
-		f.epoch, f.due = epoch, now.Add(timeout<<min(f.count, timeoutDoubles))
-	}
-	return max(0, f.due.Sub(now))
-}
-
-// MisfitWait returns how long a session's member still has to find a node for its Pod.
+// MisfitWait returns how long a session's member still has to find a node for its Pod, or 0 if
+// another is tried.
 func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, timeout time.Duration) (wait time.Duration) {
 	m.with(s.UID, func(r *record) {
 		if r.misfit == nil {
 			r.misfit = &misfit{left: map[types.UID]time.Time{}}
 		}
-		wait = r.misfit.wait(s.Status.Placement.Epoch, now, timeout)
+		f, at := r.misfit, s.Status.Placement
+		if f.epoch != at.Epoch {
+			f.epoch, f.due = at.Epoch, now.Add(timeout<<min(f.count, timeoutDoubles))
+		}
+		wait = max(0, f.due.Sub(now))
 	})
 	return wait
 }
