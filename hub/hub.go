@@ -204,8 +204,8 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: f.cache, Members: f, Orders: orders, Proofs: f.proofs, Revisions: revisions,
-		Departures: departures, Clock: clock.RealClock{}, Trace: trace, Restores: term,
+		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: f.cache, Members: f, Orders: orders,
+		Departures: departures, Clock: clock.RealClock{}, Restores: term,
 		Timings: lifecycle.Timings{
 			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
 		},

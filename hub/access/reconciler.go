@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
@@ -210,10 +211,8 @@ func kindOf(o client.Object) string {
 // next update, so that a session costs one update of its user's Role: names are derived from
 // UIDs, so none is used twice.
 func sufficient(have, want client.Object) bool {
-	for key, value := range want.GetLabels() {
-		if have.GetLabels()[key] != value {
-			return false
-		}
+	if !labels.SelectorFromSet(want.GetLabels()).Matches(labels.Set(have.GetLabels())) {
+		return false
 	}
 	switch want := want.(type) {
 	case *rbacv1.Role:

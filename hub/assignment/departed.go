@@ -36,7 +36,7 @@ type Departures struct {
 	by    map[types.NamespacedName]*departure
 	// released are the sessions whose finalizer this process removes.
 	released map[types.UID]bool
-	notify   func([]mcreconcile.Request)
+	notify   func(mcreconcile.Request)
 }
 
 // Release records that this process removes a session's finalizer: its deletion is no
@@ -85,8 +85,11 @@ func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 	}
 	d.by[types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}] = left
 	logger.Info("A session was deleted without its finalizer: it is withdrawn from its members", "members", len(left.members))
-	if d.notify != nil {
-		d.notify(requestsOf(s))
+	if d.notify == nil {
+		return
+	}
+	for _, request := range requestsOf(s) {
+		d.notify(request)
 	}
 }
 
@@ -151,8 +154,8 @@ func (d *Departures) in(member types.UID) []types.NamespacedName {
 	return out
 }
 
-// listen sets the function that is called with the withdrawals of departed sessions.
-func (d *Departures) listen(notify func([]mcreconcile.Request)) {
+// listen sets the function that is called with each withdrawal of a departed session.
+func (d *Departures) listen(notify func(mcreconcile.Request)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.notify = notify

@@ -17,7 +17,7 @@ func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) 
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.ReleasingAt(sessiontest.Elsewhere, 4))
 	var d Departures
 	var requested []mcreconcile.Request
-	d.listen(func(r []mcreconcile.Request) { requested = append(requested, r...) })
+	d.listen(func(r mcreconcile.Request) { requested = append(requested, r) })
 	d.Observe(s, noneGone)
 	g.Expect(requested).To(HaveLen(2), "it is withdrawn from both members")
 

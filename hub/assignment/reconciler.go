@@ -299,16 +299,14 @@ func (r *Reconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) 
 func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = key.Namespace, key.Name
-	a.Spec.Epoch = upTo
+	a.Spec.Epoch, a.Spec.Session.UID = upTo, v.departed
 	switch {
 	case v.session != nil:
 		a.Spec.Session.UID = v.session.UID
 		if why := status.ForceCleanup(v.session); why != "" {
 			a.Annotations = map[string]string{v1alpha1.AnnotationForceCleanup: why}
 		}
-	case v.departed != "":
-		a.Spec.Session.UID = v.departed
-	default:
+	case v.departed == "":
 		a.Spec.Session.UID = v.reported.Spec.Session.UID
 	}
 	return a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -52,17 +51,11 @@ func InUse(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) string {
 	return ""
 }
 
-// same reports whether two records are equal.
-func same(a, b *v1alpha1.VDIHome) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && equality.Semantic.DeepEqual(a.Status, b.Status) &&
-		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
-}
-
 // Store writes a record that is new, or differs from the one that was read. If another writer
 // was first, it returns a conflict.
 func Store(ctx context.Context, c client.Client, read, h *v1alpha1.VDIHome, now metav1.Time) error {
 	isNew := h.ResourceVersion == ""
-	if !isNew && same(read, h) {
+	if !isNew && equality.Semantic.DeepEqual(read, h) {
 		return nil
 	}
 	h.Status.LastUseTime = &now

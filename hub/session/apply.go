@@ -44,7 +44,7 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 			return err
 		}
 	}
-	r.recordDrain(s, plan.Drain)
+	r.recordDrain(s, plan)
 	if plan.Result == lifecycle.ResultUnschedulable {
 		placements.WithLabelValues(plan.Result).Inc()
 	}
@@ -83,7 +83,7 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, in 
 		return nil
 	}
 	if w.Revision != "" {
-		if err := r.Revisions.Keep(ctx, in.Template.Current, w.Revision); err != nil {
+		if err := r.Orders.Revisions.Keep(ctx, in.Template.Current, w.Revision); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, in 
 // written records what a write has made durable.
 func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
 	s := w.Session
-	t := traces{r.Trace}
+	t := traces{r.Orders.Trace}
 	if w.Mirrored {
 		t.mirrored(before, s, in.Now, r.Clock.Now())
 	}
@@ -120,7 +120,7 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	case lifecycle.AccountReported:
 		r.Reservations.Ended(s.UID, at.Epoch, at.ClusterUID)
 	}
-	r.updateMemory(s, in, w)
+	r.updateMemory(before, in, w)
 	observe(before, in, w)
 	for _, e := range w.Events {
 		r.Recorder.Eventf(s, nil, e.Type, e.Reason, e.Action, "%s", truncate(e.Message))
@@ -132,20 +132,19 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 
 // updateMemory records in memory the refusals, moves and failovers that a write has made
 // durable.
-func (r *Reconciler) updateMemory(s *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+func (r *Reconciler) updateMemory(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+	from := before.Status.Placement
 	if x := w.Refused; x != nil {
-		r.memory.Refuse(s.UID, x.Member, x.Epoch, x.Reason, x.Message, in.Now)
+		r.memory.Refuse(before.UID, from.ClusterUID, from.Epoch, x.Status.Reason, x.Status.Message, in.Now)
 	}
-	if m := w.Moved; m != nil {
-		switch m.Reason {
-		case v1alpha1.ReasonUnschedulablePod:
-			r.memory.Moved(s.UID, &m.From, in.Now)
-		case lifecycle.MovedByDrain, lifecycle.MovedByRebalance:
-			r.memory.Avoid(s.UID, m.From.ClusterUID, in.Now)
-		}
+	switch w.Moved {
+	case v1alpha1.ReasonUnschedulablePod:
+		r.memory.Moved(before.UID, from, in.Now)
+	case lifecycle.MovedByDrain, lifecycle.MovedByRebalance:
+		r.memory.Avoid(before.UID, from.ClusterUID, in.Now)
 	}
-	if f := w.FailedOver; f != nil {
-		observeFailover(f, r.memory.Found(s.UID), in.Now, r.Clock.Now())
+	if !w.LostSince.IsZero() {
+		observeFailover(w, r.memory.Found(before.UID), in.Now, r.Clock.Now())
 	}
 }
 

@@ -15,13 +15,12 @@ func (r *Reconciler) mayEvict(s *v1alpha1.VDISession, l drain.Session) bool {
 }
 
 // recordDrain records a session's part in the drain of its member.
-func (r *Reconciler) recordDrain(s *v1alpha1.VDISession, part *lifecycle.Drain) {
+func (r *Reconciler) recordDrain(s *v1alpha1.VDISession, plan *lifecycle.Plan) {
 	switch {
-	case part == nil:
-	case part.Drop:
-		r.showDrain(r.drains.Drop(part.Member, s.UID))
-	default:
-		r.showDrain(r.drains.Set(part.Member, s.UID, part.Session))
+	case plan.LeavesDrain:
+		r.showDrain(r.drains.Drop(s.Status.Placement.ClusterUID, s.UID))
+	case plan.Drain != nil:
+		r.showDrain(r.drains.Set(s.Status.Placement.ClusterUID, s.UID, *plan.Drain))
 	}
 }
 

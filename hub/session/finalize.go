@@ -23,11 +23,11 @@ func (r *Reconciler) finish(ctx context.Context, in *lifecycle.Input, plan *life
 	}
 	s := in.Session
 	switch err := r.writer().removeFinalizer(ctx, s.DeepCopy()); {
-	case err != nil && client.IgnoreNotFound(err) != nil:
+	case client.IgnoreNotFound(err) != nil:
 		return err
 	case err == nil:
 		logEnd(ctx, s, r.Clock.Now())
-		traces{r.Trace}.ended(s, r.Clock.Now())
+		traces{r.Orders.Trace}.ended(s, r.Clock.Now())
 	}
 	if plan.Stopped {
 		r.Reservations.Observe(s, true)

@@ -106,7 +106,7 @@ func (w *homeWorld) start(key string, f func(r *Reconciler, live client.Reader))
 		}
 	}
 	o := &op{leader: w.leader, key: key, step: make(chan struct{}), fate: make(chan fate)}
-	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Clock: w.clock}
+	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Orders: &assignment.Orders{}, Clock: w.clock}
 	go func() {
 		f(r, w.api)
 		o.ended = true

@@ -78,7 +78,7 @@ func (g gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 	retried := s.Spec.Attempt > s.Status.Attempt
 	placed := s.Status.Placement != nil
 	if placed || s.Status.StartTime != nil && !retried {
-		spec, err := g.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+		spec, err := g.Orders.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 		if err != nil {
 			t.Unread = fmt.Errorf("reading template revision %s of %s: %w", s.Status.TemplateRevision, s.Spec.Template, err)
 		}
@@ -95,7 +95,7 @@ func (g gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 	if err != nil {
 		return fmt.Errorf("reading the template: %w", err)
 	}
-	if t.Revision, err = g.Revisions.Of(current); err != nil {
+	if t.Revision, err = g.Orders.Revisions.Of(current); err != nil {
 		return err
 	}
 	t.Current = current
@@ -128,7 +128,7 @@ func (g gatherer) keepSecret(ctx context.Context, s *v1alpha1.VDISession) error 
 	if err := g.Orders.Check(s); err != nil {
 		return err
 	}
-	spec, err := g.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	spec, err := g.Orders.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
-	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
-	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch;administer
@@ -48,12 +46,8 @@ type Reconciler struct {
 	Members multicluster.Provider
 	// Orders renders the members' assignments.
 	Orders     *assignment.Orders
-	Proofs     *assignment.Proofs
-	Revisions  *template.Revisions
 	Departures *assignment.Departures
 	Clock      clock.PassiveClock
-	// Trace of sessions' lifecycles; nil if they are not traced.
-	Trace *tracing.Tracer
 	// Restores of the hub; nil if the hub is never restored.
 	Restores Restores
 	// Timings of sessions.
@@ -79,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := errors.Join(r.Rebuild(ctx), r.Proofs.Prepare(ctx)); err != nil {
+	if err := errors.Join(r.Rebuild(ctx), r.Orders.Proofs.Prepare(ctx)); err != nil {
 		return ctrl.Result{}, err
 	}
 	s := &v1alpha1.VDISession{}

@@ -58,7 +58,7 @@ func (g gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member
 	if err != nil {
 		return nil, false, err
 	}
-	out := &assignment.Report{Ref: ref, Proven: g.Proofs.Proves(s, ref.UID, reported)}
+	out := &assignment.Report{Ref: ref, Proven: g.Orders.Proofs.Proves(s, ref.UID, reported)}
 	own, reported := assignment.Attribute(s, ref.UID, reported, out.Proven)
 	if own == nil {
 		return nil, true, nil

@@ -168,7 +168,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: placed, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
+		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: placed, Members: f, Orders: orders,
 		Departures: departures, Clock: clock.RealClock{}, Restores: restores, Timings: lifecycle.Timings{ForceAfter: forceAfter, MoveAfter: moveAfter},
 	}
 	// Pending sessions are decided on again only when an event requeues them.

@@ -25,7 +25,7 @@ func (w writer) status(ctx context.Context, before, after *v1alpha1.VDISession) 
 	}
 	w.memory.Wrote(after)
 	logTransitions(ctx, before, after, w.Clock.Now())
-	traces{w.Trace}.wrote(before, after, w.Clock.Now())
+	traces{w.Orders.Trace}.wrote(before, after, w.Clock.Now())
 	return nil
 }
 
@@ -47,11 +47,9 @@ func (w writer) keepFinalizer(ctx context.Context, before, after *v1alpha1.VDISe
 
 // endMove removes the annotation that requests a session's move.
 func (w writer) endMove(ctx context.Context, s *v1alpha1.VDISession) error {
-	after := &v1alpha1.VDISession{}
-	s.ObjectMeta.DeepCopyInto(&after.ObjectMeta)
-	before := after.DeepCopy()
+	after := s.DeepCopy()
 	delete(after.Annotations, v1alpha1.AnnotationMove)
-	if err := w.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := w.Client.Patch(ctx, after, client.MergeFromWithOptions(s, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("removing the annotation %s: %w", v1alpha1.AnnotationMove, err)
 	}
 	w.memory.Wrote(after)

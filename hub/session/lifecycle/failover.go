@@ -94,7 +94,7 @@ func failOver(p *pass, policy *v1alpha1.PlacementPolicy, d placement.Decision, v
 		s.Status.URL = url
 	}
 	p.warn(v1alpha1.EventFailedOver, "Failover", failoverNote(s, left, v, now.Sub(since)))
-	p.Result, p.FailedOver = ResultFailedOver, &FailedOver{Mode: mode, Reason: v.Reason, Since: since}
+	p.Result, p.LostSince = ResultFailedOver, since
 }
 
 // failoverNote describes where the session was rescheduled, why, and which home it left
@@ -139,7 +139,7 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 		note += fmt.Sprintf("; its home stays there, as claim %s", left.HomeClaimName)
 	}
 	p.warn(v1alpha1.EventFailedOver, "Failover", note)
-	p.FailedOver = &FailedOver{}
+	p.Found = true
 	return proceed
 }
 

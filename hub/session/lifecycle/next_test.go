@@ -143,7 +143,7 @@ func outlineOf(in *Input, p Plan) outline {
 	add(p.EndMove, "ends the move")
 	add(p.Revision != "", "stores revision "+p.Revision)
 	add(p.Account != "", "accounts: "+string(p.Account))
-	add(p.Moved != nil, "moved")
+	add(p.Moved != "", "moved")
 	add(p.End != "", "ends: "+string(p.End))
 	for _, e := range p.Events {
 		o.Does = append(o.Does, e.Reason)

@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
@@ -33,7 +31,9 @@ type Plan struct {
 	// FreeHome is set if the session's PerUser home is released.
 	FreeHome bool
 	// Drain is the session's part in the drain of its member; nil if it does not change.
-	Drain *Drain
+	// LeavesDrain is set if it is no longer there and needs no budget.
+	Drain       *drain.Session
+	LeavesDrain bool
 	// EndMove is set if the request to move the session is completed. NotMoved is the reason
 	// for the event if it is not moved, or empty.
 	EndMove  bool
@@ -67,14 +67,6 @@ const (
 	EndForced End = "Forced"
 )
 
-// Drain is a session's part in the drain of its member.
-type Drain struct {
-	Member  types.UID
-	Session drain.Session
-	// Drop is set if the session is no longer there and needs no budget.
-	Drop bool
-}
-
 // Write is the write of a session's status, with what precedes and follows it.
 type Write struct {
 	// Session with its next status, which is written if it differs.
@@ -98,12 +90,14 @@ type Write struct {
 	// Account is how the session's capacity is accounted for after a placement that the
 	// scheduler did not decide on.
 	Account Account
-	// Moved is set if the session is moved out of a member that has not stopped it.
-	Moved *Moved
-	// Refused is set if the session's member has refused it.
-	Refused *Refused
-	// FailedOver is set if the session is moved out of a lost member.
-	FailedOver *FailedOver
+	// Moved is why the session is moved out of a member that remains in the fleet and has not
+	// stopped it, as in the metric; empty if it is not.
+	Moved string
+	// Refused is the report by which the session's member has refused it, or nil.
+	Refused *v1alpha1.SessionAssignment
+	// LostSince is when the member sent its last heartbeat out of which the session fails
+	// over; zero if it does not.
+	LostSince time.Time
 	// Result of the pass, for the metric of placements; empty if none.
 	Result string
 	// Events to record, and Lines to log.
@@ -122,35 +116,12 @@ const (
 	AccountReported Account = "Reported"
 )
 
-// Moved is the move of a session out of a member that remains in the fleet.
-type Moved struct {
-	From v1alpha1.Placement
-	// Reason of the move, as in the metric.
-	Reason string
-}
-
 // Reasons of moves from a healthy member, as label values of the metric. The others are
 // reasons of conditions.
 const (
 	MovedByDrain     = "Drain"
 	MovedByRebalance = "Rebalance"
 )
-
-// Refused is a member's refusal to store a session's assignment.
-type Refused struct {
-	Member          types.UID
-	Epoch           int64
-	Reason, Message string
-}
-
-// FailedOver is the failover of a session of a lost member.
-type FailedOver struct {
-	// Mode and Reason of the failover; empty if the session is not to run now.
-	Mode   v1alpha1.FailoverMode
-	Reason string
-	// Since is when the member sent its last heartbeat.
-	Since time.Time
-}
 
 // Event is recorded on the session once the status that it reports is written. Events report
 // transitions only.

@@ -19,8 +19,6 @@ type Preview struct {
 	Held *metav1.Condition
 	// Request that it would make.
 	Request placement.Request
-	// Policy that governs it; empty if none does.
-	Policy string
 	// UserHome is set if the sessions of its user share a home.
 	UserHome bool
 }
@@ -45,9 +43,6 @@ func PreviewOf(in *Input) (Preview, error) {
 	out := Preview{Held: held, Request: p.request(governing), UserHome: p.spec.Home.Mode == v1alpha1.HomePerUser}
 	if at != nil {
 		out.Request.Current = &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
-	}
-	if governing != nil {
-		out.Policy = governing.Name
 	}
 	return out, nil
 }

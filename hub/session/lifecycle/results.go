@@ -58,7 +58,7 @@ func cleanupNote(o *v1alpha1.Release) string {
 func recordRefused(p *pass, rep *assignment.Report) {
 	s, reported := p.Session, rep.Assignment
 	at := s.Status.Placement
-	p.Refused = &Refused{Member: rep.Ref.UID, Epoch: at.Epoch, Reason: reported.Status.Reason, Message: reported.Status.Message}
+	p.Refused = reported
 	message := fmt.Sprintf("%s refused it: %s: %s", at.ClusterName, reported.Status.Reason, reported.Status.Message)
 	if p.in.Known.PauseNext {
 		message += fmt.Sprintf("; %d or more in a row have refused it, and it is retried after a pause", memory.RefusalStreak)

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -150,26 +151,22 @@ func HoldBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 	return max(0, wait)
 }
 
-// isProblem reports whether a user should see a reason at once.
-func isProblem(reason string) bool {
-	switch reason {
-	case v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonContainerError, v1alpha1.ReasonPodFailed,
-		v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonOutOfMemory,
-		v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonQuotaExceeded:
-		return true
-	}
-	return false
-}
+// problems are the reasons that a user should see at once.
+var problems = sets.New(
+	v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonContainerError, v1alpha1.ReasonPodFailed,
+	v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonOutOfMemory,
+	v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonQuotaExceeded,
+)
+
+// refusals are the reasons for which members refuse assignments.
+var refusals = sets.New(
+	v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoCapacity, v1alpha1.RefusedStaleEpoch, v1alpha1.RefusedNotAllowed,
+)
 
 // ReportsRefusal reports whether an active assignment carries the member's refusal of a
 // change. Any other reason belongs to the agent's conditions.
 func ReportsRefusal(reported *v1alpha1.SessionAssignment) bool {
-	switch reported.Status.Reason {
-	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoCapacity, v1alpha1.RefusedStaleEpoch,
-		v1alpha1.RefusedNotAllowed:
-		return true
-	}
-	return false
+	return refusals.Has(reported.Status.Reason)
 }
 
 // Ended reports whether a member reports an assignment as over: stopped, or never stored.

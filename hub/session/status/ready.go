@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -89,7 +90,7 @@ func firstProblem(s *v1alpha1.VDISession) *metav1.Condition {
 		return nil
 	}
 	for _, name := range AgentConditions {
-		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionFalse && isProblem(c.Reason) {
+		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionFalse && problems.Has(c.Reason) {
 			ready := newReady(metav1.ConditionFalse, c.Reason, c.Message)
 			if home := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionHomeReady); c.Reason == v1alpha1.ReasonUnschedulablePod && home != nil && home.Status == metav1.ConditionFalse {
 				// Either may be the cause: no node fits a Pod whose claim is not bound,
@@ -164,13 +165,11 @@ func terminating(s *v1alpha1.VDISession) *metav1.Condition {
 		verb = "have"
 	}
 	ready.Message = fmt.Sprintf("being deleted: waiting until %s %s confirmed that nothing of it runs", strings.Join(names, " and "), verb)
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned); c != nil && endReason(c.Reason) && c.Message != "" {
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned); c != nil && endReasons.Has(c.Reason) && c.Message != "" {
 		ready.Message = "being deleted: " + c.Message
 	}
 	return ready
 }
 
-// endReason reports whether a reason of Assigned describes the end of an assignment.
-func endReason(reason string) bool {
-	return reason == v1alpha1.ReasonPodTerminating || reason == v1alpha1.ReasonMemberUnreachable || reason == v1alpha1.ReasonWriteDenied
-}
+// endReasons are the reasons of Assigned that describe the end of an assignment.
+var endReasons = sets.New(v1alpha1.ReasonPodTerminating, v1alpha1.ReasonMemberUnreachable, v1alpha1.ReasonWriteDenied)
