@@ -59,7 +59,7 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 		return nil
 	case plan.Hold:
 		return nil
-	case plan.End != "":
+	case plan.End:
 		return r.finish(ctx, in, plan)
 	}
 	if !s.DeletionTimestamp.IsZero() {
@@ -114,10 +114,10 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	if w.Epoch > 0 {
 		r.memory.Assigned(s.UID, w.Epoch)
 	}
-	switch at := s.Status.Placement; w.Account {
-	case lifecycle.AccountReserve:
+	switch at := s.Status.Placement; {
+	case w.Reserve:
 		reserve(r.Reservations, s)
-	case lifecycle.AccountReported:
+	case w.Counted:
 		r.Reservations.Ended(s.UID, at.Epoch, at.ClusterUID)
 	}
 	r.updateMemory(before, in, w)

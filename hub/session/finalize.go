@@ -18,7 +18,7 @@ import (
 // finish removes the finalizer of a deleted session. The lock ensures that the decision is
 // based on what is stored.
 func (r *Reconciler) finish(ctx context.Context, in *lifecycle.Input, plan *lifecycle.Plan) error {
-	if plan.End == lifecycle.EndForced {
+	if plan.Forced {
 		return r.finishByForce(ctx, plan.Session)
 	}
 	s := in.Session

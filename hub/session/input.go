@@ -110,17 +110,12 @@ func (g gatherer) order(ctx context.Context, in *lifecycle.Input) {
 	if rep == nil || !lifecycle.NeedsOrder(s, rep) {
 		return
 	}
-	in.Order, in.NoOrder = g.render(ctx, s, rep.Ref)
+	if in.NoOrder = g.keepSecret(ctx, s); in.NoOrder == nil {
+		in.Order, in.NoOrder = g.Orders.For(ctx, s, rep.Ref)
+	}
 	if denied.Is(in.NoOrder) {
 		in.NoOrder = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(in.NoOrder)}
 	}
-}
-
-func (g gatherer) render(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*assignment.Order, error) {
-	if err := g.keepSecret(ctx, s); err != nil {
-		return nil, err
-	}
-	return g.Orders.For(ctx, s, ref)
 }
 
 // keepSecret makes the access secret as the session's current run needs it.

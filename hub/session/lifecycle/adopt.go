@@ -56,7 +56,7 @@ func adoptFrom(p *pass, rep *assignment.Report) {
 	case status.Ended(rep.Assignment):
 	case at != nil && at.ClusterUID == rep.Ref.UID:
 		at.Epoch = epoch
-		p.Account = accountOf(rep, at)
+		account(p, rep, at)
 	case !s.DeletionTimestamp.IsZero() || rep.Assignment.Status.State != v1alpha1.AssignmentActive:
 		status.AddRelease(s, rep.Ref, epoch)
 	default:
@@ -81,21 +81,16 @@ func adoptPlacement(p *pass, rep *assignment.Report, epoch int64) {
 	findHomeThere(p, rep)
 	// The reservation of a decision that was not written yet is released.
 	p.Release = true
-	p.Account = accountOf(rep, p.Session.Status.Placement)
+	account(p, rep, p.Session.Status.Placement)
 	p.log("Adopted a copy that a member runs and this hub did not place", "member", rep.Ref.Name, "epoch", rep.Assignment.Spec.Epoch)
 	p.normal(v1alpha1.EventPlaced, "Place", p.Decision.Message)
 }
 
-// accountOf returns how the capacity of an adopted copy is accounted for: it is reserved
-// for a copy that has not started, and counted by the member for one that runs.
-func accountOf(rep *assignment.Report, at *v1alpha1.Placement) Account {
-	switch {
-	case at.Epoch == rep.Assignment.Spec.Epoch && !reportsIdle(rep.Assignment):
-		return AccountReported
-	case !at.Idle:
-		return AccountReserve
-	}
-	return ""
+// account accounts for the capacity of an adopted copy: it is reserved for a copy that has not
+// started, and counted by the member for one that runs.
+func account(p *pass, rep *assignment.Report, at *v1alpha1.Placement) {
+	p.Counted = at.Epoch == rep.Assignment.Spec.Epoch && !reportsIdle(rep.Assignment)
+	p.Reserve = !p.Counted && !at.Idle
 }
 
 // replace writes the placement in the reporting member into the status.
@@ -135,7 +130,7 @@ func findHomeThere(p *pass, rep *assignment.Report) {
 		p.log("The home of an adopted session belongs to another session by the hub's record", "home", record.Name, "by", record.Status.MountedBy)
 		p.home.othersRecord = true
 	} else {
-		p.home = homeStep{record: record, movable: record.Spec.ClusterUID != rep.Ref.UID}
+		p.home.Record, p.home.Movable = record, record.Spec.ClusterUID != rep.Ref.UID
 	}
 }
 

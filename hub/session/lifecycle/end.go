@@ -22,10 +22,10 @@ func end(p *pass) {
 		wait, forced := forced(p)
 		switch {
 		case len(status.Outstanding(p.Session)) == 0:
-			p.End = EndConfirmed
+			p.End = true
 			return
 		case forced && wait == 0:
-			p.End = EndForced
+			p.End, p.Forced = true, true
 			return
 		}
 		p.Again = wait

@@ -11,11 +11,8 @@ import (
 // homeStep is the decision of a pass on the session's home. Package home has the rules of its
 // record.
 type homeStep struct {
-	// record of a PerUser home as it was read; nil if there is none yet.
-	record *v1alpha1.VDIHome
-	// fresh is set if the session requests a new home; movable if the existing one may be
-	// created in another member.
-	fresh, movable bool
+	// Claim to a PerUser home.
+	home.Claim
 	// othersRecord is set if another session has claimed the record, which is not changed.
 	othersRecord bool
 	// pinned is the only member allowed for the session; nil if any is.
@@ -49,13 +46,13 @@ func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
 		return p.waitFor(v1alpha1.ReasonHomeInUse, message)
 	}
 	unused := h.Annotations[home.AnnotationUnused] != ""
-	p.home = homeStep{record: h, movable: unused && s.Status.StartTime == nil || leftBehind(p, h)}
+	p.home.Record, p.home.Movable = h, unused && s.Status.StartTime == nil || leftBehind(p, h)
 	// A home that was created for this very session is fresh enough.
-	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
-	if message := home.TooMany(h, p.in.Now, p.in.gone); p.home.fresh && message != "" {
+	p.home.Fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
+	if message := home.TooMany(h, p.in.Now, p.in.gone); p.home.Fresh && message != "" {
 		return p.waitFor(v1alpha1.ReasonTooManyHomes, message)
 	}
-	if p.home.movable || p.home.fresh {
+	if p.home.Movable || p.home.Fresh {
 		return proceed
 	}
 	return pinHome(p, h)
@@ -96,7 +93,7 @@ func homeForFailover(p *pass) (message string) {
 	if message := home.InUse(p.Session, h); message != "" {
 		return message
 	}
-	p.home = homeStep{record: h, movable: true}
+	p.home.Record, p.home.Movable = h, true
 	return ""
 }
 
@@ -161,14 +158,13 @@ func claimHome(p *pass) {
 
 // homeRecord returns the record of the session's home for a run where its status places it.
 func homeRecord(p *pass) *v1alpha1.VDIHome {
-	s, refused := p.Session, false
-	if old := p.home.record; old != nil {
-		_, refused = p.in.Known.Refused[old.Spec.ClusterUID]
+	s, c := p.Session, p.home.Claim
+	c.Session, c.Template, c.Now = s, p.spec, status.Seconds(p.in.Now)
+	if c.Record != nil {
+		_, c.Refused = p.in.Known.Refused[c.Record.Spec.ClusterUID]
 	}
-	h, left := home.Claim{
-		Session: s, Template: p.spec, Record: p.home.record, Fresh: p.home.fresh, Movable: p.home.movable, Refused: refused, Now: status.Seconds(p.in.Now),
-	}.Apply()
-	if left != nil && p.home.fresh {
+	h, left := c.Apply()
+	if left != nil && c.Fresh {
 		p.normal(v1alpha1.EventFreshHome, "Place", fmt.Sprintf(
 			"a fresh home is made in %s; the earlier one stays in %s, as claim %s", s.Status.Placement.ClusterName, left.ClusterName, left.ClaimName))
 	}

@@ -142,13 +142,15 @@ func outlineOf(in *Input, p Plan) outline {
 	add(p.Lost, "waits for failover")
 	add(p.EndMove, "ends the move")
 	add(p.Revision != "", "stores revision "+p.Revision)
-	add(p.Account != "", "accounts: "+string(p.Account))
+	add(p.Reserve, "accounts: Reserve")
+	add(p.Counted, "accounts: Reported")
 	add(p.Moved != "", "moved")
-	add(p.End != "", "ends: "+string(p.End))
+	add(p.End && !p.Forced, "ends: Confirmed")
+	add(p.Forced, "ends: Forced")
 	for _, e := range p.Events {
 		o.Does = append(o.Does, e.Reason)
 	}
-	add(!p.Hold && p.End == "" && equality.Semantic.DeepEqual(in.Session.Status, s.Status), "nothing")
+	add(!p.Hold && !p.End && equality.Semantic.DeepEqual(in.Session.Status, s.Status), "nothing")
 	return o
 }
 

@@ -40,8 +40,8 @@ type Plan struct {
 	NotMoved string
 	// Write is what is written; it applies unless Hold is set.
 	Write
-	// End is set if the session's finalizer is removed.
-	End End
+	// End is set if the session's finalizer is removed, Forced if an operator forces that.
+	End, Forced bool
 	// Stopped is set if a member has confirmed that the session has stopped.
 	Stopped bool
 }
@@ -55,17 +55,6 @@ type Request struct {
 	// Evict is set if the request waits until the budget of a drain allows it.
 	Evict *drain.Session
 }
-
-// End is how a deleted session ends.
-type End string
-
-// The values of End, which is empty if the session has not ended.
-const (
-	// EndConfirmed is the end of a session of which nothing runs.
-	EndConfirmed End = "Confirmed"
-	// EndForced is the end that an operator forces.
-	EndForced End = "Forced"
-)
 
 // Write is the write of a session's status, with what precedes and follows it.
 type Write struct {
@@ -87,9 +76,9 @@ type Write struct {
 	Mirrored bool
 	// Epoch that the write assigns; 0 if none.
 	Epoch int64
-	// Account is how the session's capacity is accounted for after a placement that the
-	// scheduler did not decide on.
-	Account Account
+	// Reserve is set if capacity is reserved for a run that the scheduler did not decide on,
+	// Counted if the member's own reports count it.
+	Reserve, Counted bool
 	// Moved is why the session is moved out of a member that remains in the fleet and has not
 	// stopped it, as in the metric; empty if it is not.
 	Moved string
@@ -104,17 +93,6 @@ type Write struct {
 	Events []Event
 	Lines  []Line
 }
-
-// Account is how a session's capacity is accounted for.
-type Account string
-
-// The values of Account, which is empty if nothing changes.
-const (
-	// AccountReserve reserves capacity for the run.
-	AccountReserve Account = "Reserve"
-	// AccountReported counts it by the member's own reports.
-	AccountReported Account = "Reported"
-)
 
 // Reasons of moves from a healthy member, as label values of the metric. The others are
 // reasons of conditions.
