@@ -2,9 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
@@ -89,7 +86,7 @@ func adoptPlacement(p *pass, rep *assignment.Report, epoch int64) {
 // account accounts for the capacity of an adopted copy: it is reserved for a copy that has not
 // started, and counted by the member for one that runs.
 func account(p *pass, rep *assignment.Report, at *v1alpha1.Placement) {
-	p.Counted = at.Epoch == rep.Assignment.Spec.Epoch && !reportsIdle(rep.Assignment)
+	p.Counted = at.Epoch == rep.Assignment.Spec.Epoch && !status.ReportsIdle(rep.Assignment)
 	p.Reserve = !p.Counted && !at.Idle
 }
 
@@ -109,13 +106,7 @@ func replace(p *pass, rep *assignment.Report, epoch int64) {
 		Placed: true, Cluster: rep.Ref, Region: p.in.Members[rep.Ref.UID].Region, Reason: v1alpha1.ReasonPlaced,
 		Message: fmt.Sprintf("%s: it runs the session under epoch %d, which was assigned before the hub was restored from a backup", rep.Ref.Name, rep.Assignment.Spec.Epoch),
 	}, policy, epoch, status.FailoverFor(s, p.spec, policy).Mode)
-	at.Idle = reportsIdle(rep.Assignment)
-}
-
-// reportsIdle reports whether a desktop is stopped because it is not to run.
-func reportsIdle(reported *v1alpha1.SessionAssignment) bool {
-	pod := meta.FindStatusCondition(reported.Status.Conditions, v1alpha1.ConditionPodReady)
-	return pod != nil && slices.Contains([]string{v1alpha1.ReasonSuspended, v1alpha1.ReasonTimeExpired}, pod.Reason)
+	at.Idle = status.ReportsIdle(rep.Assignment)
 }
 
 // findHomeThere finds the record of a user's home that the write of the placement must

@@ -51,17 +51,14 @@ func PreviewOf(in *Input) (Preview, error) {
 // whatever the capacity, or nil. In both cases it sets p.home.pinned.
 func unplaceable(p *pass) *metav1.Condition {
 	s := p.Session
-	condition := func(reason, message string) *metav1.Condition {
-		return &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	}
 	n := p.acquireHome()
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running; it is then placed as the verdicts show")
+		p.unscheduled(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running; it is then placed as the verdicts show")
 	case status.TimeOver(s, p.spec):
-		return condition(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec))
+		p.unscheduled(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec))
 	case len(status.AwaitedReleases(s)) > 0:
-		return condition(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, ""))
+		p.unscheduled(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, ""))
 	case n == proceed:
 		return nil
 	case p.Waits == v1alpha1.ReasonHomeInUse:
