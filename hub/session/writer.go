@@ -59,9 +59,7 @@ func (w writer) endMove(ctx context.Context, s *v1alpha1.VDISession) error {
 // removeFinalizer removes the finalizer from a session that ends.
 func (w writer) removeFinalizer(ctx context.Context, s *v1alpha1.VDISession) error {
 	before := s.DeepCopy()
-	if !controllerutil.RemoveFinalizer(s, v1alpha1.Finalizer) {
-		return nil // another finalizer keeps it
-	}
+	controllerutil.RemoveFinalizer(s, v1alpha1.Finalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	w.Departures.Release(s.UID) // first: the watch may report the end before the response
 	if err := w.Client.Patch(ctx, s, patch); err != nil {

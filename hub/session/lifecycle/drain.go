@@ -95,8 +95,8 @@ func moveOut(p *pass, reason, message string) {
 func showDraining(p *pass, message string) {
 	s := p.Session
 	before := status.ReasonOf(s, v1alpha1.ConditionScheduled)
-	changed := status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonDraining, message)
-	if changed && before != v1alpha1.ReasonDraining {
+	status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonDraining, message)
+	if before != v1alpha1.ReasonDraining {
 		p.warn(v1alpha1.EventDraining, "Drain", message)
 	}
 }
