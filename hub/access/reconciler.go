@@ -27,11 +27,13 @@ import (
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,roleName=vdi-hub-user-roles,resources=roles;rolebindings,verbs=list;watch;create;update;delete
 
+// Defaults of the Reconciler's fields. A user who returns within a week costs one update.
 const (
-	// DefaultInterval and DefaultRetention are the defaults of the Reconciler's fields: a
-	// user who returns within a week costs one update.
 	DefaultInterval  = time.Second
 	DefaultRetention = 7 * 24 * time.Hour
+)
+
+const (
 	// conflictWait is the delay after a conflict with another writer or a lagging cache.
 	conflictWait = time.Second
 	// collisionWait is the delay after a name was found in use by an object without our

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -138,7 +137,7 @@ func pauses(p *pass) bool {
 	if known.Pause == 0 {
 		return false
 	}
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c == nil || c.Reason != v1alpha1.ReasonRefused {
+	if status.ReasonOf(s, v1alpha1.ConditionScheduled) != v1alpha1.ReasonRefused {
 		p.unscheduled(v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(known.Refused)), "; ")+"; it is retried after a pause")
 	}
 	p.Waits = v1alpha1.ReasonRefused
