@@ -204,8 +204,8 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: f.cache, Members: f, Orders: orders, Proofs: f.proofs, Revisions: revisions,
-		Departures: departures, Clock: clock.RealClock{}, Trace: trace, Restores: term,
+		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: f.cache, Members: f, Orders: orders,
+		Departures: departures, Clock: clock.RealClock{}, Restores: term,
 		Timings: lifecycle.Timings{
 			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
 		},
@@ -222,9 +222,10 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 		Client: c, Members: f, Placement: f.cache, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}
 	reviews := &review.Reconciler{Client: c, Members: f, Placement: f.cache, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: index.HeldIn(c)}
+	counts := index.Sessions{Reader: c}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: counts.HeldIn}
 	sessions.Register = members.RegisterAll
-	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: index.RevisionInUse(c), Placed: index.PlacedWith(c)}
+	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: counts.RevisionInUse, Placed: counts.PlacedWith}
 	for _, controller := range []struct {
 		of    string
 		setup func() error

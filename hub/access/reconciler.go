@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
@@ -26,12 +27,13 @@ import (
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,roleName=vdi-hub-user-roles,resources=roles;rolebindings,verbs=list;watch;create;update;delete
 
+// Defaults of the Reconciler's fields. A user who returns within a week costs one update.
 const (
-	// DefaultInterval is the least time between two updates of one Role.
-	DefaultInterval = time.Second
-	// DefaultRetention is how long a user without sessions keeps the Role and the
-	// RoleBinding: a user who returns within a week costs one update.
+	DefaultInterval  = time.Second
 	DefaultRetention = 7 * 24 * time.Hour
+)
+
+const (
 	// conflictWait is the delay after a conflict with another writer or a lagging cache.
 	conflictWait = time.Second
 	// collisionWait is the delay after a name was found in use by an object without our
@@ -211,10 +213,8 @@ func kindOf(o client.Object) string {
 // next update, so that a session costs one update of its user's Role: names are derived from
 // UIDs, so none is used twice.
 func sufficient(have, want client.Object) bool {
-	for key, value := range want.GetLabels() {
-		if have.GetLabels()[key] != value {
-			return false
-		}
+	if !labels.SelectorFromSet(want.GetLabels()).Matches(labels.Set(have.GetLabels())) {
+		return false
 	}
 	switch want := want.(type) {
 	case *rbacv1.Role:

@@ -50,7 +50,7 @@ func TestWithdrawalThatIsHeldBackIsNotSent(t *testing.T) {
 		h := newInMemory(t, nil)
 		h.Fleet = &members{withholds: held}
 		s := sessiontest.With(func(s *v1alpha1.VDISession) { s.Status.Epoch = 1 })
-		v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old")}
+		v := &visit{member: h.member, Report: Report{Ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Assignment: sessiontest.Reported(v1alpha1.AssignmentActive, 1, "old")}, session: s}
 		_, err := h.act(t.Context(), requestOf("eu", s), v)
 		h.Expect(err).NotTo(HaveOccurred())
 		h.Expect(h.member.withdrawn == 0).To(Equal(held))

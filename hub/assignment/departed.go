@@ -2,6 +2,7 @@ package assignment
 
 import (
 	"cmp"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,8 +25,8 @@ const maxDepartures = 10_000
 // orphans.
 type departure struct {
 	session types.UID
-	// members are the unconfirmed releases, by member.
-	members map[types.UID]v1alpha1.Release
+	// members have the last epochs whose stop is not confirmed.
+	members map[types.UID]int64
 }
 
 // Departures has the departed sessions, by assignment, until every member has confirmed
@@ -34,43 +35,29 @@ type Departures struct {
 	mu    sync.Mutex
 	limit int // maxDepartures if zero
 	by    map[types.NamespacedName]*departure
-	// released are the sessions whose finalizer this process removes.
-	released map[types.UID]bool
-	notify   func([]mcreconcile.Request)
+	// released are the UIDs of sessions whose finalizer this process removes.
+	released sync.Map
+	notify   func(mcreconcile.Request)
 }
 
 // Release records that this process removes a session's finalizer: its deletion is no
 // departure.
-func (d *Departures) Release(session types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.released == nil {
-		d.released = map[types.UID]bool{}
-	}
-	d.released[session] = true
-}
+func (d *Departures) Release(session types.UID) { d.released.Store(session, true) }
 
 // Keep reverts Release: the finalizer could not be removed, or the session is gone.
-func (d *Departures) Keep(session types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.released, session)
-}
+func (d *Departures) Keep(session types.UID) { d.released.Delete(session) }
 
 // Observe records a session whose deletion the hub's watch reports. gone reports whether a
 // member was removed permanently, and so will confirm nothing.
 func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.released[s.UID] {
-		delete(d.released, s.UID)
+	if _, ours := d.released.LoadAndDelete(s.UID); ours {
 		return
 	}
-	left := &departure{session: s.UID, members: map[types.UID]v1alpha1.Release{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	left := &departure{session: s.UID, members: map[types.UID]int64{}}
 	for _, o := range status.Outstanding(s) {
-		if held, ok := left.members[o.ClusterUID]; !ok || held.Epoch < o.Epoch {
-			left.members[o.ClusterUID] = o
-		}
+		left.members[o.ClusterUID] = max(left.members[o.ClusterUID], o.Epoch)
 	}
 	if len(left.members) == 0 {
 		return
@@ -83,25 +70,22 @@ func (d *Departures) Observe(s *v1alpha1.VDISession, gone func(types.UID) bool) 
 	if d.by == nil {
 		d.by = map[types.NamespacedName]*departure{}
 	}
-	d.by[types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}] = left
+	d.by[KeyOf(s)] = left
 	logger.Info("A session was deleted without its finalizer: it is withdrawn from its members", "members", len(left.members))
-	if d.notify != nil {
-		d.notify(requestsOf(s))
+	if d.notify == nil {
+		return
+	}
+	for _, request := range requestsOf(s) {
+		d.notify(request)
 	}
 }
 
 // prune drops departures that no member will confirm, and reports whether there is space.
 func (d *Departures) prune(gone func(types.UID) bool) bool {
-	for key, left := range d.by {
-		for member := range left.members {
-			if gone(member) {
-				delete(left.members, member)
-			}
-		}
-		if len(left.members) == 0 {
-			delete(d.by, key)
-		}
-	}
+	maps.DeleteFunc(d.by, func(_ types.NamespacedName, left *departure) bool {
+		maps.DeleteFunc(left.members, func(member types.UID, _ int64) bool { return gone(member) })
+		return len(left.members) == 0
+	})
 	return len(d.by) < cmp.Or(d.limit, maxDepartures)
 }
 
@@ -114,8 +98,8 @@ func (d *Departures) of(assignment types.NamespacedName, member types.UID) (sess
 	if left == nil {
 		return "", 0, false
 	}
-	o, ok := left.members[member]
-	return left.session, o.Epoch, ok
+	upTo, ok = left.members[member]
+	return left.session, upTo, ok
 }
 
 // Departed reports whether a session was deleted without its finalizer and a member has
@@ -151,8 +135,8 @@ func (d *Departures) in(member types.UID) []types.NamespacedName {
 	return out
 }
 
-// listen sets the function that is called with the withdrawals of departed sessions.
-func (d *Departures) listen(notify func([]mcreconcile.Request)) {
+// listen sets the function that is called with each withdrawal of a departed session.
+func (d *Departures) listen(notify func(mcreconcile.Request)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.notify = notify

@@ -17,7 +17,7 @@ func TestADepartedSessionIsRememberedUntilEveryMemberHasConfirmed(t *testing.T) 
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.ReleasingAt(sessiontest.Elsewhere, 4))
 	var d Departures
 	var requested []mcreconcile.Request
-	d.listen(func(r []mcreconcile.Request) { requested = append(requested, r...) })
+	d.listen(func(r mcreconcile.Request) { requested = append(requested, r) })
 	d.Observe(s, noneGone)
 	g.Expect(requested).To(HaveLen(2), "it is withdrawn from both members")
 
@@ -44,7 +44,8 @@ func TestReleasedAndUnplacedSessionsAreNoDepartures(t *testing.T) {
 	d.Release(s.UID)
 	d.Observe(s, noneGone)
 	g.Expect(d.by).To(BeEmpty())
-	g.Expect(d.released).To(BeEmpty(), "nothing is left of a session that is gone")
+	_, left := d.released.Load(s.UID)
+	g.Expect(left).To(BeFalse(), "nothing is left of a session that is gone")
 	d.Observe(sessiontest.With(), noneGone)
 	g.Expect(d.by).To(BeEmpty())
 

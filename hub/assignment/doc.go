@@ -9,7 +9,6 @@
 //     assignment of an unknown session is an orphan, and continues.
 //   - A session that is deleted although a member may still run it, because its finalizer
 //     was removed by hand, is withdrawn by the leader whose watch reports the deletion.
-//     An absence from a list is no deletion, and a later leader has no record of one.
 //   - The content of a Secret is in no assignment until that is sent, and never in a log or
 //     an event.
 package assignment

@@ -25,7 +25,7 @@ func FailsBack(s *v1alpha1.VDISession, spec *v1alpha1.TemplateSpec, policies []v
 
 // failsBack gathers the parameters of FailsBack.
 func (r *Reconciler) failsBack(ctx context.Context, v *visit) (bool, error) {
-	if v.session == nil || !status.MayFailBack(v.session, v.ref, v.reported) {
+	if v.session == nil || !status.MayFailBack(v.session, v.Ref, v.Assignment) {
 		return false, nil
 	}
 	spec, err := r.Orders.Revisions.Spec(ctx, v.session.Spec.Template, v.session.Status.TemplateRevision)
@@ -36,5 +36,5 @@ func (r *Reconciler) failsBack(ctx context.Context, v *visit) (bool, error) {
 	if err := r.Client.List(ctx, policies); err != nil {
 		return false, fmt.Errorf("listing placement policies: %w", err)
 	}
-	return FailsBack(v.session, spec, policies.Items, v.ref, r.Fleet.HealthOf(v.ref.UID), v.reported), nil
+	return FailsBack(v.session, spec, policies.Items, v.Ref, r.Fleet.HealthOf(v.Ref.UID), v.Assignment), nil
 }

@@ -58,9 +58,8 @@ type sessions struct {
 func (s *sessions) Claimed(_ *v1alpha1.VDISession, member string) {
 	s.claimed = append(s.claimed, member)
 }
-func (s *sessions) LastEpoch(types.UID) int64                 { return s.assigned }
-func (s *sessions) LastAssigned(*v1alpha1.VDISession) int64   { return s.lastAssigned }
-func (s *sessions) RestoreDetected(*v1alpha1.VDISession) bool { return true }
+func (s *sessions) LastEpoch(types.UID) int64               { return s.assigned }
+func (s *sessions) LastAssigned(*v1alpha1.VDISession) int64 { return s.lastAssigned }
 
 // stores counts how often the session is read from the API server.
 type stores struct {

@@ -48,10 +48,10 @@ type Order struct {
 
 // Check returns a NotAssignableError if the hub serves no sessions of the namespace.
 func (o *Orders) Check(s *v1alpha1.VDISession) error {
-	if o.Serves(s.Namespace) {
-		return nil
+	if message := o.NotServed(s.Namespace); message != "" {
+		return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: message}
 	}
-	return &secret.NotAssignableError{Reason: v1alpha1.ReasonNamespaceNotAllowed, Message: o.NotServed(s.Namespace)}
+	return nil
 }
 
 // For returns the order for a session that is placed in a member.
@@ -82,13 +82,11 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	return &Order{Assignment: a, Hash: hash, URL: scheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
 }
 
-// Serves reports whether the hub accepts the sessions of a namespace.
-func (o *Orders) Serves(namespace string) bool {
-	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
-}
-
-// NotServed returns the message for a namespace that is not served.
+// NotServed returns why the hub does not accept the sessions of a namespace, or "".
 func (o *Orders) NotServed(namespace string) string {
+	if len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace) {
+		return ""
+	}
 	return fmt.Sprintf("the hub serves no sessions of namespace %q, only those of %s: delete the session and create it there, or add the namespace to the hub's --session-namespaces (sessionNamespaces of its chart)",
 		namespace, strings.Join(o.Namespaces, ", "))
 }

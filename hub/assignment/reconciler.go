@@ -56,9 +56,8 @@ type Sessions interface {
 	// LastEpoch returns the last epoch of a session that this process has stored, or 0.
 	LastEpoch(session types.UID) int64
 	// LastAssigned returns the highest epoch that the hub may have assigned to a session before
-	// its last restore, or 0. RestoreDetected reports whether there was a restore.
+	// its last restore, or 0 if no restore since the session's creation was detected.
 	LastAssigned(s *v1alpha1.VDISession) int64
-	RestoreDetected(s *v1alpha1.VDISession) bool
 }
 
 // Reconciler makes members' assignments match the sessions' status: for one assignment of
@@ -90,16 +89,13 @@ const unfitRetry = 30 * time.Second
 
 // visit is one reconcile of one assignment.
 type visit struct {
+	// Report of the member.
+	Report
 	member client.Client
-	ref    v1alpha1.ClusterRef
 	// session of the hub, or nil.
 	session *v1alpha1.VDISession
 	// departed is the UID of a session that was deleted without its finalizer, or "".
 	departed types.UID
-	// reported is the member's report, or nil. proven is set if it has the proof that its
-	// epoch was assigned to the member.
-	reported *v1alpha1.SessionAssignment
-	proven   bool
 	// order of the session if it is placed in this member, or nil.
 	order *Order
 }
@@ -109,7 +105,7 @@ func (v *visit) desired() status.Desired {
 	if v.session == nil {
 		return status.Desired{}
 	}
-	return status.DesiredIn(v.session, v.ref.UID)
+	return status.DesiredIn(v.session, v.Ref.UID)
 }
 
 // Reconcile plans the next step for one assignment, and executes it.
@@ -126,11 +122,11 @@ func (r *Reconciler) update(ctx context.Context, req mcreconcile.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if v.desired().Run {
-		v.order, err = r.Orders.For(ctx, v.session, v.ref)
+		v.order, err = r.Orders.For(ctx, v.session, v.Ref)
 	}
 	var unfit *secret.NotAssignableError
 	switch {
-	case err == nil, v.reported != nil && status.Ended(v.reported) && v.reported.Spec.Epoch >= v.session.Status.Placement.Epoch:
+	case err == nil, v.Assignment != nil && status.Ended(v.Assignment) && v.Assignment.Spec.Epoch >= v.session.Status.Placement.Epoch:
 		// The member has ended the current placement: there is nothing to assign, but an end
 		// to record.
 	case errors.Is(err, secret.ErrNotKept):
@@ -152,7 +148,7 @@ func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit
 	}
 	v := &visit{member: cl.GetClient()}
 	var known bool
-	if v.ref, known = r.Fleet.RefOf(string(req.ClusterName)); !known {
+	if v.Ref, known = r.Fleet.RefOf(string(req.ClusterName)); !known {
 		return nil, multicluster.ErrClusterNotFound
 	}
 	s, err := index.ByAssignment(ctx, r.Client, req.NamespacedName)
@@ -163,9 +159,9 @@ func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit
 	if err != nil {
 		return nil, err
 	}
-	v.proven = r.Orders.Proofs.Proves(s, v.ref.UID, reported)
-	v.session, v.reported = Attribute(s, v.ref.UID, reported, v.proven)
-	if v.session != s || v.reported != reported {
+	v.Proven = r.Orders.Proofs.Proves(s, v.Ref.UID, reported)
+	v.session, v.Assignment = Attribute(s, v.Ref.UID, reported, v.Proven)
+	if v.session != s || v.Assignment != reported {
 		unprovenReports.Inc()
 	}
 	return v, nil
@@ -175,13 +171,13 @@ func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit
 func (r *Reconciler) act(ctx context.Context, req mcreconcile.Request, v *visit) (ctrl.Result, error) {
 	step, epoch := r.decide(req, v)
 	if step == Withdraw && v.contested() {
-		r.Sessions.Claimed(v.session, v.ref.Name)
+		r.Sessions.Claimed(v.session, v.Ref.Name)
 	}
-	step, waits := InRecovery(r.Fleet.Recovering(), v.session, v.ref, v.reported, step)
+	step, waits := InRecovery(r.Fleet.Recovering(), v.session, v.Ref, v.Assignment, step)
 	log.FromContext(ctx).V(1).Info("Planned", "step", step, "epoch", epoch, "assignment", req.NamespacedName)
 	if v.order != nil {
-		r.Reservations.Ordered(v.session.UID, v.order.Assignment.Spec.Epoch, v.ref.UID, v.order.Hash)
-		r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
+		r.Reservations.Ordered(v.session.UID, v.order.Assignment.Spec.Epoch, v.Ref.UID, v.order.Hash)
+		r.Fleet.Withdrawn(v.Ref.UID, v.session.UID)
 	}
 	result, err := r.execute(ctx, req, v, step, epoch)
 	if waits {
@@ -199,24 +195,24 @@ func (r *Reconciler) execute(ctx context.Context, req mcreconcile.Request, v *vi
 		return ctrl.Result{}, nil
 	case Orphan:
 		orphans.Inc()
-		r.Fleet.Withdrawn(v.ref.UID, v.reported.Spec.Session.UID)
+		r.Fleet.Withdrawn(v.Ref.UID, v.Assignment.Spec.Session.UID)
 		log.FromContext(ctx).Info("Orphan in a member: the hub did not place it there and does not stop it",
-			"assignment", req.NamespacedName, "sessionUID", v.reported.Spec.Session.UID, "epoch", epoch)
+			"assignment", req.NamespacedName, "sessionUID", v.Assignment.Spec.Session.UID, "epoch", epoch)
 		return ctrl.Result{}, nil
 	case Adopt:
-		r.Sessions.Claimed(v.session, v.ref.Name)
+		r.Sessions.Claimed(v.session, v.Ref.Name)
 		return ctrl.Result{}, nil
 	case Forget:
 		if v.session != nil {
-			r.Fleet.Withdrawn(v.ref.UID, v.session.UID)
+			r.Fleet.Withdrawn(v.Ref.UID, v.session.UID)
 		}
 		// The precondition keeps a later end, which is not recorded yet.
-		seen := client.Preconditions{ResourceVersion: &v.reported.ResourceVersion}
+		seen := client.Preconditions{ResourceVersion: &v.Assignment.ResourceVersion}
 		return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch), seen)
 	case Withdraw:
 		return r.withdraw(ctx, req, v, epoch)
 	case Assign:
-		if UsedUp(v.reported, r.Sessions.LastAssigned(v.session), epoch) {
+		if UsedUp(v.Assignment, r.Sessions.LastAssigned(v.session), epoch) {
 			return ctrl.Result{}, nil // the session controller assigns another epoch
 		}
 		return r.assign(ctx, v)
@@ -233,16 +229,16 @@ func (r *Reconciler) decide(req mcreconcile.Request, v *visit) (Step, int64) {
 		if v.order != nil {
 			hash = v.order.Hash
 		}
-		return Plan(v.session, v.ref.UID, v.reported, hash)
+		return Plan(v.session, v.Ref.UID, v.Assignment, hash)
 	}
-	session, upTo, left := r.Departures.of(req.NamespacedName, v.ref.UID)
+	session, upTo, left := r.Departures.of(req.NamespacedName, v.Ref.UID)
 	if !left {
-		return Plan(nil, v.ref.UID, v.reported, "")
+		return Plan(nil, v.Ref.UID, v.Assignment, "")
 	}
 	v.departed = session
-	step, epoch := planDeparted(upTo, v.reported)
+	step, epoch := planDeparted(upTo, v.Assignment)
 	if step == Forget {
-		r.Departures.stopped(req.NamespacedName, v.ref.UID)
+		r.Departures.stopped(req.NamespacedName, v.Ref.UID)
 	}
 	return step, epoch
 }
@@ -253,7 +249,7 @@ func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *v
 	if awaits, err := r.awaitsSessionController(ctx, v); awaits || err != nil {
 		return ctrl.Result{RequeueAfter: RecoveryPoll}, err
 	}
-	if causeless(v.session, v.ref.UID, v.reported) && !r.Fleet.MayWithdraw(v.ref.UID, v.session.UID) {
+	if causeless(v.session, v.Ref.UID, v.Assignment) && !r.Fleet.MayWithdraw(v.Ref.UID, v.session.UID) {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, v.member.Delete(ctx, withdrawal(req.NamespacedName, v, epoch))
@@ -262,14 +258,13 @@ func (r *Reconciler) withdraw(ctx context.Context, req mcreconcile.Request, v *v
 // contested reports whether the member proves the epoch under which the session is placed in
 // another member.
 func (v *visit) contested() bool {
-	rep := Report{Ref: v.ref, Assignment: v.reported, Proven: v.proven}
-	return v.session != nil && !v.desired().Stop && rep.AssignedTwice(v.session)
+	return v.session != nil && !v.desired().Stop && v.AssignedTwice(v.session)
 }
 
 // awaitsSessionController reports whether the session controller must decide first
 // whether the session returns to the member's copy.
 func (r *Reconciler) awaitsSessionController(ctx context.Context, v *visit) (bool, error) {
-	if v.contested() && (!r.Sessions.RestoreDetected(v.session) || r.Sessions.LastEpoch(v.session.UID) == v.reported.Spec.Epoch) {
+	if v.contested() && (r.Sessions.LastAssigned(v.session) == 0 || r.Sessions.LastEpoch(v.session.UID) == v.Assignment.Spec.Epoch) {
 		return true, nil
 	}
 	return r.failsBack(ctx, v)
@@ -281,13 +276,13 @@ func (r *Reconciler) awaitsSessionController(ctx context.Context, v *visit) (boo
 func (r *Reconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) {
 	wanted := v.order.Assignment
 	epoch := wanted.Spec.Epoch
-	holds := v.reported != nil && v.reported.Spec.Epoch == epoch
+	holds := v.Assignment != nil && v.Assignment.Spec.Epoch == epoch
 	if !holds && r.Sessions.LastEpoch(v.session.UID) != epoch || home.UsesRecord(v.session) && status.ToRun(v.session) {
 		live := &v1alpha1.VDISession{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.session), live); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if w := status.DesiredIn(live, v.ref.UID); live.UID != v.session.UID || !w.Run || w.Epoch != epoch || status.ToRun(live) != status.ToRun(v.session) {
+		if w := status.DesiredIn(live, v.Ref.UID); live.UID != v.session.UID || !w.Run || w.Epoch != epoch || status.ToRun(live) != status.ToRun(v.session) {
 			return ctrl.Result{RequeueAfter: backoff.ConflictDelay}, nil
 		}
 	}
@@ -300,17 +295,15 @@ func (r *Reconciler) assign(ctx context.Context, v *visit) (ctrl.Result, error) 
 func withdrawal(key types.NamespacedName, v *visit, upTo int64) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{}
 	a.Namespace, a.Name = key.Namespace, key.Name
-	a.Spec.Epoch = upTo
+	a.Spec.Epoch, a.Spec.Session.UID = upTo, v.departed
 	switch {
 	case v.session != nil:
 		a.Spec.Session.UID = v.session.UID
 		if why := status.ForceCleanup(v.session); why != "" {
 			a.Annotations = map[string]string{v1alpha1.AnnotationForceCleanup: why}
 		}
-	case v.departed != "":
-		a.Spec.Session.UID = v.departed
-	default:
-		a.Spec.Session.UID = v.reported.Spec.Session.UID
+	case v.departed == "":
+		a.Spec.Session.UID = v.Assignment.Spec.Session.UID
 	}
 	return a
 }

@@ -21,7 +21,7 @@ func InRecovery(recovering bool, s *v1alpha1.VDISession, member v1alpha1.Cluster
 	switch {
 	case next != Withdraw && reported != nil && reported.Spec.Epoch == w.Epoch:
 		return Mirror, true
-	case next == Withdraw && w.Stop && status.SupersededIn(s, member) == nil:
+	case next == Withdraw && w.Stop && status.SupersededIn(s, member.UID) == nil:
 		return next, false
 	}
 	return None, true

@@ -12,7 +12,7 @@ import (
 
 // visitOf returns the visit of a session in the member "eu".
 func (h *inMemory) visitOf(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) *visit {
-	v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: reported}
+	v := &visit{member: h.member, Report: Report{Ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Assignment: reported}, session: s}
 	if v.desired().Run {
 		v.order = &Order{Hash: "hash", Assignment: Render(s, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})}
 	}

@@ -7,9 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
@@ -34,7 +32,7 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(r.ofSecret))
 	return mcbuilder.ControllerManagedBy(mgr).
 		Named("assignment").
-		Watches(&v1alpha1.SessionAssignment{}, r.reported).
+		Watches(&v1alpha1.SessionAssignment{}, mchandler.EnqueueRequestsFromMapFunc(r.reported)).
 		WatchesRawSource(sessions).
 		WatchesRawSource(secrets).
 		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.connected)).
@@ -49,16 +47,14 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		Complete(r)
 }
 
-// reported enqueues an assignment whose report changed, and its session.
-func (r *Reconciler) reported(name multicluster.ClusterName, cl cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
-	return mchandler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		key := client.ObjectKeyFromObject(o)
-		// The session is found by the assignment's name, since a refusal does not have its name.
-		if s, err := index.ByAssignment(ctx, r.Client, key, client.UnsafeDisableDeepCopy); err == nil && s != nil {
-			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
-		}
-		return []reconcile.Request{{NamespacedName: key}}
-	})(name, cl)
+// reported returns an assignment whose report changed, and enqueues its session.
+func (r *Reconciler) reported(ctx context.Context, o client.Object) []reconcile.Request {
+	key := client.ObjectKeyFromObject(o)
+	// The session is found by the assignment's name, since a refusal does not have its name.
+	if s, err := index.ByAssignment(ctx, r.Client, key, client.UnsafeDisableDeepCopy); err == nil && s != nil {
+		r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
+	}
+	return []reconcile.Request{{NamespacedName: key}}
 }
 
 // ofSecret returns the assignments with which a Secret is sent.
@@ -129,11 +125,7 @@ func (r *Reconciler) connected(ctx context.Context, q workqueue.TypedRateLimitin
 // departures enqueues sessions that were deleted without their finalizer. The watch on
 // sessions may enqueue them before they are recorded as such.
 func (r *Reconciler) departures(_ context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
-	r.Departures.listen(func(requests []mcreconcile.Request) {
-		for _, request := range requests {
-			q.Add(request)
-		}
-	})
+	r.Departures.listen(q.Add)
 	return nil
 }
 

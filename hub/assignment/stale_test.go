@@ -37,7 +37,7 @@ func TestOldViewAssignsNothing(t *testing.T) {
 			view := sessiontest.With(here)
 			wanted := &Order{Assignment: Render(view, &v1alpha1.TemplateSpec{}, "example.com", secret.Set{})}
 			_, err := h.assign(t.Context(), &visit{
-				member: h.member, ref: v1alpha1.ClusterRef{UID: sessiontest.Here}, session: view, reported: c.reported, order: wanted,
+				member: h.member, Report: Report{Ref: v1alpha1.ClusterRef{UID: sessiontest.Here}, Assignment: c.reported}, session: view, order: wanted,
 			})
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(h.member.assigned == 1).To(Equal(c.ordered))
@@ -60,10 +60,10 @@ func TestCopyOfTheSameEpochIsCheckedFirst(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newInMemory(t, nil)
-			owner := &sessions{assigned: c.assigned}
+			owner := &sessions{assigned: c.assigned, lastAssigned: 5}
 			h.Sessions = owner
 			s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Elsewhere, 5), func(s *v1alpha1.VDISession) { s.Status.Epoch = 5 })
-			v := &visit{member: h.member, ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, session: s, reported: reported, proven: true}
+			v := &visit{member: h.member, Report: Report{Ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Assignment: reported, Proven: true}, session: s}
 			_, err := h.act(t.Context(), requestOf("eu", s), v)
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Expect(owner.claimed).To(Equal([]string{"eu"}))

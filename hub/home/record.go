@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -52,20 +51,16 @@ func InUse(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) string {
 	return ""
 }
 
-// same reports whether two records are equal.
-func same(a, b *v1alpha1.VDIHome) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && equality.Semantic.DeepEqual(a.Status, b.Status) &&
-		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
-}
-
-// Store writes a record if it changed. If another writer was first, it returns a conflict.
-func Store(ctx context.Context, c client.Client, old, h *v1alpha1.VDIHome, now metav1.Time) error {
-	if old != nil && same(old, h) {
+// Store writes a record that is new, or differs from the one that was read. If another writer
+// was first, it returns a conflict.
+func Store(ctx context.Context, c client.Client, read, h *v1alpha1.VDIHome, now metav1.Time) error {
+	isNew := h.ResourceVersion == ""
+	if !isNew && equality.Semantic.DeepEqual(read, h) {
 		return nil
 	}
 	h.Status.LastUseTime = &now
 	var err error
-	if old == nil {
+	if isNew {
 		err = c.Create(ctx, h)
 	} else {
 		err = c.Update(ctx, h)
@@ -163,12 +158,9 @@ func Stopped(reported *v1alpha1.SessionAssignment, hash string) bool {
 // MayStillUse reports whether a released copy of a session may still write to a home. A
 // copy left behind in a lost member writes only to the claim that it had there.
 func MayStillUse(s *v1alpha1.VDISession, h *v1alpha1.VDIHome) bool {
-	for _, o := range s.Status.Releasing {
-		if !o.Superseded || o.ClusterUID == h.Spec.ClusterUID && o.HomeClaimName == h.Spec.ClaimName {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Status.Releasing, func(o v1alpha1.Release) bool {
+		return !o.Superseded || o.ClusterUID == h.Spec.ClusterUID && o.HomeClaimName == h.Spec.ClaimName
+	})
 }
 
 // TooMany returns why a user gets no fresh home, with the remedy, or "". Earlier homes

@@ -153,7 +153,7 @@ func (r *Reconciler) answer(ctx context.Context, review *v1alpha1.PlacementRevie
 		return nil, nil
 	}
 	status := r.dryRun(ctx, review, p)
-	status.Policy = p.Policy
+	status.Policy = p.Request.PolicyName
 	return status, nil
 }
 

@@ -66,7 +66,7 @@ func newReviewsInMemory(t *testing.T) *reviewsInMemory {
 	fleet := &countingFleet{computed: map[string]int{}}
 	r := &reviewsInMemory{WithT: g, fleet: fleet}
 	sessions := &session.Reconciler{
-		Client: api, Fleet: fleet, Members: fleet, Orders: &assignment.Orders{}, Revisions: template.NewRevisions(api, "vdi-system"),
+		Client: api, Fleet: fleet, Members: fleet, Orders: &assignment.Orders{Revisions: template.NewRevisions(api, "vdi-system")},
 		Clock: testclock.NewFakePassiveClock(sessiontest.Now),
 	}
 	r.Reconciler = &Reconciler{Client: api, Members: fleet, Placement: fleet, Sessions: sessions, Clock: sessions.Clock}

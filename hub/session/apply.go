@@ -33,10 +33,10 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 	if plan.Release {
 		r.Reservations.Release(s.UID)
 	}
-	switch plan.Loss {
-	case lifecycle.LossNone:
+	if plan.Found {
 		r.memory.Found(s.UID)
-	case lifecycle.LossPending:
+	}
+	if plan.Lost {
 		r.memory.Lose(s.UID, in.Now)
 	}
 	if plan.FreeHome {
@@ -44,22 +44,22 @@ func (r *Reconciler) apply(ctx context.Context, in *lifecycle.Input, plan *lifec
 			return err
 		}
 	}
-	r.drainer().record(s, plan.Drain)
+	r.recordDrain(s, plan)
 	if plan.Result == lifecycle.ResultUnschedulable {
 		placements.WithLabelValues(plan.Result).Inc()
 	}
 	switch {
-	case plan.EndMove != nil:
+	case plan.EndMove:
 		if err := r.writer().endMove(ctx, s); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if reason := plan.EndMove.NotMoved; reason != "" {
-			r.Recorder.Eventf(s, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(reason))
+		if plan.NotMoved != "" {
+			r.Recorder.Eventf(s, nil, "Normal", v1alpha1.EventNotMoved, "Move", "%s", truncate(plan.NotMoved))
 		}
 		return nil
 	case plan.Hold:
 		return nil
-	case plan.End != "":
+	case plan.End:
 		return r.finish(ctx, in, plan)
 	}
 	if !s.DeletionTimestamp.IsZero() {
@@ -83,16 +83,12 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, in 
 		return nil
 	}
 	if w.Revision != "" {
-		if err := r.Revisions.Keep(ctx, in.Template.Current, w.Revision); err != nil {
+		if err := r.Orders.Revisions.Keep(ctx, in.Template.Current, w.Revision); err != nil {
 			return err
 		}
 	}
 	if w.Home != nil {
-		var record *v1alpha1.VDIHome
-		if w.Home.ResourceVersion != "" {
-			record = in.Home
-		}
-		if err := home.Store(ctx, r.Client, record, w.Home, status.Seconds(in.Now)); err != nil {
+		if err := home.Store(ctx, r.Client, in.Home, w.Home, status.Seconds(in.Now)); err != nil {
 			return err
 		}
 	}
@@ -107,7 +103,7 @@ func (r *Reconciler) write(ctx context.Context, before *v1alpha1.VDISession, in 
 // written records what a write has made durable.
 func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
 	s := w.Session
-	t := traces{r.Trace}
+	t := traces{r.Orders.Trace}
 	if w.Mirrored {
 		t.mirrored(before, s, in.Now, r.Clock.Now())
 	}
@@ -118,13 +114,13 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	if w.Epoch > 0 {
 		r.memory.Assigned(s.UID, w.Epoch)
 	}
-	switch at := s.Status.Placement; w.Account {
-	case lifecycle.AccountReserve:
+	switch at := s.Status.Placement; {
+	case w.Reserve:
 		reserve(r.Reservations, s)
-	case lifecycle.AccountReported:
+	case w.Counted:
 		r.Reservations.Ended(s.UID, at.Epoch, at.ClusterUID)
 	}
-	r.updateMemory(s, in, w)
+	r.updateMemory(before, in, w)
 	observe(before, in, w)
 	for _, e := range w.Events {
 		r.Recorder.Eventf(s, nil, e.Type, e.Reason, e.Action, "%s", truncate(e.Message))
@@ -136,20 +132,19 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 
 // updateMemory records in memory the refusals, moves and failovers that a write has made
 // durable.
-func (r *Reconciler) updateMemory(s *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+func (r *Reconciler) updateMemory(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
+	from := before.Status.Placement
 	if x := w.Refused; x != nil {
-		r.memory.Refuse(s.UID, x.Member, x.Epoch, x.Reason, x.Message, in.Now)
+		r.memory.Refuse(before.UID, from.ClusterUID, from.Epoch, x.Status.Reason, x.Status.Message, in.Now)
 	}
-	if m := w.Moved; m != nil {
-		switch m.Reason {
-		case v1alpha1.ReasonUnschedulablePod:
-			r.memory.Moved(s.UID, &m.From, in.Now)
-		case lifecycle.MovedByDrain, lifecycle.MovedByRebalance:
-			r.memory.Avoid(s.UID, m.From.ClusterUID, in.Now)
-		}
+	switch w.Moved {
+	case v1alpha1.ReasonUnschedulablePod:
+		r.memory.Moved(before.UID, from, in.Now)
+	case lifecycle.MovedByDrain, lifecycle.MovedByRebalance:
+		r.memory.Avoid(before.UID, from.ClusterUID, in.Now)
 	}
-	if f := w.FailedOver; f != nil {
-		observeFailover(f, r.memory.Found(s.UID), in.Now, r.Clock.Now())
+	if !w.LostSince.IsZero() {
+		observeFailover(w, r.memory.Found(before.UID), in.Now, r.Clock.Now())
 	}
 }
 

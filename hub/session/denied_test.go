@@ -65,7 +65,7 @@ func TestDeniedRequestIsShown(t *testing.T) {
 		shown := And(HavePrefix("False/"+v1alpha1.ReasonWriteDenied), ContainSubstring(denial.Error()), ContainSubstring(remedy))
 		t.Run("of the revision of its template: "+remedy, func(t *testing.T) {
 			h := newHubInMemory(t)
-			h.Revisions = template.NewRevisions(h.denying(&appsv1.ControllerRevision{}, denial), "vdi-system")
+			h.Orders.Revisions = template.NewRevisions(h.denying(&appsv1.ControllerRevision{}, denial), "vdi-system")
 			h.isDenied(denial)
 			h.Expect(h.condition(v1alpha1.ConditionAccepted)).To(shown)
 		})

@@ -68,7 +68,7 @@ func TestOnlyAnObservedDeletionIsADeparture(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
 			r := &Reconciler{Departures: &assignment.Departures{}, Fleet: &oneMember{}, Reservations: &oneMember{}}
-			newObserver(r).seen(c.obj, true, c.leads)
+			observer{r}.seen(c.obj, true, c.leads)
 			g.Expect(r.Departures.Departed(assignment.KeyOf(s), sessiontest.Here)).To(Equal(c.departed))
 		})
 	}

@@ -67,7 +67,7 @@ func TestIdleSessionIsMovedOutOfADrainedMemberAtOnce(t *testing.T) {
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
-	newObserver(h.Reconciler).seen(s, false, true)
+	observer{h.Reconciler}.seen(s, false, true)
 	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}), "it does not run there yet")
 	h.edit(func(s *v1alpha1.VDISession) {
 		at := s.Status.Placement
@@ -75,7 +75,7 @@ func TestIdleSessionIsMovedOutOfADrainedMemberAtOnce(t *testing.T) {
 		s.Status.Placement = at
 	})
 	h.pass()
-	newObserver(h.Reconciler).seen(h.stored(), false, true)
+	observer{h.Reconciler}.seen(h.stored(), false, true)
 	h.Expect(h.fleet.counts).To(BeZero())
 }
 

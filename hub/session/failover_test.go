@@ -308,7 +308,7 @@ func TestAffirmationAndFailoverExcludeEachOther(t *testing.T) {
 		h := lostInMemory(t, fence)
 		h.fleet.verdict = whatever
 		h.cached = h.stored()
-		another := &Reconciler{Client: h.api, Clock: h.Clock} // another leader: this one has no record of it
+		another := &Reconciler{Client: h.api, Clock: h.Clock, Orders: h.Orders} // another leader: this one has no record of it
 		after := h.stored()
 		after.Status.Placement.Lapse = 1
 		h.Expect(another.writer().status(context.Background(), h.stored(), after)).To(Succeed())

@@ -18,16 +18,16 @@ import (
 // finish removes the finalizer of a deleted session. The lock ensures that the decision is
 // based on what is stored.
 func (r *Reconciler) finish(ctx context.Context, in *lifecycle.Input, plan *lifecycle.Plan) error {
-	if plan.End == lifecycle.EndForced {
+	if plan.Forced {
 		return r.finishByForce(ctx, plan.Session)
 	}
 	s := in.Session
 	switch err := r.writer().removeFinalizer(ctx, s.DeepCopy()); {
-	case err != nil && client.IgnoreNotFound(err) != nil:
+	case client.IgnoreNotFound(err) != nil:
 		return err
 	case err == nil:
 		logEnd(ctx, s, r.Clock.Now())
-		traces{r.Trace}.ended(s, r.Clock.Now())
+		traces{r.Orders.Trace}.ended(s, r.Clock.Now())
 	}
 	if plan.Stopped {
 		r.Reservations.Observe(s, true)

@@ -15,9 +15,7 @@ import (
 // Fleet is the part of the members' registry that the session controller uses.
 type Fleet interface {
 	Members
-	Reports
-	Losses
-	Drains
+	States
 	Recovery
 }
 
@@ -37,13 +35,20 @@ type Members interface {
 	Listen(listener func(member.Change))
 }
 
-// Reports are the members' reports.
-type Reports interface {
+// States are what the members report, and their losses and drains.
+type States interface {
 	// Evaluating reports whether some members have not reported yet whether they can run
 	// a template.
 	Evaluating(template placement.TemplateKey) bool
 	// ReportedAt returns when a member's last capacity report arrived.
 	ReportedAt(member types.UID) time.Time
+	// FailoverOf returns the failover decisions on a member's sessions.
+	FailoverOf(member types.UID) failover.Decider
+	// LostSince returns when a member sent its last heartbeat.
+	LostSince(member types.UID) time.Time
+	// DrainOf returns the drain of a member, and ShowDrain records its progress.
+	DrainOf(member types.UID) (member.Drain, bool)
+	ShowDrain(member types.UID, counts member.DrainCounts)
 }
 
 // Reservations are the reservations of capacity.
@@ -56,21 +61,6 @@ type Reservations interface {
 	Observe(s *v1alpha1.VDISession, gone bool)
 	// Ended releases the reservation for an epoch that a member's own reports count.
 	Ended(session types.UID, epoch int64, member types.UID)
-}
-
-// Losses are the losses of members.
-type Losses interface {
-	// FailoverOf returns the failover decisions on a member's sessions.
-	FailoverOf(member types.UID) failover.Decider
-	// LostSince returns when a member sent its last heartbeat.
-	LostSince(member types.UID) time.Time
-}
-
-// Drains are the drains of members.
-type Drains interface {
-	// DrainOf returns the drain of a member, and ShowDrain records its progress.
-	DrainOf(member types.UID) (member.Drain, bool)
-	ShowDrain(member types.UID, counts member.DrainCounts)
 }
 
 // Recovery is the recovery of a hub that was restored from a backup.

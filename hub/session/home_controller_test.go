@@ -53,7 +53,7 @@ func newHomesInMemory(t *testing.T, claimedFor string, session func(*v1alpha1.VD
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
-	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Departures: &assignment.Departures{}}
+	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Orders: &assignment.Orders{}, Departures: &assignment.Departures{}}
 	x.member = &memberInMemory{}
 	x.sessions = sessions
 	x.homes = &home.Reconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member, Departed: sessions.Departures.Departed, Gone: sessions.Fleet.Gone, Clock: x.clock}
@@ -85,7 +85,7 @@ func (x *homesInMemory) reconcile() ctrl.Result {
 }
 
 // plan returns the session controller's plan for a session with its home.
-func (x *homesInMemory) plan(s *v1alpha1.VDISession, reports ...assignment.Report) (*lifecycle.Input, lifecycle.Plan) {
+func (x *homesInMemory) plan(s *v1alpha1.VDISession, reports ...*assignment.Report) (*lifecycle.Input, lifecycle.Plan) {
 	spec := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}}
 	in := &lifecycle.Input{
 		Now: x.clock.Now(), Session: s, Home: x.home(), Reports: reports, Order: &assignment.Order{Hash: "hash", Spec: spec, Assignment: &v1alpha1.SessionAssignment{}},
@@ -193,7 +193,7 @@ func TestHomeOfAnIdleSessionIsReleasedOnceItHasStopped(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := newHomesInMemory(t, "5.2", idleAt(5, 2))
 			s := sessiontest.With(c.session)
-			if in, plan := x.plan(s, assignment.Report{Ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Assignment: c.reported}); plan.FreeHome {
+			if in, plan := x.plan(s, &assignment.Report{Ref: v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}, Assignment: c.reported}); plan.FreeHome {
 				x.Expect(home.Release(context.Background(), x.c, in.Home, s, status.Seconds(x.clock.Now()))).To(Succeed())
 			}
 			h := x.home()

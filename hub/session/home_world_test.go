@@ -106,7 +106,7 @@ func (w *homeWorld) start(key string, f func(r *Reconciler, live client.Reader))
 		}
 	}
 	o := &op{leader: w.leader, key: key, step: make(chan struct{}), fate: make(chan fate)}
-	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Clock: w.clock}
+	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Orders: &assignment.Orders{}, Clock: w.clock}
 	go func() {
 		f(r, w.api)
 		o.ended = true
@@ -228,7 +228,7 @@ func (w *homeWorld) reconcile(name string) {
 			in.Home = w.home.DeepCopy()
 		}
 		if at, sent := s.Status.Placement, w.sent[s.UID]; at != nil && sent != nil {
-			in.Reports = []assignment.Report{{Ref: here, Assignment: sent.DeepCopy(), Proven: true}}
+			in.Reports = []*assignment.Report{{Ref: here, Assignment: sent.DeepCopy(), Proven: true}}
 			in.Order = &assignment.Order{
 				Hash: ordered{status.RunOf(at), at.Idle}.hash(), Spec: w.spec, Assignment: &v1alpha1.SessionAssignment{},
 			}

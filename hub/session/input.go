@@ -6,51 +6,34 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
-	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
 // gatherer reads what lifecycle.Next depends on.
-type gatherer struct {
-	client    client.Client
-	fleet     Fleet
-	clusters  multicluster.Provider
-	proofs    *assignment.Proofs
-	orders    *assignment.Orders
-	revisions *template.Revisions
-	restores  *restores
-	clock     clock.PassiveClock
-	timings   lifecycle.Timings
-	memory    *memory.Memory
-	drains    *drain.Tracker
-}
+type gatherer struct{ *Reconciler }
 
 // gather returns what lifecycle.Next depends on.
-func (g *gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports []assignment.Report) (*lifecycle.Input, error) {
-	in := &lifecycle.Input{Now: g.clock.Now(), Session: s, Reports: reports, Timings: g.timings.OrDefaults()}
-	for i := range reports {
-		if !lifecycle.ShowsRestore(s, &reports[i]) {
+func (g gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports []*assignment.Report) (*lifecycle.Input, error) {
+	in := &lifecycle.Input{Now: g.Clock.Now(), Session: s, Reports: reports, Timings: g.Timings.OrDefaults()}
+	for _, rep := range reports {
+		if !lifecycle.ShowsRestore(s, rep) {
 			continue
 		}
-		if err := g.restores.detect(ctx, s); err != nil {
+		if err := g.detectRestore(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	in.Restore = g.restores.of(s)
+	in.Restore = g.restored(s)
 	if s.DeletionTimestamp.IsZero() {
 		for _, read := range []func(context.Context, *lifecycle.Input) error{g.policies, g.home, g.template} {
 			if err := read(ctx, in); err != nil {
@@ -58,19 +41,17 @@ func (g *gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports [
 			}
 		}
 		g.order(ctx, in)
-		if !g.orders.Serves(s.Namespace) {
-			in.NotServed = g.orders.NotServed(s.Namespace)
-		}
+		in.NotServed = g.Orders.NotServed(s.Namespace)
 	}
 	g.members(in)
-	g.known(in)
+	in.Known.Known = g.memory.Known(s, in.Now, g.Fleet.ReportedAt)
 	return in, nil
 }
 
 // policies reads all placement policies.
-func (g *gatherer) policies(ctx context.Context, in *lifecycle.Input) error {
+func (g gatherer) policies(ctx context.Context, in *lifecycle.Input) error {
 	list := &v1alpha1.PlacementPolicyList{}
-	if err := g.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := g.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing placement policies: %w", err)
 	}
 	in.Policies = list.Items
@@ -78,9 +59,9 @@ func (g *gatherer) policies(ctx context.Context, in *lifecycle.Input) error {
 }
 
 // home reads the record of the session's PerUser home.
-func (g *gatherer) home(ctx context.Context, in *lifecycle.Input) error {
+func (g gatherer) home(ctx context.Context, in *lifecycle.Input) error {
 	h := &v1alpha1.VDIHome{}
-	switch err := g.client.Get(ctx, home.Key(in.Session), h); {
+	switch err := g.Client.Get(ctx, home.Key(in.Session), h); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return fmt.Errorf("reading the home: %w", err)
@@ -92,12 +73,12 @@ func (g *gatherer) home(ctx context.Context, in *lifecycle.Input) error {
 
 // template reads the revision that the session runs, and the current template if it may
 // run that next.
-func (g *gatherer) template(ctx context.Context, in *lifecycle.Input) error {
+func (g gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 	s, t := in.Session, &in.Template
 	retried := s.Spec.Attempt > s.Status.Attempt
 	placed := s.Status.Placement != nil
 	if placed || s.Status.StartTime != nil && !retried {
-		spec, err := g.revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+		spec, err := g.Orders.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 		if err != nil {
 			t.Unread = fmt.Errorf("reading template revision %s of %s: %w", s.Status.TemplateRevision, s.Spec.Template, err)
 		}
@@ -107,14 +88,14 @@ func (g *gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 		return nil
 	}
 	current := &v1alpha1.VDITemplate{}
-	err := g.client.Get(ctx, types.NamespacedName{Name: s.Spec.Template}, current)
+	err := g.Client.Get(ctx, types.NamespacedName{Name: s.Spec.Template}, current)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading the template: %w", err)
 	}
-	if t.Revision, err = g.revisions.Of(current); err != nil {
+	if t.Revision, err = g.Orders.Revisions.Of(current); err != nil {
 		return err
 	}
 	t.Current = current
@@ -123,46 +104,40 @@ func (g *gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 
 // order renders the session's desired assignment, once the session has its access secret,
 // if the member's report has to be compared with it.
-func (g *gatherer) order(ctx context.Context, in *lifecycle.Input) {
+func (g gatherer) order(ctx context.Context, in *lifecycle.Input) {
 	s := in.Session
 	rep := lifecycle.ReportOfPlacement(s, in.Reports)
 	if rep == nil || !lifecycle.NeedsOrder(s, rep) {
 		return
 	}
-	in.Order, in.NoOrder = g.render(ctx, s, rep.Ref)
+	if in.NoOrder = g.keepSecret(ctx, s); in.NoOrder == nil {
+		in.Order, in.NoOrder = g.Orders.For(ctx, s, rep.Ref)
+	}
 	if denied.Is(in.NoOrder) {
 		in.NoOrder = &secret.NotAssignableError{Reason: v1alpha1.ReasonWriteDenied, Message: denied.Explain(in.NoOrder)}
 	}
 }
 
-func (g *gatherer) render(ctx context.Context, s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) (*assignment.Order, error) {
-	if err := g.keepSecret(ctx, s); err != nil {
-		return nil, err
-	}
-	return g.orders.For(ctx, s, ref)
-}
-
 // keepSecret makes the access secret as the session's current run needs it.
-func (g *gatherer) keepSecret(ctx context.Context, s *v1alpha1.VDISession) error {
-	if err := g.orders.Check(s); err != nil {
+func (g gatherer) keepSecret(ctx context.Context, s *v1alpha1.VDISession) error {
+	if err := g.Orders.Check(s); err != nil {
 		return err
 	}
-	spec, err := g.revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
+	spec, err := g.Orders.Revisions.Spec(ctx, s.Spec.Template, s.Status.TemplateRevision)
 	if err != nil {
 		return err
 	}
-	return g.orders.Secrets.Keep(ctx, s, spec)
+	return g.Orders.Secrets.Keep(ctx, s, spec)
 }
 
 // members reads the state of the members that the session names.
-func (g *gatherer) members(in *lifecycle.Input) {
+func (g gatherer) members(in *lifecycle.Input) {
 	in.Members = map[types.UID]lifecycle.Member{}
 	for _, o := range status.Outstanding(in.Session) {
 		in.Members[o.ClusterUID] = g.member(o.ClusterUID)
 	}
-	for i := range in.Reports {
-		uid := in.Reports[i].Ref.UID
-		in.Members[uid] = g.member(uid)
+	for _, rep := range in.Reports {
+		in.Members[rep.Ref.UID] = g.member(rep.Ref.UID)
 	}
 	if h := in.Home; h != nil {
 		named := []types.UID{h.Spec.ClusterUID}
@@ -171,38 +146,27 @@ func (g *gatherer) members(in *lifecycle.Input) {
 		}
 		for _, uid := range named {
 			if _, read := in.Members[uid]; !read {
-				in.Members[uid] = lifecycle.Member{Gone: g.fleet.Gone(uid)}
+				in.Members[uid] = lifecycle.Member{Gone: g.Fleet.Gone(uid)}
 			}
 		}
 	}
 }
 
-func (g *gatherer) member(uid types.UID) lifecycle.Member {
+func (g gatherer) member(uid types.UID) lifecycle.Member {
 	m := lifecycle.Member{
-		Region: g.fleet.RegionOf(uid), Health: g.fleet.HealthOf(uid), Gone: g.fleet.Gone(uid),
-		LastHeartbeat: g.fleet.LostSince(uid), Failover: g.fleet.FailoverOf(uid),
+		Region: g.Fleet.RegionOf(uid), Health: g.Fleet.HealthOf(uid), Gone: g.Fleet.Gone(uid),
+		LastHeartbeat: g.Fleet.LostSince(uid), Failover: g.Fleet.FailoverOf(uid),
 	}
-	m.Scheme, m.Domain, m.HasIngress = g.fleet.IngressOf(uid)
-	if d, draining := g.fleet.DrainOf(uid); draining {
+	m.Scheme, m.Domain, m.HasIngress = g.Fleet.IngressOf(uid)
+	if d, draining := g.Fleet.DrainOf(uid); draining {
 		m.Draining, m.Deadline = true, d.Deadline
 	}
 	return m
 }
 
-// known reads what this process has recorded of the session in memory.
-func (g *gatherer) known(in *lifecycle.Input) {
-	s, k, now := in.Session, &in.Known, in.Now
-	k.LastEpoch = g.memory.LastEpoch(s.UID)
-	k.Excluded = g.memory.Excluded(s.UID, now, g.fleet.ReportedAt)
-	k.Refused, k.Pause, k.RetryAfter = g.memory.Refusals(s.UID, now)
-	if at := s.Status.Placement; at != nil {
-		k.PauseNext = g.memory.PausesNext(s.UID, at.Epoch, now)
-	}
-}
-
 // track records since when a session's cleanup is forced, and since when no node fits its
 // Pod, and tracks the drain of its member, or ends that.
-func (g *gatherer) track(ctx context.Context, in *lifecycle.Input) error {
+func (g gatherer) track(ctx context.Context, in *lifecycle.Input) error {
 	s := in.Session
 	at := s.Status.Placement
 	switch {
@@ -218,7 +182,7 @@ func (g *gatherer) track(ctx context.Context, in *lifecycle.Input) error {
 	case in.Members[at.ClusterUID].Health == health.Ready:
 		in.Known.NodeWait = ptr.To(g.memory.MisfitWait(s, in.Now, in.Timings.MoveAfter))
 	}
-	d, draining := g.fleet.DrainOf(at.ClusterUID)
+	d, draining := g.Fleet.DrainOf(at.ClusterUID)
 	switch {
 	case !draining:
 		g.drains.End(at.ClusterUID)
@@ -227,7 +191,7 @@ func (g *gatherer) track(ctx context.Context, in *lifecycle.Input) error {
 		return nil
 	}
 	list := &v1alpha1.VDISessionList{}
-	if err := g.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := g.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing the sessions of a drain: %w", err)
 	}
 	g.drains.Begin(at.ClusterUID, d.MaxUnavailable, d.StartTime, list.Items)

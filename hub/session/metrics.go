@@ -76,8 +76,8 @@ func observe(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Writ
 	if w.Result != "" && w.Result != lifecycle.ResultUnschedulable {
 		placements.WithLabelValues(w.Result).Inc()
 	}
-	if w.Moved != nil {
-		moved.WithLabelValues(w.Moved.Reason).Inc()
+	if w.Moved != "" {
+		moved.WithLabelValues(w.Moved).Inc()
 	}
 	if !w.Mirrored {
 		return
@@ -92,14 +92,12 @@ func observe(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Writ
 
 // observeFailover measures a failover: the loss of the session's member was detected at
 // known, the decision was made at made, and is stored now.
-func observeFailover(f *lifecycle.FailedOver, known, made, now time.Time) {
-	if f.Mode == "" {
-		return
-	}
-	failovers.WithLabelValues(string(f.Mode), f.Reason).Inc()
+func observeFailover(w *lifecycle.Write, known, made, now time.Time) {
+	s := &w.Session.Status
+	failovers.WithLabelValues(string(s.Placement.FailoverMode), s.LastFailover.Reason).Inc()
 	if known.IsZero() {
 		known = made
 	}
-	detection.Observe(max(0, known.Sub(f.Since).Seconds()))
+	detection.Observe(max(0, known.Sub(w.LostSince).Seconds()))
 	decision.Observe(max(0, now.Sub(known).Seconds()))
 }

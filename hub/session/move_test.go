@@ -73,7 +73,7 @@ func TestSessionThatNoNodeFitsIsMovedToAnotherMember(t *testing.T) {
 	h.Expect(s.Status.Placement.Epoch).To(Equal(int64(2)))
 	h.Expect(h.fleet.refused).To(HaveKey(sessiontest.Here), "it may not return at once")
 	h.later(clock, memory.LeftFor)
-	h.Expect(h.memory.Excluded(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "but it may later")
+	h.Expect(h.memory.Known(s, h.Clock.Now(), h.fleet.ReportedAt).Excluded).To(BeEmpty(), "but it may later")
 }
 
 // movesCounted returns how often sessions were moved because no node fits their Pods.
@@ -170,5 +170,5 @@ func TestWriteOfAMoveThatIsRejectedReleasesItsCapacity(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred(), "that is how the lock is meant to work")
 	h.Expect(h.fleet.released).To(Equal(1))
 	h.Expect(h.stored().Status.Placement.ClusterName).To(Equal("eu"))
-	h.Expect(h.memory.Excluded(h.stored().UID, h.Clock.Now(), h.fleet.ReportedAt)).To(BeEmpty(), "it was not moved")
+	h.Expect(h.memory.Known(h.stored(), h.Clock.Now(), h.fleet.ReportedAt).Excluded).To(BeEmpty(), "it was not moved")
 }

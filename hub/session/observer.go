@@ -10,25 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 )
 
 // observer counts sessions for their members, and removes those that are gone.
-type observer struct {
-	fleet      Members
-	placed     Reservations
-	departures *assignment.Departures
-	drains     *drainer
-	memory     *memory.Memory
-}
-
-func newObserver(r *Reconciler) *observer {
-	return &observer{fleet: r.Fleet, placed: r.Reservations, departures: r.Departures, drains: r.drainer(), memory: &r.memory}
-}
+type observer struct{ *Reconciler }
 
 // observe observes the sessions of the hub's cache.
-func (o *observer) observe(ctx context.Context, mgr ctrl.Manager) error {
+func (o observer) observe(ctx context.Context, mgr ctrl.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.VDISession{})
 	if err != nil {
 		return fmt.Errorf("watching sessions: %w", err)
@@ -47,7 +35,7 @@ func (o *observer) observe(ctx context.Context, mgr ctrl.Manager) error {
 // changed counts a session that the watch shows changed. A session that was deleted and
 // created again under its name while the watch was interrupted also arrives as a change:
 // how the earlier one ended is unknown.
-func (o *observer) changed(before, after any) {
+func (o observer) changed(before, after any) {
 	was, ok := before.(*v1alpha1.VDISession)
 	is, same := after.(*v1alpha1.VDISession)
 	if ok && same && was.UID != is.UID {
@@ -59,7 +47,7 @@ func (o *observer) changed(before, after any) {
 
 // seen counts a session as the watch shows it, and removes one that is gone. leads is set
 // if this replica leads.
-func (o *observer) seen(obj any, gone, leads bool) {
+func (o observer) seen(obj any, gone, leads bool) {
 	last, absent := obj.(toolscache.DeletedFinalStateUnknown)
 	if absent {
 		obj = last.Obj
@@ -72,13 +60,13 @@ func (o *observer) seen(obj any, gone, leads bool) {
 	// never get its members' confirmation.
 	switch {
 	case gone && !absent && leads:
-		o.departures.Observe(s, o.fleet.Gone)
+		o.Departures.Observe(s, o.Fleet.Gone)
 	case gone:
-		o.departures.Keep(s.UID)
+		o.Departures.Keep(s.UID)
 	}
-	o.placed.Observe(s, gone)
-	for _, u := range o.drains.tracker.Observe(s, gone) {
-		o.drains.show(u)
+	o.Reservations.Observe(s, gone)
+	for _, u := range o.drains.Observe(s, gone) {
+		o.showDrain(u)
 	}
 	if gone {
 		o.memory.Forget(s.UID)

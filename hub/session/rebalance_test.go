@@ -23,7 +23,7 @@ func TestSessionThatIsToBeRebalancedIsMovedIfItIsIdle(t *testing.T) {
 	s := h.pass()
 	h.Expect(s.Status.Placement).To(BeNil())
 	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventMoved}))
-	h.Expect(h.memory.Excluded(s.UID, h.Clock.Now(), h.fleet.ReportedAt)).To(HaveKeyWithValue(sessiontest.Here, memory.MovedOut))
+	h.Expect(h.memory.Known(s, h.Clock.Now(), h.fleet.ReportedAt).Excluded).To(HaveKeyWithValue(sessiontest.Here, memory.MovedOut))
 	h.Expect(s.Annotations).To(HaveKey(v1alpha1.AnnotationMove))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })

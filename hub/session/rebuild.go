@@ -3,27 +3,20 @@ package session
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// rebuild records that the reservations were rebuilt, once before the first decision.
-type rebuild struct {
-	mu   sync.Mutex
-	done bool
-}
-
 // Rebuild reserves capacity for every session that is to run somewhere, once the fleet has
 // every member, so that a new leader reserves nothing twice. The members' inventories and
 // reports then take over: it must run before the first of them arrives, or no report would
 // ever count the sessions. It runs once.
 func (r *Reconciler) Rebuild(ctx context.Context) error {
-	r.rebuilt.mu.Lock()
-	defer r.rebuilt.mu.Unlock()
-	if r.rebuilt.done {
+	r.rebuilding.Lock()
+	defer r.rebuilding.Unlock()
+	if r.rebuilt {
 		return nil
 	}
 	// A session whose member the fleet does not have yet would appear lost.
@@ -46,7 +39,7 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 			reserve(r.Reservations, s)
 		}
 	}
-	r.rebuilt.done = true
+	r.rebuilt = true
 	return nil
 }
 

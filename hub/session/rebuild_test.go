@@ -20,8 +20,8 @@ func TestMembersAreRegisteredBeforeSessionsAreReconciled(t *testing.T) {
 	registered := 0
 	next := &Reconciler{
 		Scheduler: h.scheduler,
-		Client:    h.Client, Live: h.Live, Recorder: h.Recorder, Fleet: h.fleet, Reservations: h.fleet, Members: h.Members, Orders: h.Orders, Proofs: h.Proofs,
-		Revisions: h.Revisions, Departures: h.Departures, Clock: h.Clock,
+		Client:    h.Client, Live: h.Live, Recorder: h.Recorder, Fleet: h.fleet, Reservations: h.fleet, Members: h.Members, Orders: h.Orders,
+		Departures: h.Departures, Clock: h.Clock,
 		Register: func(context.Context) error {
 			if failure == nil {
 				h.fleet.away, registered = false, registered+1

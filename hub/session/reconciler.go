@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,9 +22,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
-	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
-	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch;administer
@@ -47,12 +46,8 @@ type Reconciler struct {
 	Members multicluster.Provider
 	// Orders renders the members' assignments.
 	Orders     *assignment.Orders
-	Proofs     *assignment.Proofs
-	Revisions  *template.Revisions
 	Departures *assignment.Departures
 	Clock      clock.PassiveClock
-	// Trace of sessions' lifecycles; nil if they are not traced.
-	Trace *tracing.Tracer
 	// Restores of the hub; nil if the hub is never restored.
 	Restores Restores
 	// Timings of sessions.
@@ -61,9 +56,11 @@ type Reconciler struct {
 	// reconciled; nil if the caller does.
 	Register func(context.Context) error
 
-	memory  memory.Memory
-	rebuilt rebuild
-	drains  drain.Tracker
+	memory memory.Memory
+	drains drain.Tracker
+	// rebuilt is set once the reservations were rebuilt; rebuilding is its lock.
+	rebuilt    bool
+	rebuilding sync.Mutex
 }
 
 // Reconcile updates one session.
@@ -76,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := errors.Join(r.Rebuild(ctx), r.Proofs.Prepare(ctx)); err != nil {
+	if err := errors.Join(r.Rebuild(ctx), r.Orders.Proofs.Prepare(ctx)); err != nil {
 		return ctrl.Result{}, err
 	}
 	s := &v1alpha1.VDISession{}
@@ -89,7 +86,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if r.memory.Stale(s) {
 		return ctrl.Result{RequeueAfter: memory.StaleWait}, nil
 	}
-	g := r.gatherer()
+	g := gatherer{r}
 	reports, err := g.reportsOf(ctx, s)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -104,7 +101,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // execute computes the plan of a session, and executes it.
-func (r *Reconciler) execute(ctx context.Context, g *gatherer, s *v1alpha1.VDISession, reports []assignment.Report) (ctrl.Result, error) {
+func (r *Reconciler) execute(ctx context.Context, g gatherer, s *v1alpha1.VDISession, reports []*assignment.Report) (ctrl.Result, error) {
 	var plan lifecycle.Plan
 	var a attempt
 	in, err := g.gather(ctx, s, reports)
@@ -135,16 +132,9 @@ func (r *Reconciler) execute(ctx context.Context, g *gatherer, s *v1alpha1.VDISe
 	return ctrl.Result{RequeueAfter: plan.Again}, nil
 }
 
-func (r *Reconciler) gatherer() *gatherer {
-	return &gatherer{
-		client: r.Client, fleet: r.Fleet, clusters: r.Members, proofs: r.Proofs, orders: r.Orders, revisions: r.Revisions, restores: r.restores(), clock: r.Clock, timings: r.Timings,
-		memory: &r.memory, drains: &r.drains,
-	}
-}
-
 // decide returns the plan of a session, and whether the scheduler has reserved capacity for
 // it.
-func (r *Reconciler) decide(g *gatherer, in *lifecycle.Input) (plan lifecycle.Plan, reserved bool) {
+func (r *Reconciler) decide(g gatherer, in *lifecycle.Input) (plan lifecycle.Plan, reserved bool) {
 	plan = lifecycle.Next(in)
 	request := plan.Request
 	switch {
@@ -153,7 +143,7 @@ func (r *Reconciler) decide(g *gatherer, in *lifecycle.Input) (plan lifecycle.Pl
 	case request.Evaluate && r.Fleet.Evaluating(request.Placement.Template):
 		plan.Again = evaluationPoll
 		return plan, false
-	case request.Evict != nil && !r.drainer().allows(in.Session, *request.Evict):
+	case request.Evict != nil && !r.mayEvict(in.Session, *request.Evict):
 		return plan, false // it is enqueued when the budget allows it
 	}
 	request.Session, request.Rank = client.ObjectKeyFromObject(plan.Session), rankOf(plan.Session)
@@ -186,7 +176,7 @@ func rejected(err error) bool {
 // Preview returns the request that a session would make if it were placed now. Nothing is
 // written or reserved.
 func (r *Reconciler) Preview(ctx context.Context, s *v1alpha1.VDISession) (lifecycle.Preview, error) {
-	in, err := r.gatherer().gather(ctx, s, nil)
+	in, err := gatherer{r}.gather(ctx, s, nil)
 	if err != nil {
 		return lifecycle.Preview{}, err
 	}

@@ -32,10 +32,10 @@ func TestSessionThatWasRecreatedUnseenIsRemoved(t *testing.T) {
 	before, after := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5)), sessiontest.With()
 	after.UID = "uid-of-the-next"
 	r.memory.Assigned(before.UID, 5)
-	newObserver(r).changed(before, after)
+	observer{r}.changed(before, after)
 	g.Expect(o.gone).To(Equal([]types.UID{before.UID}))
 	g.Expect(r.memory.LastEpoch(before.UID)).To(BeZero())
 	g.Expect(r.Departures.Departed(assignment.KeyOf(before), sessiontest.Here)).To(BeFalse(), "no deletion was observed: after a restore the earlier object may be the later one")
-	newObserver(r).changed(after, after)
+	observer{r}.changed(after, after)
 	g.Expect(o.gone).To(HaveLen(1))
 }

@@ -34,7 +34,7 @@ func TestRefusalThatIsRecordedAgainCountsOnce(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	s := h.stored()
 	h.Expect(placementsRefused(h.WithT)).To(Equal(before + 1))
-	_, pause, _ := h.Reconciler.memory.Refusals(s.UID, h.Clock.Now())
+	pause := h.Reconciler.memory.Known(s, h.Clock.Now(), h.fleet.ReportedAt).Pause
 	h.Expect(pause).To(BeZero(), "one refusal makes no streak")
 	h.Expect(h.condition(v1alpha1.ConditionScheduled)).NotTo(ContainSubstring("in a row"))
 }

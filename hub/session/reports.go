@@ -12,26 +12,27 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // reportsOf returns the reports on a session of the connected members that have it
 // according to its status, or that prove that they have it.
-func (g *gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]assignment.Report, error) {
+func (g gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]*assignment.Report, error) {
 	held := sets.New[string]()
 	for _, o := range status.Outstanding(s) {
 		held.Insert(o.ClusterName)
 	}
 	claims := g.memory.Claims(s.UID)
-	var out []assignment.Report
+	var out []*assignment.Report
 	for _, member := range sets.List(held.Union(claims)) {
 		rep, connected, err := g.reportFrom(ctx, s, member)
 		if err != nil {
 			return nil, err
 		}
-		proves := rep != nil && (rep.Unknown(s) || rep.AssignedTwice(s))
+		proves := rep != nil && lifecycle.ShowsRestore(s, rep)
 		if rep != nil && (proves || held.Has(member)) {
-			out = append(out, *rep)
+			out = append(out, rep)
 		}
 		if connected && !proves && claims.Has(member) {
 			g.memory.Unclaim(s.UID, member)
@@ -41,12 +42,12 @@ func (g *gatherer) reportsOf(ctx context.Context, s *v1alpha1.VDISession) ([]ass
 }
 
 // reportFrom returns a member's report, or nil if it does not count for the session.
-func (g *gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member string) (rep *assignment.Report, connected bool, err error) {
-	ref, known := g.fleet.RefOf(member)
+func (g gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member string) (rep *assignment.Report, connected bool, err error) {
+	ref, known := g.Fleet.RefOf(member)
 	if !known {
 		return nil, false, nil
 	}
-	cl, err := g.clusters.Get(ctx, multicluster.ClusterName(member))
+	cl, err := g.Members.Get(ctx, multicluster.ClusterName(member))
 	if errors.Is(err, multicluster.ErrClusterNotFound) {
 		return nil, false, nil // the member is not connected
 	}
@@ -57,7 +58,7 @@ func (g *gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, membe
 	if err != nil {
 		return nil, false, err
 	}
-	out := &assignment.Report{Ref: ref, Proven: g.proofs.Proves(s, ref.UID, reported)}
+	out := &assignment.Report{Ref: ref, Proven: g.Orders.Proofs.Proves(s, ref.UID, reported)}
 	own, reported := assignment.Attribute(s, ref.UID, reported, out.Proven)
 	if own == nil {
 		return nil, true, nil

@@ -47,73 +47,51 @@ type Restores interface {
 // epochsPerTerm is more epochs than a session gets between two restores.
 const epochsPerTerm = 1 << 20
 
-// restores computes the effect of a restore of the hub on a session.
-type restores struct {
-	// record of the restores; nil if the hub is never restored.
-	record Restores
-	live   client.Reader
-	fleet  Recovery
-}
-
-// lastAssigned returns the highest epoch that a hub of before the last restore may have
+// LastAssigned returns the highest epoch that a hub of before the last restore may have
 // assigned to a session, or 0 if there is none or the session was created later.
-func (r *restores) lastAssigned(s *v1alpha1.VDISession) int64 {
-	if r.record == nil {
+func (r *Reconciler) LastAssigned(s *v1alpha1.VDISession) int64 {
+	if r.Restores == nil {
 		return 0
 	}
-	last := r.record.Last()
+	last := r.Restores.Last()
 	if last.Term == 0 || !s.CreationTimestamp.Time.Before(last.Time) {
 		return 0
 	}
 	return last.Term * epochsPerTerm
 }
 
-// of returns the state of a restored hub as far as a session depends on it.
-func (r *restores) of(s *v1alpha1.VDISession) lifecycle.Restore {
-	out := lifecycle.Restore{LastAssigned: r.lastAssigned(s), Recovering: r.fleet.Recovering()}
+// restored returns the state of a restored hub as far as a session depends on it.
+func (g gatherer) restored(s *v1alpha1.VDISession) lifecycle.Restore {
+	out := lifecycle.Restore{LastAssigned: g.LastAssigned(s), Recovering: g.Fleet.Recovering()}
 	if out.LastAssigned == 0 || s.Status.Epoch > out.LastAssigned {
 		return out
 	}
-	if member, claims := r.fleet.Claims(assignment.KeyOf(s), s.UID, s.Status.Epoch); claims {
+	if member, claims := g.Fleet.Claims(assignment.KeyOf(s), s.UID, s.Status.Epoch); claims {
 		out.Claim = member
 	}
-	out.Unreported = r.fleet.Unreported()
+	out.Unreported = g.Fleet.Unreported()
 	return out
 }
 
-// detect records durably that the hub was restored, once the API server itself has confirmed
+// detectRestore records durably that the hub was restored, once the API server itself has confirmed
 // that the session is as in the cache, which may lag behind an earlier leader's writes.
-func (r *restores) detect(ctx context.Context, s *v1alpha1.VDISession) error {
-	if r.record == nil {
+func (g gatherer) detectRestore(ctx context.Context, s *v1alpha1.VDISession) error {
+	if g.Restores == nil {
 		return nil
 	}
 	live := &v1alpha1.VDISession{}
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(s), live); err != nil {
+	if err := g.Live.Get(ctx, client.ObjectKeyFromObject(s), live); err != nil {
 		return err
 	}
 	if live.UID != s.UID || live.ResourceVersion != s.ResourceVersion {
 		return errStaleCache
 	}
-	return r.record.Detected(ctx)
+	return g.Restores.Detected(ctx)
 }
 
 // errStaleCache is the conflict of a session that is newer than the cache.
 var errStaleCache = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), "", fmt.Errorf("the cache is behind"))
 
-// LastAssigned returns the highest epoch that a hub of before the last restore may have
-// assigned to a session, or 0.
-func (r *Reconciler) LastAssigned(s *v1alpha1.VDISession) int64 { return r.restores().lastAssigned(s) }
-
 // LastEpoch returns the last epoch that this process assigned to a session and that is
 // stored for certain, or 0.
 func (r *Reconciler) LastEpoch(session types.UID) int64 { return r.memory.LastEpoch(session) }
-
-// RestoreDetected reports whether a restore of the hub since the session's creation was
-// detected.
-func (r *Reconciler) RestoreDetected(s *v1alpha1.VDISession) bool {
-	return r.Restores == nil || r.LastAssigned(s) > 0
-}
-
-func (r *Reconciler) restores() *restores {
-	return &restores{record: r.Restores, live: r.Live, fleet: r.Fleet}
-}

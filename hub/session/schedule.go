@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -36,11 +37,8 @@ func rankOf(s *v1alpha1.VDISession) queue.Rank {
 // waitsSince returns since when a session has not been placed, or, before its first
 // placement, when it was created.
 func waitsSince(s *v1alpha1.VDISession) time.Time {
-	for i := range s.Status.Conditions {
-		c := &s.Status.Conditions[i]
-		if c.Type == v1alpha1.ConditionScheduled && s.Status.Epoch > 0 {
-			return c.LastTransitionTime.Time
-		}
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c != nil && s.Status.Epoch > 0 {
+		return c.LastTransitionTime.Time
 	}
 	return s.CreationTimestamp.Time
 }

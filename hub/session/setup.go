@@ -29,18 +29,19 @@ const workers = 16
 // SetupWithManager registers the controller of sessions; scheduler enqueues those on which
 // it has decided.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, scheduler source.Source) error {
-	if err := newObserver(r).observe(ctx, mgr); err != nil {
+	if err := (observer{r}).observe(ctx, mgr); err != nil {
 		return err
 	}
 	leading.Store(r)
+	w := watches{r}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("vdisession").
 		For(&v1alpha1.VDISession{}).
-		Watches(&v1alpha1.VDITemplate{}, enqueueCounted(scheduling.EventTemplate, ofTemplate(r.Client)), builder.WithPredicates(edited)).
-		Watches(&v1alpha1.PlacementPolicy{}, enqueueCounted(scheduling.EventPolicy, ofPolicy(r.Client, r.Scheduler)), builder.WithPredicates(edited)).
-		Watches(&v1alpha1.VDIHome{}, enqueueCounted(scheduling.EventHome, ofHome(r.Client)), builder.WithPredicates(freed)).
+		Watches(&v1alpha1.VDITemplate{}, enqueueCounted(scheduling.EventTemplate, w.ofTemplate), builder.WithPredicates(edited)).
+		Watches(&v1alpha1.PlacementPolicy{}, enqueueCounted(scheduling.EventPolicy, w.ofPolicy), builder.WithPredicates(edited)).
+		Watches(&v1alpha1.VDIHome{}, enqueueCounted(scheduling.EventHome, w.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(scheduler).
-		WatchesRawSource(ofMembers(r.Client, r.Fleet)).
+		WatchesRawSource(source.Func(w.ofMembers)).
 		WithOptions(options()).
 		Complete(r)
 }
@@ -49,28 +50,27 @@ func options() controller.Options {
 	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}
 }
 
+// watches finds the sessions that a change of another object may help.
+type watches struct{ *Reconciler }
+
 // ofTemplate returns the sessions that wait for a change of a template.
-func ofTemplate(c client.Reader) handler.MapFunc {
-	return func(ctx context.Context, t client.Object) []reconcile.Request {
-		waits := func(s *v1alpha1.VDISession) bool { return s.Status.Placement == nil || status.Retrying(s) }
-		return listed(ctx, c, waits, client.MatchingFields{index.Template: t.GetName()})
-	}
+func (w watches) ofTemplate(ctx context.Context, t client.Object) []reconcile.Request {
+	waits := func(s *v1alpha1.VDISession) bool { return s.Status.Placement == nil || status.Retrying(s) }
+	return w.listed(ctx, waits, client.MatchingFields{index.Template: t.GetName()})
 }
 
 // ofPolicy returns the sessions whose placement may change with an edit of a policy.
 // Each pass determines whether the policy governs its session.
-func ofPolicy(c client.Reader, scheduler Scheduler) handler.MapFunc {
-	return func(ctx context.Context, _ client.Object) []reconcile.Request {
-		var out []reconcile.Request
-		for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
-			out = append(out, listed(ctx, c, anySession, client.MatchingFields{index.Phase: string(phase)})...)
-		}
-		// Those of a lost member still have phase Running.
-		for _, session := range scheduler.Pending(func(req *scheduling.Request) bool { return req.Placement.Failover }) {
-			out = append(out, reconcile.Request{NamespacedName: session})
-		}
-		return out
+func (w watches) ofPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
+		out = append(out, w.listed(ctx, anySession, client.MatchingFields{index.Phase: string(phase)})...)
 	}
+	// Those of a lost member still have phase Running.
+	for _, session := range w.Scheduler.Pending(func(req *scheduling.Request) bool { return req.Placement.Failover }) {
+		out = append(out, reconcile.Request{NamespacedName: session})
+	}
+	return out
 }
 
 // freed passes updates that release a home or remove entries of its status.leftBehind,
@@ -86,13 +86,11 @@ var freed = predicate.Funcs{
 }
 
 // ofHome returns the sessions that may wait for a home.
-func ofHome(c client.Reader) handler.MapFunc {
-	return func(ctx context.Context, h client.Object) []reconcile.Request {
-		waits := func(s *v1alpha1.VDISession) bool {
-			return !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled)
-		}
-		return listed(ctx, c, waits, client.InNamespace(h.GetNamespace()), client.MatchingFields{index.Home: h.GetName()})
+func (w watches) ofHome(ctx context.Context, h client.Object) []reconcile.Request {
+	waits := func(s *v1alpha1.VDISession) bool {
+		return !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled)
 	}
+	return w.listed(ctx, waits, client.InNamespace(h.GetNamespace()), client.MatchingFields{index.Home: h.GetName()})
 }
 
 // edited passes changes of an object's spec, and its deletion: new counts in a status
@@ -109,9 +107,9 @@ func enqueueCounted(event string, sessions handler.MapFunc) handler.EventHandler
 }
 
 // listed returns the sessions of a list to which a condition applies.
-func listed(ctx context.Context, c client.Reader, applies func(*v1alpha1.VDISession) bool, options ...client.ListOption) []reconcile.Request {
+func (w watches) listed(ctx context.Context, applies func(*v1alpha1.VDISession) bool, options ...client.ListOption) []reconcile.Request {
 	list := &v1alpha1.VDISessionList{}
-	if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := w.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil
 	}
 	out := make([]reconcile.Request, 0, len(list.Items))
@@ -130,27 +128,25 @@ func requestFor(s *v1alpha1.VDISession) reconcile.Request {
 }
 
 // ofMembers enqueues the sessions of a member that has changed.
-func ofMembers(c client.Reader, fleet Members) source.Func {
-	return func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		changed := workqueue.NewTyped[string]()
-		context.AfterFunc(ctx, changed.ShutDown)
-		fleet.Listen(func(c member.Change) {
-			if c.Kind == member.MemberChanged {
-				changed.Add(c.Member)
+func (w watches) ofMembers(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	changed := workqueue.NewTyped[string]()
+	context.AfterFunc(ctx, changed.ShutDown)
+	w.Fleet.Listen(func(c member.Change) {
+		if c.Kind == member.MemberChanged {
+			changed.Add(c.Member)
+		}
+	})
+	go func() {
+		for {
+			name, end := changed.Get()
+			if end {
+				return
 			}
-		})
-		go func() {
-			for {
-				name, end := changed.Get()
-				if end {
-					return
-				}
-				for _, req := range listed(ctx, c, anySession, client.MatchingFields{index.Member: name}) {
-					q.Add(req)
-				}
-				changed.Done(name)
+			for _, req := range w.listed(ctx, anySession, client.MatchingFields{index.Member: name}) {
+				q.Add(req)
 			}
-		}()
-		return nil
-	}
+			changed.Done(name)
+		}
+	}()
+	return nil
 }

@@ -212,8 +212,8 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	h.scheduler = scheduling.New(scheduling.Options{Cache: h.fleet, Members: h.fleet, Clock: clockOf{h}})
 	h.Reconciler = &Reconciler{
 		Scheduler: h.scheduler,
-		Client:    cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Reservations: h.fleet, Members: h.member, Orders: orders, Proofs: orders.Proofs,
-		Revisions: revisions, Departures: &assignment.Departures{}, Clock: clock.RealClock{},
+		Client:    cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Reservations: h.fleet, Members: h.member, Orders: orders,
+		Departures: &assignment.Departures{}, Clock: clock.RealClock{},
 	}
 	return h
 }

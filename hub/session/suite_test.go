@@ -168,7 +168,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: placed, Members: f, Orders: orders, Proofs: proofs, Revisions: revisions,
+		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: placed, Members: f, Orders: orders,
 		Departures: departures, Clock: clock.RealClock{}, Restores: restores, Timings: lifecycle.Timings{ForceAfter: forceAfter, MoveAfter: moveAfter},
 	}
 	// Pending sessions are decided on again only when an event requeues them.
@@ -183,9 +183,10 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 	}
 	policies := &policy.Reconciler{Client: c, Members: f, Placement: placed, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	reviews := &review.Reconciler{Client: c, Members: f, Placement: placed, Sessions: sessions, Clock: clock.RealClock{}}
-	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: index.HeldIn(c)}
+	counts := index.Sessions{Reader: c}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: counts.HeldIn}
 	sessions.Register = members.RegisterAll
-	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: index.RevisionInUse(c), Placed: index.PlacedWith(c)}
+	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: counts.RevisionInUse, Placed: counts.PlacedWith}
 	Expect(sessions.SetupWithManager(ctx, local, scheduler)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(policies.SetupWithManager(local)).To(Succeed())

@@ -109,12 +109,11 @@ func (t traces) placed(before *v1alpha1.VDISession, w *lifecycle.Write, began, n
 	if !trace.Traced() {
 		return
 	}
-	if at := s.Status.Placement; at.Run <= 1 {
-		if requested := status.RunRequested(s); requested.Before(began) && (at.Epoch == 1 || status.PlacedByFailover(s)) {
-			t.tracer.Add(trace, tracing.Span{Name: spanWait, From: requested, To: began, Attributes: []tracing.Attribute{
-				tracing.Reason.String(status.UnscheduledReason(before)),
-			}})
-		}
+	at, requested := s.Status.Placement, status.RunRequested(s)
+	if at.Run <= 1 && requested.Before(began) && (at.Epoch == 1 || status.PlacedByFailover(s)) {
+		t.tracer.Add(trace, tracing.Span{Name: spanWait, From: requested, To: began, Attributes: []tracing.Attribute{
+			tracing.Reason.String(status.UnscheduledReason(before)),
+		}})
 	}
 	d := w.Decision
 	t.tracer.Add(trace, tracing.Span{Name: spanPlace, From: began, To: now, Attributes: append(about(s),

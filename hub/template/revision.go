@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -37,10 +38,7 @@ func templateSet(templates []v1alpha1.VDITemplate, kept []appsv1.ControllerRevis
 		}
 		named[[2]string{name, revision}] = requirements(name, revision, spec)
 	}
-	set = &fleetv1.TemplateSet{Templates: make([]*fleetv1.TemplateRequirements, 0, len(named))}
-	for _, r := range named {
-		set.Templates = append(set.Templates, r)
-	}
+	set = &fleetv1.TemplateSet{Templates: slices.Collect(maps.Values(named))}
 	slices.SortFunc(set.Templates, func(a, b *fleetv1.TemplateRequirements) int {
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetRevision(), b.GetRevision()))
 	})

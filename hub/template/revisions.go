@@ -47,13 +47,6 @@ type Revisions struct {
 	hashes *lru.Cache
 }
 
-// version identifies one state of a template.
-type version struct {
-	name            string
-	uid             types.UID
-	resourceVersion string
-}
-
 // maxSpecs bounds the memory for specs: beyond it, specs are read from the hub's cache and
 // decoded each time.
 const maxSpecs = 1024
@@ -91,7 +84,7 @@ func (r *Revisions) Keep(ctx context.Context, template *v1alpha1.VDITemplate, re
 
 // Of returns the revision of a template as it was read from the hub's cache.
 func (r *Revisions) Of(t *v1alpha1.VDITemplate) (string, error) {
-	read := version{t.Name, t.UID, t.ResourceVersion}
+	read := [...]string{t.Name, string(t.UID), t.ResourceVersion}
 	if revision, known := r.hashes.Get(read); known {
 		return revision.(string), nil
 	}

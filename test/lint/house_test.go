@@ -31,7 +31,6 @@ var pure = []string{
 	"proto/convert/",
 	"proto/version/",
 	"hub/access/desired.go",
-	"hub/assignment/cause.go",
 	"hub/assignment/attribute.go",
 	"hub/assignment/override.go",
 	"hub/assignment/plan.go",

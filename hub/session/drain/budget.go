@@ -50,15 +50,7 @@ type budget struct {
 }
 
 // moving returns how many sessions are moving.
-func (b *budget) moving() int {
-	n := 0
-	for _, s := range b.sessions {
-		if s.Stage == Moving {
-			n++
-		}
-	}
-	return n
-}
+func (b *budget) moving() int { return int(b.counts().Moving) }
 
 // evict reports whether a session may move now. If so it is moving, and if not it waits.
 // It is idempotent.

@@ -71,51 +71,46 @@ func ByAssignment(ctx context.Context, c client.Reader, key types.NamespacedName
 	return &list.Items[0], nil
 }
 
-// HeldIn returns a function that counts the sessions that are placed in a member, or not
-// confirmed as stopped there.
-func HeldIn(c client.Reader) func(ctx context.Context, member v1alpha1.ClusterRef) (member.Held, error) {
-	return func(ctx context.Context, member v1alpha1.ClusterRef) (held member.Held, err error) {
-		list := &v1alpha1.VDISessionList{}
-		if err := c.List(ctx, list, client.MatchingFields{Member: member.Name}, client.UnsafeDisableDeepCopy); err != nil {
-			return held, fmt.Errorf("counting the sessions of %s: %w", member.Name, err)
-		}
-		for i := range list.Items {
-			s := &list.Items[i].Status
-			switch {
-			case s.Placement != nil && s.Placement.ClusterUID == member.UID:
-				held.Placed++
-			case slices.ContainsFunc(s.Releasing, func(r v1alpha1.Release) bool { return r.ClusterUID == member.UID }):
-				held.Releasing++
-			}
-		}
-		return held, nil
+// Sessions counts sessions in the hub's cache.
+type Sessions struct{ client.Reader }
+
+// HeldIn counts the sessions that are placed in a member, or not confirmed as stopped there.
+func (c Sessions) HeldIn(ctx context.Context, member v1alpha1.ClusterRef) (held member.Held, err error) {
+	list := &v1alpha1.VDISessionList{}
+	if err := c.List(ctx, list, client.MatchingFields{Member: member.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return held, fmt.Errorf("counting the sessions of %s: %w", member.Name, err)
 	}
+	for i := range list.Items {
+		s := &list.Items[i].Status
+		switch {
+		case s.Placement != nil && s.Placement.ClusterUID == member.UID:
+			held.Placed++
+		case slices.ContainsFunc(s.Releasing, func(r v1alpha1.Release) bool { return r.ClusterUID == member.UID }):
+			held.Releasing++
+		}
+	}
+	return held, nil
 }
 
-// RevisionInUse returns a function that reports whether a session refers to a template's
-// revision.
-func RevisionInUse(c client.Reader) func(ctx context.Context, template, revision string) (bool, error) {
-	return func(ctx context.Context, template, revision string) (bool, error) {
-		list := &v1alpha1.VDISessionList{}
-		err := c.List(ctx, list, client.MatchingFields{Revision: hubtemplate.RevisionKey(template, revision)}, client.Limit(1))
-		return len(list.Items) > 0, err
-	}
+// RevisionInUse reports whether a session refers to a template's revision.
+func (c Sessions) RevisionInUse(ctx context.Context, template, revision string) (bool, error) {
+	list := &v1alpha1.VDISessionList{}
+	err := c.List(ctx, list, client.MatchingFields{Revision: hubtemplate.RevisionKey(template, revision)}, client.Limit(1))
+	return len(list.Items) > 0, err
 }
 
-// PlacedWith returns a function that counts the sessions of a template that are placed,
-// or not confirmed as stopped, by revision.
-func PlacedWith(c client.Reader) func(ctx context.Context, template string) (map[string]int32, error) {
-	return func(ctx context.Context, template string) (map[string]int32, error) {
-		list := &v1alpha1.VDISessionList{}
-		if err := c.List(ctx, list, client.MatchingFields{Template: template}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("counting the sessions of template %s: %w", template, err)
-		}
-		count := map[string]int32{}
-		for i := range list.Items {
-			if s := &list.Items[i]; len(status.Outstanding(s)) > 0 {
-				count[s.Status.TemplateRevision]++
-			}
-		}
-		return count, nil
+// PlacedWith counts the sessions of a template that are placed, or not confirmed as stopped,
+// by revision.
+func (c Sessions) PlacedWith(ctx context.Context, template string) (map[string]int32, error) {
+	list := &v1alpha1.VDISessionList{}
+	if err := c.List(ctx, list, client.MatchingFields{Template: template}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("counting the sessions of template %s: %w", template, err)
 	}
+	count := map[string]int32{}
+	for i := range list.Items {
+		if s := &list.Items[i]; len(status.Outstanding(s)) > 0 {
+			count[s.Status.TemplateRevision]++
+		}
+	}
+	return count, nil
 }

@@ -2,9 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
@@ -24,8 +21,7 @@ func ShowsRestore(s *v1alpha1.VDISession, rep *assignment.Report) bool {
 // adopt adopts an epoch that a member proves and that this hub never assigned: the hub
 // was restored from an older state.
 func adopt(p *pass) next {
-	for i := range p.in.Reports {
-		rep := &p.in.Reports[i]
+	for _, rep := range p.in.Reports {
 		switch {
 		case !ShowsRestore(p.Session, rep):
 			continue
@@ -57,7 +53,7 @@ func adoptFrom(p *pass, rep *assignment.Report) {
 	case status.Ended(rep.Assignment):
 	case at != nil && at.ClusterUID == rep.Ref.UID:
 		at.Epoch = epoch
-		p.Account = accountOf(rep, at)
+		account(p, rep, at)
 	case !s.DeletionTimestamp.IsZero() || rep.Assignment.Status.State != v1alpha1.AssignmentActive:
 		status.AddRelease(s, rep.Ref, epoch)
 	default:
@@ -80,24 +76,18 @@ func adoptPlacement(p *pass, rep *assignment.Report, epoch int64) {
 	}
 	replace(p, rep, epoch)
 	findHomeThere(p, rep)
-	p.storeRevision()
 	// The reservation of a decision that was not written yet is released.
 	p.Release = true
-	p.Account = accountOf(rep, p.Session.Status.Placement)
+	account(p, rep, p.Session.Status.Placement)
 	p.log("Adopted a copy that a member runs and this hub did not place", "member", rep.Ref.Name, "epoch", rep.Assignment.Spec.Epoch)
 	p.normal(v1alpha1.EventPlaced, "Place", p.Decision.Message)
 }
 
-// accountOf returns how the capacity of an adopted copy is accounted for: it is reserved
-// for a copy that has not started, and counted by the member for one that runs.
-func accountOf(rep *assignment.Report, at *v1alpha1.Placement) Account {
-	switch {
-	case at.Epoch == rep.Assignment.Spec.Epoch && !reportsIdle(rep.Assignment):
-		return AccountReported
-	case !at.Idle:
-		return AccountReserve
-	}
-	return ""
+// account accounts for the capacity of an adopted copy: it is reserved for a copy that has not
+// started, and counted by the member for one that runs.
+func account(p *pass, rep *assignment.Report, at *v1alpha1.Placement) {
+	p.Counted = at.Epoch == rep.Assignment.Spec.Epoch && !status.ReportsIdle(rep.Assignment)
+	p.Reserve = !p.Counted && !at.Idle
 }
 
 // replace writes the placement in the reporting member into the status.
@@ -108,31 +98,15 @@ func replace(p *pass, rep *assignment.Report, epoch int64) {
 	if s.Status.Placement == nil {
 		p.resources = p.spec.Resources.For(s.Spec.Resources)
 	}
-	s.Status.Releasing = status.ReleasesElsewhere(s.Status.Releasing, v1alpha1.Release{ClusterUID: rep.Ref.UID})
+	status.RemoveRelease(s, rep.Ref.UID)
 	if at := s.Status.Placement; at != nil {
 		status.AddRelease(s, refOf(at), at.Epoch)
 	}
-	region := p.in.Members[rep.Ref.UID].Region
-	at := &v1alpha1.Placement{
-		ClusterName: rep.Ref.Name, ClusterUID: rep.Ref.UID, Region: region, Epoch: epoch, PlacementTime: status.Seconds(p.in.Now), Run: 1,
-		FailoverMode: status.FailoverFor(s, p.spec, policy).Mode, Idle: reportsIdle(rep.Assignment),
-	}
-	if policy != nil {
-		at.Policy = policy.Name
-	}
-	p.scheduled(at, placement.Decision{
-		Placed: true, Cluster: rep.Ref, Region: region, Reason: v1alpha1.ReasonPlaced,
+	at := p.placed(placement.Decision{
+		Placed: true, Cluster: rep.Ref, Region: p.in.Members[rep.Ref.UID].Region, Reason: v1alpha1.ReasonPlaced,
 		Message: fmt.Sprintf("%s: it runs the session under epoch %d, which was assigned before the hub was restored from a backup", rep.Ref.Name, rep.Assignment.Spec.Epoch),
-	})
-	if len(s.Status.Releasing) == 0 {
-		s.Status.Releasing = nil
-	}
-}
-
-// reportsIdle reports whether a desktop is stopped because it is not to run.
-func reportsIdle(reported *v1alpha1.SessionAssignment) bool {
-	pod := meta.FindStatusCondition(reported.Status.Conditions, v1alpha1.ConditionPodReady)
-	return pod != nil && slices.Contains([]string{v1alpha1.ReasonSuspended, v1alpha1.ReasonTimeExpired}, pod.Reason)
+	}, policy, epoch, status.FailoverFor(s, p.spec, policy).Mode)
+	at.Idle = status.ReportsIdle(rep.Assignment)
 }
 
 // findHomeThere finds the record of a user's home that the write of the placement must
@@ -147,7 +121,7 @@ func findHomeThere(p *pass, rep *assignment.Report) {
 		p.log("The home of an adopted session belongs to another session by the hub's record", "home", record.Name, "by", record.Status.MountedBy)
 		p.home.othersRecord = true
 	} else {
-		p.home = homeStep{record: record, movable: record.Spec.ClusterUID != rep.Ref.UID}
+		p.home.Record, p.home.Movable = record, record.Spec.ClusterUID != rep.Ref.UID
 	}
 }
 

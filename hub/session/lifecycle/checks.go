@@ -126,9 +126,14 @@ func checkPolicy(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (s
 		return "", ""
 	}
 	if _, found := policy.Governing(s, policies); !found {
-		return v1alpha1.ReasonPolicyNotFound, fmt.Sprintf("there is no placement policy %q: create it, or change spec.placement.policy", s.Spec.Placement.Policy)
+		return v1alpha1.ReasonPolicyNotFound, noPolicy(s)
 	}
 	return "", ""
+}
+
+// noPolicy returns the message for a session that names a policy which does not exist.
+func noPolicy(s *v1alpha1.VDISession) string {
+	return fmt.Sprintf("there is no placement policy %q: create it, or change spec.placement.policy", s.Spec.Placement.Policy)
 }
 
 func checkEnv(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {

@@ -38,7 +38,7 @@ func evictDrained(p *pass, deadline time.Time) next {
 	l := drain.Session{Key: keyOf(s), Epoch: at.Epoch, InUse: inUse(s)}
 	waits := func(stage drain.Stage, message string) next {
 		l.Stage = stage
-		p.Drain = &Drain{Member: at.ClusterUID, Session: l}
+		p.Drain = &l
 		showDraining(p, message)
 		return proceed
 	}
@@ -49,7 +49,7 @@ func evictDrained(p *pass, deadline time.Time) next {
 		return waits(drain.Failed, fmt.Sprintf("%s is being drained; the session stays until it is deleted, or retried by spec.attempt", at.ClusterName))
 	case at.Idle:
 		moveOut(p, MovedByDrain, fmt.Sprintf("%s is being drained: it is rescheduled when it is to run again", at.ClusterName))
-		p.Drain = &Drain{Member: at.ClusterUID, Drop: true}
+		p.LeavesDrain = true
 		return place(p) // which shows why it is not placed
 	case l.InUse && (deadline.IsZero() || p.in.Now.Before(deadline)):
 		p.soon(max(0, deadline.Sub(p.in.Now)))
@@ -86,7 +86,7 @@ func inUseMessage(cluster string, deadline time.Time) string {
 // moveOut releases a placement in a member that remains in the fleet.
 func moveOut(p *pass, reason, message string) {
 	s := p.Session
-	p.Moved = &Moved{From: *s.Status.Placement, Reason: reason}
+	p.Moved = reason
 	releasePlacement(s)
 	p.normal(v1alpha1.EventMoved, "Move", message)
 }
@@ -95,8 +95,8 @@ func moveOut(p *pass, reason, message string) {
 func showDraining(p *pass, message string) {
 	s := p.Session
 	before := status.ReasonOf(s, v1alpha1.ConditionScheduled)
-	changed := status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonDraining, message)
-	if changed && before != v1alpha1.ReasonDraining {
+	status.SetTrue(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonDraining, message)
+	if before != v1alpha1.ReasonDraining {
 		p.warn(v1alpha1.EventDraining, "Drain", message)
 	}
 }
@@ -144,9 +144,8 @@ func rebalance(p *pass) next {
 	}
 }
 
-// endMove completes the request to move the session. notMoved is the reason for the
-// event if it is not moved, or "". Nothing else is written.
+// endMove completes the request to move the session. Nothing else is written.
 func endMove(p *pass, notMoved string) next {
-	p.EndMove, p.Hold = &EndMove{NotMoved: notMoved}, true
+	p.EndMove, p.NotMoved, p.Hold = true, notMoved, true
 	return done
 }

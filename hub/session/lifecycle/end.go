@@ -16,16 +16,16 @@ import (
 // end shows that a session is Terminating, and has its finalizer removed once no member may
 // still run it, or an operator forces that.
 func end(p *pass) {
-	p.Loss = LossNone
+	p.Found = true
 	if adopt(p) == proceed {
 		confirmStops(p)
 		wait, forced := forced(p)
 		switch {
 		case len(status.Outstanding(p.Session)) == 0:
-			p.End = EndConfirmed
+			p.End = true
 			return
 		case forced && wait == 0:
-			p.End = EndForced
+			p.End, p.Forced = true, true
 			return
 		}
 		p.Again = wait
@@ -38,8 +38,7 @@ func end(p *pass) {
 // confirmStops removes placements whose stop is confirmed or can't be confirmed any more.
 func confirmStops(p *pass) {
 	s := p.Session
-	for i := range p.in.Reports {
-		rep := &p.in.Reports[i]
+	for _, rep := range p.in.Reports {
 		if step, epoch := assignment.Plan(s, rep.Ref.UID, rep.Assignment, ""); step == assignment.RecordStopped {
 			recordStopped(p, rep, epoch)
 			p.Stopped = true
@@ -53,8 +52,8 @@ func confirmStops(p *pass) {
 	case DeclaredFenced(p.in.Members[at.ClusterUID].Failover):
 		// Releasing the placement allows the member to be removed; until then the
 		// release records what may remain there.
-		left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
-		s.Status.Releasing, s.Status.Placement = append(status.ReleasesElsewhere(s.Status.Releasing, left), left), nil
+		status.Supersede(s)
+		s.Status.Placement = nil
 	}
 }
 
@@ -104,8 +103,8 @@ const stoppingSettles = 3 * time.Second
 // showStopping shows on a deleted session what a member still waits for.
 func showStopping(p *pass) {
 	s := p.Session
-	for i := range p.in.Reports {
-		reported := p.in.Reports[i].Assignment
+	for _, rep := range p.in.Reports {
+		reported := rep.Assignment
 		if reported == nil || reported.Status.State != v1alpha1.AssignmentStopping || reported.Status.Message == "" {
 			continue
 		}
@@ -113,6 +112,6 @@ func showStopping(p *pass) {
 			p.soon(wait)
 			continue
 		}
-		status.SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonPodTerminating, p.in.Reports[i].Ref.Name+": "+reported.Status.Message)
+		status.SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonPodTerminating, rep.Ref.Name+": "+reported.Status.Message)
 	}
 }

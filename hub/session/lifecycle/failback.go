@@ -13,8 +13,7 @@ import (
 // left behind instead.
 func failBack(p *pass) next {
 	s := p.Session
-	for i := range p.in.Reports {
-		rep := &p.in.Reports[i]
+	for _, rep := range p.in.Reports {
 		if !assignment.FailsBack(s, p.in.Template.Run, p.in.Policies, rep.Ref, p.in.Members[rep.Ref.UID].Health, rep.Assignment) {
 			continue
 		}
@@ -27,7 +26,7 @@ func failBack(p *pass) next {
 		if url, ok := p.url(); ok {
 			s.Status.URL = url
 		}
-		p.Epoch, p.Account = s.Status.Epoch, AccountReserve
+		p.Epoch, p.Reserve = s.Status.Epoch, true
 		p.normal(v1alpha1.EventHealed, "Heal", fmt.Sprintf(
 			"its first copy still runs in %s and is kept, as its healing requires; the replacement in %s is stopped", rep.Ref.Name, replacement.ClusterName))
 		return done

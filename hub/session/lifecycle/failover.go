@@ -27,22 +27,21 @@ func rescheduleLost(p *pass) next {
 	supersede(p)
 	at := s.Status.Placement
 	if at == nil || !p.in.lost(at.ClusterUID) {
-		p.Loss = LossNone
+		p.Found = true
 		return proceed
 	}
 	policy, found := policy.Governing(s, p.in.Policies)
-	loss := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
+	loss := status.LossOf(s, p.spec, policy)
 	why, v := status.StopReasonOf(s, p.spec, true, p.in.Now), p.in.lossOf(loss, at.ClusterUID)
 	if why != status.NotStopped {
 		return releaseIdle(p, why, v)
 	}
-	p.Loss = LossPending
+	p.Lost = true
 	switch {
 	case !v.Due:
 		return awaitFailover(p, v, v.Message)
 	case !found:
-		_, message := checkPolicy(unplaced(s), p.in.Policies)
-		return awaitFailover(p, v, message)
+		return awaitFailover(p, v, noPolicy(s))
 	}
 	return reschedule(p, policy, loss)
 }
@@ -59,16 +58,16 @@ func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, loss failover.Session
 	a, ok := p.decide(Request{Evaluate: p.template != nil, Request: scheduling.Request{
 		Placement: req, Epoch: p.in.nextEpoch(s), Failover: &scheduling.Failover{Session: loss, From: from}, Reason: v1alpha1.ReasonFailoverPending,
 	}})
-	switch d, v := a.Decision, a.Verdict; {
+	switch d, v, pending := a.Decision, a.Verdict, status.FailoverPending(s); {
 	case !ok:
 		p.Hold = true
 		return done
 	case d.Placed:
-		failOver(p, req, d, v)
+		failOver(p, policy, d, v)
 		return proceed
-	case v.Due && v.Wait > 0 && status.FailoverPending(s):
+	case v.Due && v.Wait > 0 && pending != nil:
 		// The delay is short, and the condition already shows what the session waits for.
-		return awaitFailover(p, v, status.FailoverPendingMessage(s))
+		return awaitFailover(p, v, pending.Message)
 	case v.Due && v.Wait == 0:
 		p.Result = ResultUnschedulable
 		return awaitFailover(p, v, fmt.Sprintf("%s, and no other member accepts the session now: %s", v.Message, d.Message))
@@ -78,22 +77,16 @@ func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, loss failover.Session
 }
 
 // failOver writes a decision to reschedule the session into its status.
-func failOver(p *pass, req placement.Request, d placement.Decision, v failover.Verdict) {
+func failOver(p *pass, policy *v1alpha1.PlacementPolicy, d placement.Decision, v failover.Verdict) {
 	s, now := p.Session, p.in.Now
-	p.storeRevision()
 	from, had := s.Status.Placement, s.Status.URL
 	since := p.in.Members[from.ClusterUID].LastHeartbeat
 	if since.IsZero() || since.After(now) {
 		since = now
 	}
-	policy, _ := policy.Governing(s, p.in.Policies)
 	mode := status.FailoverFor(s, p.spec, policy).Mode
 	left := supersedePlacement(s, since)
-	p.Placed = &v1alpha1.Placement{
-		ClusterName: d.Cluster.Name, ClusterUID: d.Cluster.UID, Region: d.Region, Policy: req.PolicyName,
-		Epoch: p.in.nextEpoch(s), PlacementTime: status.Seconds(now), Run: 1, FailoverMode: mode,
-	}
-	p.scheduled(p.Placed, d)
+	p.Placed = p.placed(d, policy, p.in.nextEpoch(s), mode)
 	s.Status.LastFailover = &v1alpha1.FailoverRecord{
 		From: from.ClusterName, FromRegion: from.Region, FromEpoch: from.Epoch, Reason: v.Reason, LostTime: status.Seconds(since), Time: status.Seconds(now),
 	}
@@ -101,7 +94,7 @@ func failOver(p *pass, req placement.Request, d placement.Decision, v failover.V
 		s.Status.URL = url
 	}
 	p.warn(v1alpha1.EventFailedOver, "Failover", failoverNote(s, left, v, now.Sub(since)))
-	p.Result, p.FailedOver = ResultFailedOver, &FailedOver{Mode: mode, Reason: v.Reason, Since: since}
+	p.Result, p.LostSince = ResultFailedOver, since
 }
 
 // failoverNote describes where the session was rescheduled, why, and which home it left
@@ -146,7 +139,7 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 		note += fmt.Sprintf("; its home stays there, as claim %s", left.HomeClaimName)
 	}
 	p.warn(v1alpha1.EventFailedOver, "Failover", note)
-	p.FailedOver = &FailedOver{}
+	p.Found = true
 	return proceed
 }
 
@@ -154,7 +147,7 @@ func releaseIdle(p *pass, why status.StopReason, v failover.Verdict) next {
 // state.
 func awaitFailover(p *pass, v failover.Verdict, message string) next {
 	s := p.Session
-	waited := status.FailoverPending(s)
+	waited := status.FailoverPending(s) != nil
 	set, condition := status.SetUnknown, v1alpha1.ConditionAssigned
 	if s.Status.Placement.Idle {
 		// It has no capacity, and shows that like all sessions without capacity.
@@ -166,11 +159,4 @@ func awaitFailover(p *pass, v failover.Verdict, message string) next {
 	p.soon(v.Wait)
 	overlay(p)
 	return done
-}
-
-// unplaced returns a copy of a session without its placement.
-func unplaced(s *v1alpha1.VDISession) *v1alpha1.VDISession {
-	out := s.DeepCopy()
-	out.Status.Placement = nil
-	return out
 }

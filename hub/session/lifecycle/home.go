@@ -8,19 +8,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// A PerUser home has one writer across all members. Its record, the VDIHome, is written before
-// the session's status states that the session runs with it, and names the session and the
-// run that claimed it. A controller releases it only if it reads the session as stopped at
-// that run or a later one: an older object, or one from between the two writes, shows an
-// earlier run. Every write of the record is under optimistic lock.
-
-// homeStep is the decision of a pass on the session's home.
+// homeStep is the decision of a pass on the session's home. Package home has the rules of its
+// record.
 type homeStep struct {
-	// record of a PerUser home as it was read; nil if there is none yet.
-	record *v1alpha1.VDIHome
-	// fresh is set if the session requests a new home; movable if the existing one may be
-	// created in another member.
-	fresh, movable bool
+	// Claim to a PerUser home.
+	home.Claim
 	// othersRecord is set if another session has claimed the record, which is not changed.
 	othersRecord bool
 	// pinned is the only member allowed for the session; nil if any is.
@@ -39,7 +31,6 @@ func (p *pass) acquireHome() next {
 		if h := s.Status.Home; h != nil && (s.Status.StartTime != nil || s.Status.Placement != nil) {
 			p.home.pinned = &v1alpha1.ClusterRef{Name: h.ClusterName, UID: h.ClusterUID}
 		}
-		return proceed
 	case v1alpha1.HomePerUser:
 		if p.in.Home != nil {
 			return acquireUserHome(p, p.in.Home)
@@ -52,20 +43,16 @@ func (p *pass) acquireHome() next {
 func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
 	s := p.Session
 	if message := home.InUse(s, h); message != "" {
-		p.unscheduled(v1alpha1.ReasonHomeInUse, message)
-		p.Waits = v1alpha1.ReasonHomeInUse
-		return done
+		return p.waitFor(v1alpha1.ReasonHomeInUse, message)
 	}
 	unused := h.Annotations[home.AnnotationUnused] != ""
-	p.home = homeStep{record: h, movable: unused && s.Status.StartTime == nil || leftBehind(p, h)}
+	p.home.Record, p.home.Movable = h, unused && s.Status.StartTime == nil || leftBehind(p, h)
 	// A home that was created for this very session is fresh enough.
-	p.home.fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
-	if message := home.TooMany(h, p.in.Now, p.in.gone); p.home.fresh && message != "" {
-		p.unscheduled(v1alpha1.ReasonTooManyHomes, message)
-		p.Waits = v1alpha1.ReasonTooManyHomes
-		return done
+	p.home.Fresh = s.Spec.FreshHome && s.Status.Home == nil && (!unused || h.Status.MountedByUID != s.UID)
+	if message := home.TooMany(h, p.in.Now, p.in.gone); p.home.Fresh && message != "" {
+		return p.waitFor(v1alpha1.ReasonTooManyHomes, message)
 	}
-	if p.home.movable || p.home.fresh {
+	if p.home.Movable || p.home.Fresh {
 		return proceed
 	}
 	return pinHome(p, h)
@@ -74,21 +61,12 @@ func acquireUserHome(p *pass, h *v1alpha1.VDIHome) next {
 // leftBehind reports whether the session left a user's home behind, or the home's member
 // no longer exists: a new one is created.
 func leftBehind(p *pass, h *v1alpha1.VDIHome) bool {
-	s := p.Session
-	if s.Status.Placement != nil {
-		return false
-	}
-	for _, o := range s.Status.Releasing {
-		if o.Superseded && o.ClusterUID == h.Spec.ClusterUID {
-			return true
-		}
-	}
-	return p.in.gone(h.Spec.ClusterUID)
+	return p.Session.Status.Placement == nil && (status.SupersededIn(p.Session, h.Spec.ClusterUID) != nil || p.in.gone(h.Spec.ClusterUID))
 }
 
 // pinHome pins the session to the member of its home.
 func pinHome(p *pass, h *v1alpha1.VDIHome) next {
-	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
+	p.home.pinned = memberOf(h)
 	at := p.Session.Status.Placement
 	if at == nil || at.ClusterUID == h.Spec.ClusterUID {
 		return proceed
@@ -96,6 +74,11 @@ func pinHome(p *pass, h *v1alpha1.VDIHome) next {
 	p.unscheduled(v1alpha1.ReasonNoCapacityToResume, fmt.Sprintf(
 		"the session is in %s and its user's home in %s: delete the session and create another", at.ClusterName, h.Spec.ClusterName))
 	return done
+}
+
+// memberOf returns the member of a user's home.
+func memberOf(h *v1alpha1.VDIHome) *v1alpha1.ClusterRef {
+	return &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
 }
 
 // homeForFailover checks whether a session of a lost member may begin with a new home
@@ -110,7 +93,7 @@ func homeForFailover(p *pass) (message string) {
 	if message := home.InUse(p.Session, h); message != "" {
 		return message
 	}
-	p.home = homeStep{record: h, movable: true}
+	p.home.Record, p.home.Movable = h, true
 	return ""
 }
 
@@ -175,14 +158,13 @@ func claimHome(p *pass) {
 
 // homeRecord returns the record of the session's home for a run where its status places it.
 func homeRecord(p *pass) *v1alpha1.VDIHome {
-	s, refused := p.Session, false
-	if old := p.home.record; old != nil {
-		_, refused = p.in.Known.Refused[old.Spec.ClusterUID]
+	s, c := p.Session, p.home.Claim
+	c.Session, c.Template, c.Now = s, p.spec, status.Seconds(p.in.Now)
+	if c.Record != nil {
+		_, c.Refused = p.in.Known.Refused[c.Record.Spec.ClusterUID]
 	}
-	h, left := home.Claim{
-		Session: s, Template: p.spec, Record: p.home.record, Fresh: p.home.fresh, Movable: p.home.movable, Refused: refused, Now: status.Seconds(p.in.Now),
-	}.Apply()
-	if left != nil && p.home.fresh {
+	h, left := c.Apply()
+	if left != nil && c.Fresh {
 		p.normal(v1alpha1.EventFreshHome, "Place", fmt.Sprintf(
 			"a fresh home is made in %s; the earlier one stays in %s, as claim %s", s.Status.Placement.ClusterName, left.ClusterName, left.ClaimName))
 	}

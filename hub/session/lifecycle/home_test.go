@@ -68,7 +68,7 @@ func TestMembersThatAHomeAllows(t *testing.T) {
 				got = "waits: " + meta.FindStatusCondition(p.Session.Status.Conditions, v1alpha1.ConditionScheduled).Reason
 			case p.home.pinned != nil:
 				got = string(p.home.pinned.UID)
-			case p.home.fresh:
+			case p.home.Fresh:
 				got += ", fresh"
 			}
 			if got != c.want {

@@ -11,6 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 )
 
 // Input is all that Next depends on. Next changes nothing of it.
@@ -20,7 +21,7 @@ type Input struct {
 	// Session as it was read.
 	Session *v1alpha1.VDISession
 	// Reports of the connected members on the session.
-	Reports []assignment.Report
+	Reports []*assignment.Report
 	// Members that the session's status, home and reports name, by UID.
 	Members map[types.UID]Member
 	// Template of the session.
@@ -79,18 +80,7 @@ type Member struct {
 // Known is the leading process's state of a session that is not stored. That of a new
 // leader is empty.
 type Known struct {
-	// LastEpoch is the last epoch that this process assigned and that is stored for
-	// certain; 0 if there is none.
-	LastEpoch int64
-	// Excluded are the members to which the session is not assigned now, with the reason.
-	Excluded map[types.UID]string
-	// Refused are the members that refused the session recently, with the reason. Pause
-	// is how long it is not placed because too many did, or zero. RetryAfter is how
-	// long until the first of them may be tried again; zero if none refused it.
-	Refused           map[types.UID]string
-	Pause, RetryAfter time.Duration
-	// PauseNext is set if one more refusal makes the session pause.
-	PauseNext bool
+	memory.Known
 	// NodeWait is how long the session's member still has to find a node for its Pod;
 	// nil if the session does not wait for one.
 	NodeWait *time.Duration
@@ -113,27 +103,22 @@ type Restore struct {
 	Unreported []string
 }
 
+// Defaults of Timings.
 const (
-	// DefaultForceAfter is how long a member has to confirm a forced withdrawal before
-	// the session's finalizer is removed without confirmation.
 	DefaultForceAfter = 10 * time.Second
-	// DefaultIdleAfter is how long a desktop is unused before its agent reports it as idle.
-	DefaultIdleAfter = 5 * time.Minute
-	// DefaultMoveAfter is how long a member's kube-scheduler has to find a node for a
-	// session's Pod before another member is tried.
-	DefaultMoveAfter = 10 * time.Second
+	DefaultIdleAfter  = 5 * time.Minute
+	DefaultMoveAfter  = 10 * time.Second
 )
 
 // Timings of sessions; zero values mean the defaults.
 type Timings struct {
-	// ForceAfter is how long members have to confirm a forced cleanup; default:
-	// DefaultForceAfter.
+	// ForceAfter is how long a member has to confirm a forced withdrawal before the
+	// session's finalizer is removed without confirmation.
 	ForceAfter time.Duration
-	// IdleAfter is how long a desktop is not used before its agent reports it as idle;
-	// default: DefaultIdleAfter.
+	// IdleAfter is how long a desktop is unused before its agent reports it as idle.
 	IdleAfter time.Duration
-	// MoveAfter is how long a member has to find a node for a session's Pod before
-	// another is tried; default: DefaultMoveAfter.
+	// MoveAfter is how long a member's kube-scheduler has to find a node for a session's
+	// Pod before another member is tried.
 	MoveAfter time.Duration
 }
 

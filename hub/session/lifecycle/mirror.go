@@ -20,14 +20,14 @@ func NeedsOrder(s *v1alpha1.VDISession, rep *assignment.Report) bool {
 
 // ReportOfPlacement returns the report of the member in which a session is placed, or nil if
 // that is not connected.
-func ReportOfPlacement(s *v1alpha1.VDISession, reports []assignment.Report) *assignment.Report {
+func ReportOfPlacement(s *v1alpha1.VDISession, reports []*assignment.Report) *assignment.Report {
 	at := s.Status.Placement
 	if at == nil {
 		return nil
 	}
-	for i := range reports {
-		if reports[i].Ref.UID == at.ClusterUID {
-			return &reports[i]
+	for _, rep := range reports {
+		if rep.Ref.UID == at.ClusterUID {
+			return rep
 		}
 	}
 	return nil

@@ -46,9 +46,9 @@ func move(p *pass) next {
 	if !answered || !d.Placed {
 		return proceed
 	}
-	p.Moved = &Moved{From: *s.Status.Placement, Reason: v1alpha1.ReasonUnschedulablePod}
+	p.Moved = v1alpha1.ReasonUnschedulablePod
+	p.warn(v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it is moved to %s", s.Status.Placement.ClusterName, d.Cluster.Name))
 	releasePlacement(s)
-	p.warn(v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it is moved to %s", p.Moved.From.ClusterName, d.Cluster.Name))
 	return done
 }
 

@@ -50,7 +50,7 @@ func reports(member types.UID, state v1alpha1.AssignmentState, epoch int64, chan
 		for _, c := range change {
 			c(a)
 		}
-		in.Reports = append(in.Reports, assignment.Report{Ref: v1alpha1.ClusterRef{Name: "name-of-" + string(member), UID: member}, Assignment: a, Proven: true})
+		in.Reports = append(in.Reports, &assignment.Report{Ref: v1alpha1.ClusterRef{Name: "name-of-" + string(member), UID: member}, Assignment: a, Proven: true})
 		in.Order = &assignment.Order{Assignment: a, Hash: "hash", Spec: in.Template.Run, URL: "https://desktop"}
 	}
 }
@@ -139,16 +139,18 @@ func outlineOf(in *Input, p Plan) outline {
 	add(p.Hold, "holds")
 	add(p.Waits != "", "waits: "+p.Waits)
 	add(p.Release, "releases capacity")
-	add(p.Loss == LossPending, "waits for failover")
-	add(p.EndMove != nil, "ends the move")
+	add(p.Lost, "waits for failover")
+	add(p.EndMove, "ends the move")
 	add(p.Revision != "", "stores revision "+p.Revision)
-	add(p.Account != "", "accounts: "+string(p.Account))
-	add(p.Moved != nil, "moved")
-	add(p.End != "", "ends: "+string(p.End))
+	add(p.Reserve, "accounts: Reserve")
+	add(p.Counted, "accounts: Reported")
+	add(p.Moved != "", "moved")
+	add(p.End && !p.Forced, "ends: Confirmed")
+	add(p.Forced, "ends: Forced")
 	for _, e := range p.Events {
 		o.Does = append(o.Does, e.Reason)
 	}
-	add(!p.Hold && p.End == "" && equality.Semantic.DeepEqual(in.Session.Status, s.Status), "nothing")
+	add(!p.Hold && !p.End && equality.Semantic.DeepEqual(in.Session.Status, s.Status), "nothing")
 	return o
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -38,9 +37,7 @@ func place(p *pass) next {
 	}
 	mode := status.FailoverFor(s, p.spec, policy).Mode
 	if message := awaitsReports(p, mode); message != "" {
-		p.unscheduled(v1alpha1.ReasonHubRestored, message)
-		p.Waits = v1alpha1.ReasonHubRestored
-		return done
+		return p.waitFor(v1alpha1.ReasonHubRestored, message)
 	}
 	epoch := p.in.nextEpoch(s)
 	decision, ok := p.decide(Request{Evaluate: true, Request: scheduling.Request{Placement: req, Epoch: epoch}})
@@ -53,12 +50,7 @@ func place(p *pass) next {
 		p.unscheduled(decision.Reason, explained(decision, decision.Message))
 		return done
 	}
-	p.Placed = &v1alpha1.Placement{
-		ClusterName: decision.Cluster.Name, ClusterUID: decision.Cluster.UID, Region: decision.Region, Policy: req.PolicyName,
-		Epoch: epoch, PlacementTime: status.Seconds(p.in.Now), Run: 1, FailoverMode: mode,
-	}
-	p.storeRevision()
-	p.scheduled(p.Placed, decision.Decision)
+	p.Placed = p.placed(decision.Decision, policy, epoch, mode)
 	p.Result = ResultPlaced // the condition has the reasons, and the event of the start follows
 	return proceed
 }
@@ -80,23 +72,32 @@ func notToPlace(p *pass) (reason, message string) {
 	return "", ""
 }
 
+// placed writes a decision to place into the status, under a new epoch. policy may be nil.
+func (p *pass) placed(d placement.Decision, policy *v1alpha1.PlacementPolicy, epoch int64, mode v1alpha1.FailoverMode) *v1alpha1.Placement {
+	at := &v1alpha1.Placement{
+		ClusterName: d.Cluster.Name, ClusterUID: d.Cluster.UID, Region: d.Region,
+		Epoch: epoch, PlacementTime: status.Seconds(p.in.Now), Run: 1, FailoverMode: mode,
+	}
+	if policy != nil {
+		at.Policy = policy.Name
+	}
+	p.scheduled(at, d)
+	return at
+}
+
 // scheduled writes a decision to place, or to run again, into the status: a new run begins,
-// of which the member has no order yet.
+// of which the member has no order yet. The template's revision is stored before.
 func (p *pass) scheduled(at *v1alpha1.Placement, d placement.Decision) {
 	s := p.Session
 	p.Decision = d
+	if p.template != nil {
+		p.Revision = p.revision
+	}
 	s.Status.Placement, s.Status.Epoch = at, max(s.Status.Epoch, at.Epoch)
 	s.Status.TemplateRevision, s.Status.Resources, s.Status.Attempt = p.revision, p.resources, s.Spec.Attempt
 	s.Status.AccessSecretName = secret.AccessName(s, p.spec)
 	status.SetTrue(s, v1alpha1.ConditionScheduled, d.Reason, d.Message)
 	status.SetSending(s)
-}
-
-// storeRevision has the template's revision stored before the session runs it.
-func (p *pass) storeRevision() {
-	if p.template != nil {
-		p.Revision = p.revision
-	}
 }
 
 // unscheduled shows why the session has no member.
@@ -107,6 +108,13 @@ func (p *pass) unscheduled(reason, message string) {
 	}
 }
 
+// waitFor shows that the session has no member for a reason other than capacity.
+func (p *pass) waitFor(reason, message string) next {
+	p.unscheduled(reason, message)
+	p.Waits = reason
+	return done
+}
+
 // request returns the session's placement request. policy may be nil.
 func (p *pass) request(policy *v1alpha1.PlacementPolicy) placement.Request {
 	req := placement.RequestFor(p.Session, p.spec, p.revision, policy)
@@ -114,7 +122,9 @@ func (p *pass) request(policy *v1alpha1.PlacementPolicy) placement.Request {
 	if req.Refused = maps.Clone(p.in.Known.Excluded); req.Refused == nil {
 		req.Refused = map[types.UID]string{}
 	}
-	avoid(&req, p.Session)
+	for _, o := range p.Session.Status.Releasing {
+		req.Refused[o.ClusterUID] = fmt.Sprintf("it has not confirmed yet that the session's copy of epoch %d is stopped there", o.Epoch)
+	}
 	req.Failover = status.Displaced(p.Session)
 	req.Home = p.home.pinned
 	return req
@@ -127,7 +137,7 @@ func pauses(p *pass) bool {
 	if known.Pause == 0 {
 		return false
 	}
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c == nil || c.Reason != v1alpha1.ReasonRefused {
+	if status.ReasonOf(s, v1alpha1.ConditionScheduled) != v1alpha1.ReasonRefused {
 		p.unscheduled(v1alpha1.ReasonRefused, "refused: "+strings.Join(slices.Sorted(maps.Values(known.Refused)), "; ")+"; it is retried after a pause")
 	}
 	p.Waits = v1alpha1.ReasonRefused

@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
@@ -28,18 +26,22 @@ type Plan struct {
 	Again time.Duration
 	// Release is set if capacity that is reserved for the session is released.
 	Release bool
-	// Loss states whether the session's member is lost.
-	Loss Loss
+	// Found is set if the session's member is not lost, Lost if it is and the session is to run.
+	Found, Lost bool
 	// FreeHome is set if the session's PerUser home is released.
 	FreeHome bool
 	// Drain is the session's part in the drain of its member; nil if it does not change.
-	Drain *Drain
-	// EndMove completes the request to move the session; nil if there is none or it continues.
-	EndMove *EndMove
+	// LeavesDrain is set if it is no longer there and needs no budget.
+	Drain       *drain.Session
+	LeavesDrain bool
+	// EndMove is set if the request to move the session is completed. NotMoved is the reason
+	// for the event if it is not moved, or empty.
+	EndMove  bool
+	NotMoved string
 	// Write is what is written; it applies unless Hold is set.
 	Write
-	// End is set if the session's finalizer is removed.
-	End End
+	// End is set if the session's finalizer is removed, Forced if an operator forces that.
+	End, Forced bool
 	// Stopped is set if a member has confirmed that the session has stopped.
 	Stopped bool
 }
@@ -52,41 +54,6 @@ type Request struct {
 	Evaluate bool
 	// Evict is set if the request waits until the budget of a drain allows it.
 	Evict *drain.Session
-}
-
-// Loss states whether a session's member is lost.
-type Loss string
-
-// The values of Loss, which is empty if it was not determined.
-const (
-	LossNone Loss = "None"
-	// LossPending is the loss of a member whose session is to run.
-	LossPending Loss = "Pending"
-)
-
-// End is how a deleted session ends.
-type End string
-
-// The values of End, which is empty if the session has not ended.
-const (
-	// EndConfirmed is the end of a session of which nothing runs.
-	EndConfirmed End = "Confirmed"
-	// EndForced is the end that an operator forces.
-	EndForced End = "Forced"
-)
-
-// Drain is a session's part in the drain of its member.
-type Drain struct {
-	Member  types.UID
-	Session drain.Session
-	// Drop is set if the session is no longer there and needs no budget.
-	Drop bool
-}
-
-// EndMove completes the request to move a session.
-type EndMove struct {
-	// NotMoved is the reason for the event if the session is not moved, or empty.
-	NotMoved string
 }
 
 // Write is the write of a session's status, with what precedes and follows it.
@@ -109,38 +76,22 @@ type Write struct {
 	Mirrored bool
 	// Epoch that the write assigns; 0 if none.
 	Epoch int64
-	// Account is how the session's capacity is accounted for after a placement that the
-	// scheduler did not decide on.
-	Account Account
-	// Moved is set if the session is moved out of a member that has not stopped it.
-	Moved *Moved
-	// Refused is set if the session's member has refused it.
-	Refused *Refused
-	// FailedOver is set if the session is moved out of a lost member.
-	FailedOver *FailedOver
+	// Reserve is set if capacity is reserved for a run that the scheduler did not decide on,
+	// Counted if the member's own reports count it.
+	Reserve, Counted bool
+	// Moved is why the session is moved out of a member that remains in the fleet and has not
+	// stopped it, as in the metric; empty if it is not.
+	Moved string
+	// Refused is the report by which the session's member has refused it, or nil.
+	Refused *v1alpha1.SessionAssignment
+	// LostSince is when the member sent its last heartbeat out of which the session fails
+	// over; zero if it does not.
+	LostSince time.Time
 	// Result of the pass, for the metric of placements; empty if none.
 	Result string
 	// Events to record, and Lines to log.
 	Events []Event
 	Lines  []Line
-}
-
-// Account is how a session's capacity is accounted for.
-type Account string
-
-// The values of Account, which is empty if nothing changes.
-const (
-	// AccountReserve reserves capacity for the run.
-	AccountReserve Account = "Reserve"
-	// AccountReported counts it by the member's own reports.
-	AccountReported Account = "Reported"
-)
-
-// Moved is the move of a session out of a member that remains in the fleet.
-type Moved struct {
-	From v1alpha1.Placement
-	// Reason of the move, as in the metric.
-	Reason string
 }
 
 // Reasons of moves from a healthy member, as label values of the metric. The others are
@@ -149,22 +100,6 @@ const (
 	MovedByDrain     = "Drain"
 	MovedByRebalance = "Rebalance"
 )
-
-// Refused is a member's refusal to store a session's assignment.
-type Refused struct {
-	Member          types.UID
-	Epoch           int64
-	Reason, Message string
-}
-
-// FailedOver is the failover of a session of a lost member.
-type FailedOver struct {
-	// Mode and Reason of the failover; empty if the session is not to run now.
-	Mode   v1alpha1.FailoverMode
-	Reason string
-	// Since is when the member sent its last heartbeat.
-	Since time.Time
-}
 
 // Event is recorded on the session once the status that it reports is written. Events report
 // transitions only.

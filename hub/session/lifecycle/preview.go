@@ -1,10 +1,10 @@
 package lifecycle
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -19,8 +19,6 @@ type Preview struct {
 	Held *metav1.Condition
 	// Request that it would make.
 	Request placement.Request
-	// Policy that governs it; empty if none does.
-	Policy string
 	// UserHome is set if the sessions of its user share a home.
 	UserHome bool
 }
@@ -32,53 +30,39 @@ func PreviewOf(in *Input) (Preview, error) {
 	if resolve(p) == done {
 		return Preview{}, p.Err
 	}
-	s, current, had := p.Session, currentPlacement(in.Session), in.Session.Status.Resources
+	s, at := p.Session, in.Session.Status.Placement
 	s.Status.Placement = nil
 	if c := p.acceptance(); c.Status == metav1.ConditionFalse {
 		return Preview{Refused: &c}, nil
 	}
-	if p.resources = p.spec.Resources.For(s.Spec.Resources); current != nil {
-		p.resources = had
+	if p.resources = p.spec.Resources.For(s.Spec.Resources); at != nil {
+		p.resources = s.Status.Resources
 	}
 	held := unplaceable(p)
 	governing, _ := policy.Governing(s, in.Policies)
 	out := Preview{Held: held, Request: p.request(governing), UserHome: p.spec.Home.Mode == v1alpha1.HomePerUser}
-	out.Request.Current = current
-	if governing != nil {
-		out.Policy = governing.Name
+	if at != nil {
+		out.Request.Current = &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
 	}
 	return out, nil
-}
-
-// currentPlacement returns a session's placement, or nil.
-func currentPlacement(s *v1alpha1.VDISession) *placement.CurrentPlacement {
-	at := s.Status.Placement
-	if at == nil {
-		return nil
-	}
-	return &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}
 }
 
 // unplaceable returns the condition Scheduled of a session that would not be placed now
 // whatever the capacity, or nil. In both cases it sets p.home.pinned.
 func unplaceable(p *pass) *metav1.Condition {
-	s, h := p.Session, p.in.Home
-	condition := func(reason, message string) *metav1.Condition {
-		return &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	}
+	s := p.Session
 	n := p.acquireHome()
 	switch {
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		return condition(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running; it is then placed as the verdicts show")
+		p.unscheduled(v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running; it is then placed as the verdicts show")
 	case status.TimeOver(s, p.spec):
-		return condition(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec))
+		p.unscheduled(v1alpha1.ReasonTimeExpired, status.ExpiredMessage(s, p.spec))
 	case len(status.AwaitedReleases(s)) > 0:
-		return condition(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, ""))
+		p.unscheduled(v1alpha1.ReasonReleasing, status.ReleasingMessage(s, ""))
 	case n == proceed:
 		return nil
-	case p.Waits == v1alpha1.ReasonTooManyHomes:
-		return condition(v1alpha1.ReasonTooManyHomes, home.TooMany(h, p.in.Now, p.in.gone))
+	case p.Waits == v1alpha1.ReasonHomeInUse:
+		p.home.pinned = memberOf(p.in.Home)
 	}
-	p.home.pinned = &v1alpha1.ClusterRef{Name: h.Spec.ClusterName, UID: h.Spec.ClusterUID}
-	return condition(v1alpha1.ReasonHomeInUse, home.InUse(s, h))
+	return meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled)
 }

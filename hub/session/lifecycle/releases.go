@@ -1,62 +1,52 @@
 package lifecycle
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
 // A release is superseded if the session was rescheduled, or may be, without waiting for
 // the stop: its member is lost, and the session's mode allows it. It only delays the
-// session's end, and a placement in that member.
-//
-// It names no policy: caps of policies count a session once, where it is placed. Its
-// member counts it until it has confirmed the stop, since its capacity is in use.
+// session's end, and a placement in that member. It names no policy, whose caps count a
+// session only where it is placed.
 
 // supersedePlacement releases a session's placement in a lost member, without waiting for
 // its stop. since is when its desktop counts as stopped there.
 func supersedePlacement(s *v1alpha1.VDISession, since time.Time) v1alpha1.Release {
-	held := s.Status.Placement
-	left := v1alpha1.Release{ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Epoch: held.Epoch, Superseded: true}
-	if h := s.Status.Home; h != nil && h.ClusterUID == held.ClusterUID {
+	left := status.Supersede(s)
+	if h := s.Status.Home; h != nil && h.ClusterUID == left.ClusterUID {
 		left.HomeClaimName = h.ClaimName
 		if h.Name == "" {
 			s.Status.Home = nil // its own; a user's home has a record with its member
 		}
 	}
 	status.EndRun(s, since)
-	s.Status.Releasing = append(status.ReleasesElsewhere(s.Status.Releasing, left), left)
 	unplace(s, left.ClusterName+" is lost: it is rescheduled")
-	return left
+	return *left
 }
 
 // releasePlacement releases the session's placement. It is rescheduled once the member has
 // confirmed that nothing of it runs.
 func releasePlacement(s *v1alpha1.VDISession) {
 	held := s.Status.Placement
-	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(x v1alpha1.Release) bool { return x.ClusterUID == held.ClusterUID })
-	s.Status.Releasing = append(s.Status.Releasing, v1alpha1.Release{
+	status.SetRelease(s, v1alpha1.Release{
 		ClusterName: held.ClusterName, ClusterUID: held.ClusterUID, Policy: held.Policy, Epoch: held.Epoch, FailoverMode: held.FailoverMode,
 	})
-	unplace(s, "")
+	unplace(s, status.ReleasingMessage(s, ""))
 }
 
 // unplace removes the placement from the status, which has a release of it already. why
-// is what the session waits for; if it is empty, the message names the release.
+// is what the session waits for.
 func unplace(s *v1alpha1.VDISession, why string) {
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
 	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
-	if why == "" {
-		why = status.ReleasingMessage(s, "")
-	}
 	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonReleasing, why)
 }
 
@@ -71,7 +61,7 @@ func supersede(p *pass) {
 			continue
 		}
 		policy, _ := policy.Governing(s, p.in.Policies)
-		loss := status.LossOf(s, p.spec, status.FailoverFor(s, p.spec, policy))
+		loss := status.LossOf(s, p.spec, policy)
 		loss.Mode, loss.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // whether a guard runs there is unknown
 		v := p.in.lossOf(loss, o.ClusterUID)
 		p.soon(v.Wait)
@@ -84,18 +74,5 @@ func supersede(p *pass) {
 // removeGone removes what was left behind in members that no longer exist.
 func removeGone(p *pass) {
 	s := p.Session
-	if len(s.Status.Releasing) == 0 {
-		return
-	}
 	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(o v1alpha1.Release) bool { return p.in.gone(o.ClusterUID) })
-	if len(s.Status.Releasing) == 0 {
-		s.Status.Releasing = nil
-	}
-}
-
-// avoid excludes the members in which a copy may still run from a request.
-func avoid(req *placement.Request, s *v1alpha1.VDISession) {
-	for _, o := range s.Status.Releasing {
-		req.Refused[o.ClusterUID] = fmt.Sprintf("it has not confirmed yet that the session's copy of epoch %d is stopped there", o.Epoch)
-	}
 }

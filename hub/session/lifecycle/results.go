@@ -11,8 +11,7 @@ import (
 
 // recordEnds records that a member has confirmed a stop, or has refused a placement.
 func recordEnds(p *pass) next {
-	for i := range p.in.Reports {
-		rep := &p.in.Reports[i]
+	for _, rep := range p.in.Reports {
 		switch step, epoch := assignment.Plan(p.Session, rep.Ref.UID, rep.Assignment, ""); step {
 		case assignment.RecordStopped:
 			recordStopped(p, rep, epoch)
@@ -30,7 +29,7 @@ func recordEnds(p *pass) next {
 // rescheduled.
 func recordStopped(p *pass, rep *assignment.Report, epoch int64) {
 	s := p.Session
-	left := status.SupersededIn(s, rep.Ref).DeepCopy()
+	left := status.SupersededIn(s, rep.Ref.UID).DeepCopy()
 	status.ConfirmStopped(s, rep.Ref.UID, epoch)
 	if s.Status.Placement == nil {
 		status.EndStoppedRun(s, rep.Assignment, p.in.Now)
@@ -59,7 +58,7 @@ func cleanupNote(o *v1alpha1.Release) string {
 func recordRefused(p *pass, rep *assignment.Report) {
 	s, reported := p.Session, rep.Assignment
 	at := s.Status.Placement
-	p.Refused = &Refused{Member: rep.Ref.UID, Epoch: at.Epoch, Reason: reported.Status.Reason, Message: reported.Status.Message}
+	p.Refused = reported
 	message := fmt.Sprintf("%s refused it: %s: %s", at.ClusterName, reported.Status.Reason, reported.Status.Message)
 	if p.in.Known.PauseNext {
 		message += fmt.Sprintf("; %d or more in a row have refused it, and it is retried after a pause", memory.RefusalStreak)

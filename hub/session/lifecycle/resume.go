@@ -41,7 +41,6 @@ func resume(p *pass) next {
 		return done
 	}
 	p.Placed = &again
-	p.storeRevision()
 	resumed(p, answer.Decision)
 	return proceed
 }
@@ -70,7 +69,7 @@ func notResumed(p *pass, a scheduling.Answer) {
 		p.unscheduled(a.Reason, a.Message)
 		return
 	case a.Other != nil && a.Other.Placed:
-		p.Moved = &Moved{From: *s.Status.Placement, Reason: v1alpha1.ReasonNoCapacityToResume}
+		p.Moved = v1alpha1.ReasonNoCapacityToResume
 		releasePlacement(s)
 		p.normal(v1alpha1.EventMoved, "Resume", fmt.Sprintf("%s: it is moved to %s", message, a.Other.Cluster.Name))
 		return

@@ -11,8 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Memory holds this process's state of sessions that is not stored: one record for each,
-// until the session is gone. It may be lost at any time: a leader begins without it.
+// Memory has a record for each session.
 type Memory struct {
 	mu      sync.Mutex
 	records map[types.UID]*record

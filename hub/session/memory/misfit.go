@@ -32,21 +32,18 @@ type misfit struct {
 	left  map[types.UID]time.Time
 }
 
-// wait returns how long the member still has to find a node, or 0 if another is tried.
-func (f *misfit) wait(epoch int64, now time.Time, timeout time.Duration) time.Duration {
-	if f.epoch != epoch {
-		f.epoch, f.due = epoch, now.Add(timeout<<min(f.count, timeoutDoubles))
-	}
-	return max(0, f.due.Sub(now))
-}
-
-// MisfitWait returns how long a session's member still has to find a node for its Pod.
+// MisfitWait returns how long a session's member still has to find a node for its Pod, or 0 if
+// another is tried.
 func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, timeout time.Duration) (wait time.Duration) {
 	m.with(s.UID, func(r *record) {
 		if r.misfit == nil {
 			r.misfit = &misfit{left: map[types.UID]time.Time{}}
 		}
-		wait = r.misfit.wait(s.Status.Placement.Epoch, now, timeout)
+		f, at := r.misfit, s.Status.Placement
+		if f.epoch != at.Epoch {
+			f.epoch, f.due = at.Epoch, now.Add(timeout<<min(f.count, timeoutDoubles))
+		}
+		wait = max(0, f.due.Sub(now))
 	})
 	return wait
 }
@@ -82,29 +79,4 @@ const MovedOut = "Moved: it was moved out of that member"
 type leftMember struct {
 	member types.UID
 	until  time.Time
-}
-
-// Excluded returns the members in which a session is not placed for a while, with the
-// reason: they refused it, or had no node for its Pod, or it was moved out of them.
-// reported is when a member last reported its capacity.
-func (m *Memory) Excluded(session types.UID, now time.Time, reported func(member types.UID) time.Time) map[types.UID]string {
-	out := map[types.UID]string{}
-	m.with(session, func(r *record) {
-		if r.misfit != nil {
-			for member, until := range r.misfit.left {
-				if now.Before(until) {
-					out[member] = NoNodeFits
-				}
-			}
-		}
-		if r.left != nil && now.Before(r.left.until) {
-			out[r.left.member] = MovedOut
-		}
-		for member, why := range r.refused.of(now) {
-			if !r.refused.lifted(member, reported(member)) {
-				out[member] = why
-			}
-		}
-	})
-	return out
 }

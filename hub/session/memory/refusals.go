@@ -82,7 +82,7 @@ func (f *refused) add(member types.UID, epoch int64, reason, message string, now
 // pausesNext reports whether one more refusal makes the session pause.
 func (f *refused) pausesNext(epoch int64, now time.Time) bool {
 	switch {
-	case f == nil || now.Sub(f.last) > streakLasts:
+	case now.Sub(f.last) > streakLasts:
 		return RefusalStreak <= 1
 	case f.epoch == epoch:
 		return f.streak >= RefusalStreak
@@ -92,9 +92,6 @@ func (f *refused) pausesNext(epoch int64, now time.Time) bool {
 
 // of returns which members refused the session recently, with the reasons.
 func (f *refused) of(now time.Time) map[types.UID]string {
-	if f == nil {
-		return nil
-	}
 	out := map[types.UID]string{}
 	for member, x := range f.members {
 		if x.left(now) >= 0 {
@@ -106,18 +103,12 @@ func (f *refused) of(now time.Time) map[types.UID]string {
 
 // pause returns how long the session is not placed.
 func (f *refused) pause(now time.Time) time.Duration {
-	if f == nil {
-		return 0
-	}
 	return max(0, f.until.Sub(now))
 }
 
 // expiry returns how long until the first refusal does not count any more, or 0 if
 // there is none.
 func (f *refused) expiry(now time.Time) (first time.Duration) {
-	if f == nil {
-		return 0
-	}
 	for _, x := range f.members {
 		if left := x.left(now); left >= 0 {
 			first = backoff.Sooner(first, left+time.Millisecond)
@@ -129,9 +120,6 @@ func (f *refused) expiry(now time.Time) (first time.Duration) {
 // lifted reports whether a member that had no capacity for the session has reported its
 // capacity since. Refusals for other reasons do not depend on that.
 func (f *refused) lifted(member types.UID, reported time.Time) bool {
-	if f == nil {
-		return false
-	}
 	x, ok := f.members[member]
 	return ok && x.reason == v1alpha1.RefusedNoCapacity && reported.After(x.at)
 }
@@ -146,30 +134,15 @@ func (m *Memory) Refuse(session, member types.UID, epoch int64, reason, message 
 	})
 }
 
-// PausesNext reports whether the session pauses if its member refuses an epoch.
-func (m *Memory) PausesNext(session types.UID, epoch int64, now time.Time) (pauses bool) {
-	m.with(session, func(r *record) { pauses = r.refused.pausesNext(epoch, now) })
-	return pauses
-}
-
 // Stored records that a member has stored a session's assignment.
 func (m *Memory) Stored(session types.UID) {
 	m.with(session, func(r *record) { r.refused = nil })
 }
 
-// Refusals returns which members refused a session recently, with the reasons, how long it
-// pauses because too many did, and after what time the first of them may be tried again.
-func (m *Memory) Refusals(session types.UID, now time.Time) (why map[types.UID]string, pause, retryAfter time.Duration) {
-	m.with(session, func(r *record) {
-		why, pause, retryAfter = r.refused.of(now), r.refused.pause(now), r.refused.expiry(now)
-	})
-	return why, pause, retryAfter
-}
-
 // RefusalExpired reports whether a member that had no capacity for a session has reported its
 // capacity since, at reported.
 func (m *Memory) RefusalExpired(session, member types.UID, reported time.Time) (expired bool) {
-	m.with(session, func(r *record) { expired = r.refused.lifted(member, reported) })
+	m.with(session, func(r *record) { expired = r.refused != nil && r.refused.lifted(member, reported) })
 	return expired
 }
 

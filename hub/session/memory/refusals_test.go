@@ -79,11 +79,16 @@ func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 	for i := range RefusalStreak {
 		m.Refuse("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoCapacity", "full", now)
 	}
-	if _, pause, _ := m.Refusals("other", now); pause != 0 {
+	known := func(session types.UID) Known {
+		s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 4))
+		s.UID = session
+		return m.Known(s, now, func(types.UID) time.Time { return time.Time{} })
+	}
+	if known("other").Pause != 0 {
 		t.Error("another session pauses too")
 	}
 	m.Stored("s")
-	if m.PausesNext("s", 4, now) {
+	if known("s").PauseNext {
 		t.Error("one refusal pauses, after a member took the session")
 	}
 }
@@ -119,12 +124,14 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 		}
 	}
 	m := Memory{records: map[types.UID]*record{"s": {refused: &r}}}
-	got := m.Excluded("s", sessiontest.Now, func(member types.UID) time.Time {
+	s := sessiontest.With()
+	s.UID = "s"
+	got := m.Known(s, sessiontest.Now, func(member types.UID) time.Time {
 		if member == sessiontest.Elsewhere {
 			return time.Time{}
 		}
 		return sessiontest.Now.Add(time.Second)
-	})
+	}).Excluded
 	if diff := cmp.Diff(map[types.UID]string{sessiontest.Elsewhere: "NoCapacity: full", "uid-invalid": "Invalid: bad"}, got); diff != "" {
 		t.Errorf("members that are not tried (-want +got):\n%s", diff)
 	}

@@ -34,6 +34,11 @@ func set(s *v1alpha1.VDISession, condition string, status metav1.ConditionStatus
 func SetSending(s *v1alpha1.VDISession) {
 	s.Status.Conditions = DropAgentConditions(s.Status.Conditions)
 	s.Status.Placement.Guarded, s.Status.IdleSince = false, nil
+	showSending(s)
+}
+
+// showSending shows that the member has not stored the assignment yet.
+func showSending(s *v1alpha1.VDISession) {
 	SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonSending,
 		fmt.Sprintf("sent to %s: waiting until its API server has stored it", s.Status.Placement.ClusterName))
 }
@@ -86,8 +91,8 @@ func Seconds(t time.Time) metav1.Time { return metav1.NewTime(t).Rfc3339Copy() }
 
 // UnscheduledReason returns the reason of Scheduled=False, or "".
 func UnscheduledReason(s *v1alpha1.VDISession) string {
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled); c != nil && c.Status == metav1.ConditionFalse {
-		return c.Reason
+	if meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionScheduled) {
+		return ReasonOf(s, v1alpha1.ConditionScheduled)
 	}
 	return ""
 }

@@ -14,22 +14,18 @@ func MayFailBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, reported *v1al
 	if !s.DeletionTimestamp.IsZero() || f == nil || at == nil || at.Idle || at.Run > 1 || f.From != ref.Name || reported == nil {
 		return false
 	}
-	for _, o := range s.Status.Releasing {
-		if o.ClusterUID == ref.UID {
-			return o.Superseded && o.Epoch == f.FromEpoch && reported.Spec.Epoch == o.Epoch &&
-				reported.Status.State == v1alpha1.AssignmentActive &&
-				meta.IsStatusConditionTrue(reported.Status.Conditions, v1alpha1.ConditionPodReady)
-		}
-	}
-	return false
+	left := SupersededIn(s, ref.UID)
+	return left != nil && left.Epoch == f.FromEpoch && reported.Spec.Epoch == left.Epoch &&
+		reported.Status.State == v1alpha1.AssignmentActive &&
+		meta.IsStatusConditionTrue(reported.Status.Conditions, v1alpha1.ConditionPodReady)
 }
 
 // FailBack places the session in its former member again, under a new epoch, and releases
 // the replacement.
 func FailBack(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64, now metav1.Time) {
 	at := s.Status.Placement
-	left := v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true}
-	s.Status.Releasing = append(ReleasesElsewhere(ReleasesElsewhere(s.Status.Releasing, left), v1alpha1.Release{ClusterUID: ref.UID}), left)
+	RemoveRelease(s, ref.UID)
+	Supersede(s)
 	s.Status.Epoch = epoch
 	s.Status.Placement = &v1alpha1.Placement{
 		ClusterName: ref.Name, ClusterUID: ref.UID, Region: s.Status.LastFailover.FromRegion, Policy: at.Policy,

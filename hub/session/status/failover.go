@@ -38,8 +38,10 @@ func FailoverMode(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Fai
 	return FailoverFor(s, t, nil).Mode
 }
 
-// LossOf returns what the failover rules need of a session whose member may be lost.
-func LossOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, f v1alpha1.SessionFailover) failover.Session {
+// LossOf returns what the failover rules need of a session whose member may be lost. policy may
+// be nil.
+func LossOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, policy *v1alpha1.PlacementPolicy) failover.Session {
+	f := FailoverFor(s, t, policy)
 	out := failover.Session{Mode: f.Mode}
 	if at := s.Status.Placement; at != nil {
 		out.Mode, out.Guarded = FailoverMode(s, t), at.Guarded
@@ -50,25 +52,15 @@ func LossOf(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, f v1alpha1.Session
 	return out
 }
 
-// failoverCondition returns the condition with reason FailoverPending, or nil.
-func failoverCondition(s *v1alpha1.VDISession) *metav1.Condition {
+// FailoverPending returns the condition that shows what a session that waits for its failover
+// waits for, or nil.
+func FailoverPending(s *v1alpha1.VDISession) *metav1.Condition {
 	for _, name := range []string{v1alpha1.ConditionAssigned, v1alpha1.ConditionScheduled} {
 		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Reason == v1alpha1.ReasonFailoverPending {
 			return c
 		}
 	}
 	return nil
-}
-
-// FailoverPending reports whether the session waits for its failover.
-func FailoverPending(s *v1alpha1.VDISession) bool { return failoverCondition(s) != nil }
-
-// FailoverPendingMessage returns what a session that waits for its failover waits for, or "".
-func FailoverPendingMessage(s *v1alpha1.VDISession) string {
-	if c := failoverCondition(s); c != nil {
-		return c.Message
-	}
-	return ""
 }
 
 // awaitingFailover returns Ready of a session that waits for its failover, or nil. Ready
@@ -82,7 +74,7 @@ func awaitingFailover(s *v1alpha1.VDISession) *metav1.Condition {
 	if firstMissing(s, AgentConditions) != nil {
 		ready.Status = metav1.ConditionFalse
 	}
-	return &ready
+	return ready
 }
 
 // recovered records that a session is ready again after its failover.

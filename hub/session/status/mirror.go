@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -22,7 +23,7 @@ const (
 // Mirror copies what a member reports of the current epoch into a session's status.
 // stored is set if the member has stored the current assignment.
 func Mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1.SessionAssignment, stored bool, url string, now time.Time) {
-	v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, assignedCondition(s, reported, stored))
+	mirrorAssigned(s, reported, stored)
 	if !outdated(s, reported) {
 		mirrorConditions(s, reported)
 	}
@@ -51,23 +52,21 @@ func Mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 // outdated reports whether a report predates the current run: it shows that the desktop
 // was stopped on purpose. Once the desktop has run, such a report is current.
 func outdated(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) bool {
+	return ToRun(s) && s.Status.RunningSince == nil && ReportsIdle(reported)
+}
+
+// ReportsIdle reports whether a desktop is stopped because it is not to run.
+func ReportsIdle(reported *v1alpha1.SessionAssignment) bool {
 	pod := meta.FindStatusCondition(reported.Status.Conditions, v1alpha1.ConditionPodReady)
-	if pod == nil || !ToRun(s) || s.Status.RunningSince != nil {
-		return false
-	}
-	return pod.Reason == v1alpha1.ReasonSuspended || pod.Reason == v1alpha1.ReasonTimeExpired
+	return pod != nil && (pod.Reason == v1alpha1.ReasonSuspended || pod.Reason == v1alpha1.ReasonTimeExpired)
 }
 
 func mirrorConditions(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) {
 	for _, name := range AgentConditions {
-		c := meta.FindStatusCondition(reported.Status.Conditions, name)
-		if c == nil {
-			continue
+		if c := meta.FindStatusCondition(reported.Status.Conditions, name); c != nil {
+			// The time of the change is by the hub's clock: the member's may differ by hours.
+			set(s, c.Type, c.Status, c.Reason, c.Message)
 		}
-		// The time of the change is by the hub's clock: the member's may differ by hours.
-		v1alpha1.SetCondition(&s.Status.Conditions, s.Generation, metav1.Condition{
-			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message,
-		})
 	}
 }
 
@@ -101,28 +100,24 @@ func mirrorConfig(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, 
 	}
 }
 
-// assignedCondition returns the condition Assigned of a reported assignment.
-func assignedCondition(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionAssigned, Status: metav1.ConditionFalse}
+// mirrorAssigned sets the condition Assigned of a reported assignment.
+func mirrorAssigned(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment, stored bool) {
 	cluster := s.Status.Placement.ClusterName
 	switch {
 	case reported.Status.State == v1alpha1.AssignmentStopping:
-		c.Reason = v1alpha1.ReasonPodTerminating
-		c.Message = fmt.Sprintf("the assignment was deleted in %s: once it has stopped, the session is rescheduled", cluster)
+		message := fmt.Sprintf("the assignment was deleted in %s: once it has stopped, the session is rescheduled", cluster)
 		if left := reported.Status.Message; left != "" {
-			c.Message += " (" + left + ")"
+			message += " (" + left + ")"
 		}
+		SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonPodTerminating, message)
 	case stored:
-		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonStored
-		c.Message = fmt.Sprintf("%s has stored the assignment", cluster)
+		SetTrue(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonStored, fmt.Sprintf("%s has stored the assignment", cluster))
 	case ReportsRefusal(reported):
-		c.Reason = v1alpha1.ReasonRefused
-		c.Message = fmt.Sprintf("%s refused the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message)
+		SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonRefused,
+			fmt.Sprintf("%s refused the change: %s: %s", cluster, reported.Status.Reason, reported.Status.Message))
 	default:
-		c.Reason = v1alpha1.ReasonSending
-		c.Message = fmt.Sprintf("sent to %s: waiting until its API server has stored it", cluster)
+		showSending(s)
 	}
-	return c
 }
 
 // HoldBack returns how long the write of a mirrored status may wait: while a session is
@@ -150,26 +145,22 @@ func HoldBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 	return max(0, wait)
 }
 
-// isProblem reports whether a user should see a reason at once.
-func isProblem(reason string) bool {
-	switch reason {
-	case v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonContainerError, v1alpha1.ReasonPodFailed,
-		v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonOutOfMemory,
-		v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonQuotaExceeded:
-		return true
-	}
-	return false
-}
+// problems are the reasons that a user should see at once.
+var problems = sets.New(
+	v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonContainerError, v1alpha1.ReasonPodFailed,
+	v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonOutOfMemory,
+	v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonQuotaExceeded,
+)
+
+// refusals are the reasons for which members refuse assignments.
+var refusals = sets.New(
+	v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoCapacity, v1alpha1.RefusedStaleEpoch, v1alpha1.RefusedNotAllowed,
+)
 
 // ReportsRefusal reports whether an active assignment carries the member's refusal of a
 // change. Any other reason belongs to the agent's conditions.
 func ReportsRefusal(reported *v1alpha1.SessionAssignment) bool {
-	switch reported.Status.Reason {
-	case v1alpha1.RefusedInvalid, v1alpha1.RefusedNamespaceNotAdmitted, v1alpha1.RefusedNoCapacity, v1alpha1.RefusedStaleEpoch,
-		v1alpha1.RefusedNotAllowed:
-		return true
-	}
-	return false
+	return refusals.Has(reported.Status.Reason)
 }
 
 // Ended reports whether a member reports an assignment as over: stopped, or never stored.

@@ -69,7 +69,9 @@ func TestAssignedCondition(t *testing.T) {
 			condition{"False", "PodTerminating", "the assignment was deleted in name-of-uid-here: once it has stopped, the session is rescheduled"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := assignedCondition(sessiontest.With(sessiontest.Scheduled), c.reported, c.stored)
+			s := sessiontest.With(sessiontest.Scheduled)
+			mirrorAssigned(s, c.reported, c.stored)
+			got := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
 			if diff := cmp.Diff(c.want, condition{string(got.Status), got.Reason, got.Message}); diff != "" {
 				t.Errorf("condition (-want +got):\n%s", diff)
 			}

@@ -1,12 +1,14 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -26,7 +28,7 @@ func Summarize(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) 
 	}
 	showGuard(s)
 	ready := readyCondition(s, t, now)
-	v1alpha1.SetCondition(&st.Conditions, s.Generation, ready)
+	v1alpha1.SetCondition(&st.Conditions, s.Generation, *ready)
 	st.Phase = v1alpha1.PhaseOf(st.Conditions, !s.DeletionTimestamp.IsZero(), s.Spec.OperatingMode)
 	st.Message = ready.Message
 	if ready.Status == metav1.ConditionTrue {
@@ -48,29 +50,18 @@ func refusedChange(s *v1alpha1.VDISession) *metav1.Condition {
 }
 
 // newReady returns the condition Ready.
-func newReady(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}
+func newReady(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
+	return &metav1.Condition{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}
 }
 
 // readyCondition returns Ready: the first part that is missing determines it.
-func readyCondition(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1.Condition {
+func readyCondition(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) *metav1.Condition {
 	if !s.DeletionTimestamp.IsZero() {
 		return terminating(s)
 	}
-	if missing := firstMissing(s, placementConditions); missing != nil {
-		return *missing
-	}
-	if still := stopped(s, t); still != nil {
-		return *still
-	}
-	if lost := awaitingFailover(s); lost != nil {
-		return *lost
-	}
-	if problem := firstProblem(s); problem != nil {
-		return *problem
-	}
-	if missing := firstMissing(s, desktopConditions); missing != nil {
-		return *missing
+	missing := cmp.Or(firstMissing(s, placementConditions), stopped(s, t), awaitingFailover(s), firstProblem(s), firstMissing(s, desktopConditions))
+	if missing != nil {
+		return missing
 	}
 	return working(s, t, now)
 }
@@ -82,17 +73,12 @@ func firstMissing(s *v1alpha1.VDISession, names []string) *metav1.Condition {
 		if name == v1alpha1.ConditionAccepted && refusedChange(s) != nil {
 			continue
 		}
-		part := meta.FindStatusCondition(s.Status.Conditions, name)
-		var ready metav1.Condition
-		switch {
+		switch part := meta.FindStatusCondition(s.Status.Conditions, name); {
 		case part == nil:
-			ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonStarting, "waiting for "+name)
+			return newReady(metav1.ConditionFalse, v1alpha1.ReasonStarting, "waiting for "+name)
 		case part.Status == metav1.ConditionFalse:
-			ready = newReady(metav1.ConditionFalse, part.Reason, part.Message)
-		default:
-			continue
+			return newReady(metav1.ConditionFalse, part.Reason, part.Message)
 		}
-		return &ready
 	}
 	return nil
 }
@@ -104,14 +90,14 @@ func firstProblem(s *v1alpha1.VDISession) *metav1.Condition {
 		return nil
 	}
 	for _, name := range AgentConditions {
-		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionFalse && isProblem(c.Reason) {
+		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionFalse && problems.Has(c.Reason) {
 			ready := newReady(metav1.ConditionFalse, c.Reason, c.Message)
 			if home := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionHomeReady); c.Reason == v1alpha1.ReasonUnschedulablePod && home != nil && home.Status == metav1.ConditionFalse {
 				// Either may be the cause: no node fits a Pod whose claim is not bound,
 				// and a claim that waits for its Pod's node is not bound before.
 				ready.Message = home.Message + " " + c.Message
 			}
-			return &ready
+			return ready
 		}
 	}
 	return nil
@@ -120,28 +106,25 @@ func firstProblem(s *v1alpha1.VDISession) *metav1.Condition {
 // stopped returns Ready of a session whose desktop is not to run, or nil. A permanent
 // failure comes first: it remains, whatever else happens.
 func stopped(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) *metav1.Condition {
-	var ready metav1.Condition
 	failed := FailedPermanently(s)
 	switch refused := refusedChange(s); {
 	case failed != nil && refused != nil && Retrying(s):
-		ready = newReady(metav1.ConditionFalse, refused.Reason, "it is not retried: "+refused.Message)
+		return newReady(metav1.ConditionFalse, refused.Reason, "it is not retried: "+refused.Message)
 	case failed != nil:
-		ready = newReady(metav1.ConditionFalse, failed.Reason, failed.Message)
+		return newReady(metav1.ConditionFalse, failed.Reason, failed.Message)
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended && removalDenied(s) != nil:
-		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, "suspended, but the desktop still runs: "+removalDenied(s).Message)
+		return newReady(metav1.ConditionFalse, v1alpha1.ReasonApplyFailed, "suspended, but the desktop still runs: "+removalDenied(s).Message)
 	case s.Spec.OperatingMode == v1alpha1.ModeSuspended:
-		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running to continue")
+		return newReady(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: set spec.operatingMode to Running to continue")
 	case t != nil && TimeOver(s, t):
-		ready = newReady(metav1.ConditionFalse, v1alpha1.ReasonTimeExpired, ExpiredMessage(s, t))
-	default:
-		return nil
+		return newReady(metav1.ConditionFalse, v1alpha1.ReasonTimeExpired, ExpiredMessage(s, t))
 	}
-	return &ready
+	return nil
 }
 
 // working returns Ready of a session that lacks nothing: True, unless its member is
 // unreachable.
-func working(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) metav1.Condition {
+func working(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) *metav1.Condition {
 	for _, name := range desktopConditions {
 		if part := meta.FindStatusCondition(s.Status.Conditions, name); part.Status == metav1.ConditionUnknown {
 			return newReady(metav1.ConditionUnknown, part.Reason, part.Message)
@@ -159,22 +142,15 @@ func working(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, now time.Time) me
 // ExpiryWarning returns the message of the expiry warning if this change is the first to
 // show it.
 func ExpiryWarning(before, after *v1alpha1.VDISession) (string, bool) {
-	soon := func(s *v1alpha1.VDISession) *metav1.Condition {
-		if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == v1alpha1.ReasonExpiringSoon {
-			return c
-		}
-		return nil
-	}
-	c := soon(after)
-	if c == nil || soon(before) != nil {
+	if ReasonOf(after, v1alpha1.ConditionReady) != v1alpha1.ReasonExpiringSoon || ReasonOf(before, v1alpha1.ConditionReady) == v1alpha1.ReasonExpiringSoon {
 		return "", false
 	}
-	return c.Message, true
+	return meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionReady).Message, true
 }
 
 // terminating returns Ready of a deleted session: the stops it waits for, and what its
 // member reported of them.
-func terminating(s *v1alpha1.VDISession) metav1.Condition {
+func terminating(s *v1alpha1.VDISession) *metav1.Condition {
 	ready := newReady(metav1.ConditionFalse, v1alpha1.ReasonTerminating, "being deleted")
 	left := Outstanding(s)
 	if len(left) == 0 {
@@ -189,13 +165,11 @@ func terminating(s *v1alpha1.VDISession) metav1.Condition {
 		verb = "have"
 	}
 	ready.Message = fmt.Sprintf("being deleted: waiting until %s %s confirmed that nothing of it runs", strings.Join(names, " and "), verb)
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned); c != nil && endReason(c.Reason) && c.Message != "" {
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned); c != nil && endReasons.Has(c.Reason) && c.Message != "" {
 		ready.Message = "being deleted: " + c.Message
 	}
 	return ready
 }
 
-// endReason reports whether a reason of Assigned describes the end of an assignment.
-func endReason(reason string) bool {
-	return reason == v1alpha1.ReasonPodTerminating || reason == v1alpha1.ReasonMemberUnreachable || reason == v1alpha1.ReasonWriteDenied
-}
+// endReasons are the reasons of Assigned that describe the end of an assignment.
+var endReasons = sets.New(v1alpha1.ReasonPodTerminating, v1alpha1.ReasonMemberUnreachable, v1alpha1.ReasonWriteDenied)

@@ -11,14 +11,32 @@ import (
 
 // AddRelease requires the stop of a session in a member up to an epoch.
 func AddRelease(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef, epoch int64) {
-	left := v1alpha1.Release{ClusterName: ref.Name, ClusterUID: ref.UID, Epoch: epoch}
-	s.Status.Releasing = append(ReleasesElsewhere(s.Status.Releasing, left), left)
+	SetRelease(s, v1alpha1.Release{ClusterName: ref.Name, ClusterUID: ref.UID, Epoch: epoch})
+}
+
+// SetRelease requires a stop of a session in a member, in place of earlier ones there.
+func SetRelease(s *v1alpha1.VDISession, left v1alpha1.Release) {
+	RemoveRelease(s, left.ClusterUID)
+	s.Status.Releasing = append(s.Status.Releasing, left)
+}
+
+// RemoveRelease requires no stop of a session in a member any more.
+func RemoveRelease(s *v1alpha1.VDISession, member types.UID) {
+	s.Status.Releasing = slices.DeleteFunc(s.Status.Releasing, func(o v1alpha1.Release) bool { return o.ClusterUID == member })
+}
+
+// Supersede releases a session's placement without waiting for its stop, and returns the
+// release.
+func Supersede(s *v1alpha1.VDISession) *v1alpha1.Release {
+	at := s.Status.Placement
+	SetRelease(s, v1alpha1.Release{ClusterName: at.ClusterName, ClusterUID: at.ClusterUID, Epoch: at.Epoch, Superseded: true})
+	return &s.Status.Releasing[len(s.Status.Releasing)-1]
 }
 
 // SupersededIn returns the copy that a failover left behind in a member, or nil.
-func SupersededIn(s *v1alpha1.VDISession, ref v1alpha1.ClusterRef) *v1alpha1.Release {
+func SupersededIn(s *v1alpha1.VDISession, member types.UID) *v1alpha1.Release {
 	for i := range s.Status.Releasing {
-		if o := &s.Status.Releasing[i]; o.Superseded && o.ClusterUID == ref.UID {
+		if o := &s.Status.Releasing[i]; o.Superseded && o.ClusterUID == member {
 			return o
 		}
 	}
@@ -58,23 +76,12 @@ func Outstanding(s *v1alpha1.VDISession) []v1alpha1.Release {
 // AwaitedReleases returns the releases that must be confirmed before the session is placed
 // again.
 func AwaitedReleases(s *v1alpha1.VDISession) []v1alpha1.Release {
-	var out []v1alpha1.Release
-	for _, o := range s.Status.Releasing {
-		if !o.Superseded {
-			out = append(out, o)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(s.Status.Releasing), func(o v1alpha1.Release) bool { return o.Superseded })
 }
 
 // Displaced reports whether a session lost its placement to a failover.
 func Displaced(s *v1alpha1.VDISession) bool {
 	return s.Status.Placement == nil && len(AwaitedReleases(s)) < len(s.Status.Releasing)
-}
-
-// ReleasesElsewhere returns the releases in members other than that of a given release.
-func ReleasesElsewhere(all []v1alpha1.Release, than v1alpha1.Release) []v1alpha1.Release {
-	return slices.DeleteFunc(slices.Clone(all), func(o v1alpha1.Release) bool { return o.ClusterUID == than.ClusterUID })
 }
 
 // ForceCleanup returns the reason that an operator gave for forcing the cleanup of a

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,12 +40,13 @@ func Transitions(before, after *v1alpha1.VDISession, now time.Time) []Transition
 		out = append(out, *t)
 	}
 	for _, left := range before.Status.Releasing {
-		if !stillReleasing(after, left) {
+		still := func(r v1alpha1.Release) bool { return r.ClusterUID == left.ClusterUID && r.Epoch >= left.Epoch }
+		if !slices.ContainsFunc(after.Status.Releasing, still) {
 			out = append(out, Transition{TransitionStopConfirmed, []any{"member", left.ClusterName, "epoch", left.Epoch}})
 		}
 	}
-	if FailoverPending(after) && !FailoverPending(before) && after.Status.Placement != nil {
-		out = append(out, Transition{TransitionFailoverPending, append(PlacementValues(after), "reason", FailoverPendingMessage(after))})
+	if pending := FailoverPending(after); pending != nil && FailoverPending(before) == nil && after.Status.Placement != nil {
+		out = append(out, Transition{TransitionFailoverPending, append(PlacementValues(after), "reason", pending.Message)})
 	}
 	if from, to := before.Status.Phase, after.Status.Phase; from != to {
 		values := append(PlacementValues(after), "from", string(from), "to", string(to), "reason", ReasonOf(after, v1alpha1.ConditionReady))
@@ -94,15 +96,6 @@ func PlacementValues(s *v1alpha1.VDISession) []any {
 		return nil
 	}
 	return []any{"member", p.ClusterName, "epoch", p.Epoch, "run", max(1, p.Run)}
-}
-
-func stillReleasing(s *v1alpha1.VDISession, left v1alpha1.Release) bool {
-	for _, r := range s.Status.Releasing {
-		if r.ClusterUID == left.ClusterUID && r.Epoch >= left.Epoch {
-			return true
-		}
-	}
-	return false
 }
 
 // PlacedByFailover reports whether the session's placement is from a failover.
