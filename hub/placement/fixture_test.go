@@ -86,9 +86,9 @@ func describe(d Decision) string {
 	out := fmt.Sprintf("%s: %s\n", d.Reason, d.Message)
 	for _, v := range d.Verdicts {
 		if v.Fits {
-			out += fmt.Sprintf("  %d. %s (%s): %s\n", v.Rank, v.Cluster.Name, v.Region, v.Message)
+			out += fmt.Sprintf("  %d. %s (%s): %s\n", v.Rank, v.ClusterName, v.Region, v.Message)
 		} else {
-			out += fmt.Sprintf("  -  %s (%s): %s: %s\n", v.Cluster.Name, v.Region, v.Filter, v.Message)
+			out += fmt.Sprintf("  -  %s (%s): %s: %s\n", v.ClusterName, v.Region, v.Filter, v.Message)
 		}
 	}
 	return out
