@@ -14,7 +14,6 @@ func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 		Name:            m.name,
 		UID:             m.uid,
 		Region:          m.spec.Region,
-		Zone:            m.spec.Zone,
 		Labels:          m.labels,
 		Taints:          m.spec.Taints,
 		Scheduling:      m.spec.Scheduling,

@@ -168,25 +168,24 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		c.peer.Close(err)
 		return
 	}
-	ok = c.current(func(m *member) {
-		if !result.counts {
-			return
-		}
-		m.reportedCapacity = result.reportedCapacity
-		m.reported, m.reportedAt = true, c.fleet.clock.Now()
-	})
-	if ok && result.counts {
-		// After it is in the snapshot: until then capacity counts twice, rather than not at all.
-		c.fleet.cache.Reported(c.member.uid, report.GetSequence())
-	}
-	if ok && !result.counts {
+	if result.capacity == nil {
 		log.Log.WithName("fleet").Info("Changes of a capacity report are ignored, since the hub has no report or another one before them",
 			"member", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
+		return
 	}
-	if ok && result.changed {
+	ok = c.current(func(m *member) {
+		m.reportedCapacity = reportedCapacity{fresh: true, capacity: result.capacity}
+		m.reported, m.reportedAt = true, c.fleet.clock.Now()
+	})
+	if !ok {
+		return
+	}
+	// After it is in the snapshot: until then capacity counts twice, rather than not at all.
+	c.fleet.cache.Reported(c.member.uid, report.GetSequence())
+	if result.changed {
 		c.fleet.notify(c.member.change(MemberCapacity))
 	}
-	if ok && len(result.templates) > 0 {
+	if len(result.templates) > 0 {
 		c.fleet.notify(Change{Kind: MemberTemplates, Member: c.member.name, UID: c.member.uid, Templates: result.templates})
 	}
 }

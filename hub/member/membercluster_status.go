@@ -24,7 +24,6 @@ type view struct {
 	hubCluster bool
 	drain      *drainView
 	capacity   *placement.Capacity
-	slots      map[placement.TemplateKey]int32
 	current    map[string]string
 	// lastHeartbeat is the last heartbeat that this hub received, or zero.
 	lastHeartbeat time.Time
@@ -84,7 +83,6 @@ func (f *Registry) view(m *member) view {
 		hubCluster:        f.inHubCluster(m),
 		drain:             m.drainView(),
 		capacity:          m.capacity,
-		slots:             m.slots,
 		current:           f.current,
 		lastHeartbeat:     m.heartbeats.LastHeartbeat(),
 		connectionHistory: m.connectionHistory,
@@ -164,7 +162,7 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		}
 		status.Templates = append(status.Templates, v1alpha1.TemplateAvailability{
 			Name: key.Name, Revision: key.Revision, Available: t.Available,
-			Reason: t.Reason, Message: t.Message, Slots: v.slots[key],
+			Reason: t.Reason, Message: t.Message, Slots: t.Slots,
 		})
 	}
 	slices.SortFunc(status.Templates, func(a, b v1alpha1.TemplateAvailability) int { return cmp.Compare(a.Name, b.Name) })

@@ -161,10 +161,11 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstMetric(memberNodes, prometheus.GaugeValue, float64(m.capacity.Nodes), m.name, m.spec.Region)
 		schedulable := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
-		for key, n := range m.slots {
+		for key := range m.capacity.Templates {
 			if f.current[key.Name] != key.Revision {
 				continue
 			}
+			n := m.capacity.Templates[key].Slots
 			if !schedulable || m.assess(f.timings, now).State != health.Ready {
 				n = 0 // so that the series shows 0, and does not end
 			}

@@ -21,10 +21,9 @@ func TestWriteStatus(t *testing.T) {
 		Verdict: health.Verdict{State: health.Ready}, agent: agent{fingerprint: "fp", agentVersion: "1.2"}, counts: counts{sessions: 3},
 		capacity: &placement.Capacity{Nodes: 20, Templates: map[placement.TemplateKey]placement.TemplateCapacity{
 			key("gpu", "r1"):     {Reason: v1alpha1.UnavailableResource, Message: "no node has nvidia.com/gpu"},
-			key("browser", "r2"): {Available: true},
-			key("browser", "r1"): {Available: true},
+			key("browser", "r2"): {Available: true, Slots: 7},
+			key("browser", "r1"): {Available: true, Slots: 5},
 		}},
-		slots:   map[placement.TemplateKey]int32{key("browser", "r2"): 7, key("browser", "r1"): 5},
 		current: map[string]string{"browser": "r2", "gpu": "r1"},
 	}
 	status := &v1alpha1.MemberClusterStatus{}

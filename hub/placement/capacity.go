@@ -30,7 +30,6 @@ type Capacity struct {
 
 // TemplateCapacity is what a member reports about one revision of a template.
 type TemplateCapacity struct {
-	Revision string
 	// Available reports whether it can run there at all, whatever the free capacity; Reason
 	// (an Unavailable reason of the API) and Message explain why not.
 	Available       bool
@@ -41,6 +40,10 @@ type TemplateCapacity struct {
 	ImageNodes int32
 	// Overhead is what each Pod uses there in addition to its session's request.
 	Overhead Resources
+	// Slots for sessions with the template's default resources, and Bytes of the report about
+	// it. Placement ignores both.
+	Slots int32
+	Bytes int
 }
 
 // Bucket is a group of nodes with equal free capacity.

@@ -29,7 +29,7 @@ func free(cpu, memory int64) Resources {
 func reporting(buckets ...Bucket) *Capacity {
 	return &Capacity{
 		Sequence: 1, Nodes: 1, AdmittedNamespaces: []string{"demo"},
-		Templates: map[TemplateKey]TemplateCapacity{desk: {Revision: "r1", Available: true, Buckets: buckets}},
+		Templates: map[TemplateKey]TemplateCapacity{desk: {Available: true, Buckets: buckets}},
 	}
 }
 

@@ -64,9 +64,9 @@ type Counts struct {
 
 // Candidate is the current state of a member.
 type Candidate struct {
-	Name         string
-	UID          types.UID
-	Region, Zone string
+	Name   string
+	UID    types.UID
+	Region string
 	// Labels of the MemberCluster.
 	Labels map[string]string
 	Taints []corev1.Taint

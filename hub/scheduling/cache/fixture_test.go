@@ -33,7 +33,7 @@ func (fleet) SessionsMoved(_, _ []types.UID, _ []string) {}
 
 // member returns a ready member with nodes that have capacity for one Pod each.
 func member(name, region string, nodes int32) placement.Candidate {
-	browser := placement.TemplateCapacity{Revision: "r1", Available: true,
+	browser := placement.TemplateCapacity{Available: true,
 		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}}}}
 	return placement.Candidate{
 		Name: name, UID: types.UID("uid-" + name), Region: region, Weight: 100, Ready: true,

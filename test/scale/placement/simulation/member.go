@@ -207,7 +207,7 @@ func capacityOf(r *fleetv1.CapacityReport, sequence uint64) *placement.Capacity 
 		Templates: make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.Templates)),
 	}
 	for _, t := range r.Templates {
-		tc := placement.TemplateCapacity{Revision: t.Revision, Available: t.Available, Reason: t.Reason, Message: t.Message}
+		tc := placement.TemplateCapacity{Available: t.Available, Reason: t.Reason, Message: t.Message}
 		for _, b := range t.Buckets {
 			free := placement.Resources{}
 			for name, amount := range b.Free {
