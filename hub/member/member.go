@@ -17,14 +17,8 @@ import (
 // member is the hub's state of one member. The fleet's lock protects all fields except
 // the cache, which has its own lock.
 type member struct {
-	name string
-	uid  types.UID
-	object
-	agent
-	drain      draining
-	fence      fence
+	facts
 	heartbeats health.Tracker
-	connectionHistory
 	// withdrawals without a durable cause.
 	withdrawals withdrawals
 	// shown is the health that listeners were last notified of.
@@ -35,7 +29,6 @@ type member struct {
 	serving bool
 	// reported is set once this hub has received an inventory and a capacity report.
 	reported bool
-	reportedCapacity
 	// reportedAt is when the last capacity report arrived.
 	reportedAt time.Time
 	// agreement reports whether both sides agree on the member's assignments, by the
@@ -46,6 +39,18 @@ type member struct {
 	applying sync.Mutex
 	// cluster of the member, with the cache of what its agent reports.
 	cluster *cluster.Member
+}
+
+// facts is the part of a member's state that its status shows.
+type facts struct {
+	name string
+	uid  types.UID
+	object
+	agent
+	drain draining
+	fence fence
+	connectionHistory
+	reportedCapacity
 }
 
 // object is what a member's MemberCluster declares.
@@ -84,11 +89,13 @@ func (m *member) change(kind ChangeKind) Change {
 
 func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 	return &member{
-		name:              mc.Name,
-		uid:               mc.UID,
-		agent:             agent{fingerprint: mc.Status.Fingerprint},
-		connectionHistory: connectionHistory{lastHeartbeat: lostBefore(mc)},
-		heartbeats:        health.NewTracker(everConnected(mc), began),
+		facts: facts{
+			name:              mc.Name,
+			uid:               mc.UID,
+			agent:             agent{fingerprint: mc.Status.Fingerprint},
+			connectionHistory: connectionHistory{lastHeartbeat: lostBefore(mc)},
+		},
+		heartbeats: health.NewTracker(everConnected(mc), began),
 	}
 }
 

@@ -9,26 +9,22 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // view is the fleet's state of a member, for its status.
 type view struct {
 	health.Verdict
-	name string
-	agent
+	facts
 	counts
-	fence  fence
+	// fenced is set while the fence is in effect.
 	fenced bool
 	// hubCluster is set if it is the cluster that the hub runs in.
 	hubCluster bool
-	drain      *drainView
-	capacity   *placement.Capacity
 	current    map[string]string
 	// lastHeartbeat is the last heartbeat that this hub received, or zero.
 	lastHeartbeat time.Time
-	connectionHistory
-	ever, revoked bool
+	// ever is set if the member has ever connected.
+	ever bool
 	streamView
 	// orphans describes the orphans in the member, for a condition.
 	orphans string
@@ -74,24 +70,18 @@ func (f *Registry) viewOf(name string) (view, bool) {
 func (f *Registry) view(m *member) view {
 	now := f.now()
 	v := view{
-		Verdict:           m.assess(f.timings, now),
-		name:              m.name,
-		agent:             m.agent,
-		counts:            counts{withheld: len(m.withdrawals.held)},
-		fence:             m.fence,
-		fenced:            m.fence.inEffect(now),
-		hubCluster:        f.inHubCluster(m),
-		drain:             m.drainView(),
-		capacity:          m.capacity,
-		current:           f.current,
-		lastHeartbeat:     m.heartbeats.LastHeartbeat(),
-		connectionHistory: m.connectionHistory,
-		ever:              m.heartbeats.EverConnected(),
-		revoked:           m.revoked,
-		streamView:        streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && m.agrees()},
-		orphans:           m.cluster.Cache.Orphans(),
-		excess:            m.excessShownFor(f.timings, now),
-		now:               f.steady(now),
+		Verdict:       m.assess(f.timings, now),
+		facts:         m.facts,
+		counts:        counts{withheld: len(m.withdrawals.held)},
+		fenced:        m.fence.inEffect(now),
+		hubCluster:    f.inHubCluster(m),
+		current:       f.current,
+		lastHeartbeat: m.heartbeats.LastHeartbeat(),
+		ever:          m.heartbeats.EverConnected(),
+		streamView:    streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && m.agrees()},
+		orphans:       m.cluster.Cache.Orphans(),
+		excess:        m.excessShownFor(f.timings, now),
+		now:           f.steady(now),
 	}
 	if v.State == health.Ready && !m.serving {
 		since := m.lostAt

@@ -70,7 +70,7 @@ type Losses interface {
 type Drains interface {
 	// DrainOf returns the drain of a member, and ShowDrain records its progress.
 	DrainOf(member types.UID) (member.Drain, bool)
-	ShowDrain(member types.UID, counts member.DrainCounts)
+	ShowDrain(member types.UID, counts v1alpha1.DrainStatus)
 }
 
 // Recovery is the recovery of a hub that was restored from a backup.
