@@ -134,11 +134,6 @@ func (t *hubTerm) acquire(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, nil
 }
 
-func (t *hubTerm) get() int64 { return t.current.Load() }
-
-// beganWith returns the term that this leader began with.
-func (t *hubTerm) beganWith() int64 { return t.first.Load() }
-
 // Last returns the hub's last restore (session.Restores).
 func (t *hubTerm) Last() session.Restore {
 	if last := t.last.Load(); last != nil {
@@ -150,10 +145,10 @@ func (t *hubTerm) Last() session.Restore {
 // Detected raises the term, once for each leader, since a member's report shows that the hub
 // was restored (session.Restores).
 func (t *hubTerm) Detected(ctx context.Context) error {
-	if t.Last().Term > t.beganWith() {
+	if t.Last().Term > t.first.Load() {
 		return nil
 	}
-	return t.raise(ctx, t.get())
+	return t.raise(ctx, t.current.Load())
 }
 
 // raise sets the term above one that an agent has seen before the restore, and stores the
@@ -161,8 +156,8 @@ func (t *hubTerm) Detected(ctx context.Context) error {
 func (t *hubTerm) raise(ctx context.Context, seen int64) error {
 	t.raising.Lock()
 	defer t.raising.Unlock()
-	was := t.get()
-	if seen < was && t.Last().Term > t.beganWith() {
+	was := t.current.Load()
+	if seen < was && t.Last().Term > t.first.Load() {
 		return nil // already raised after another agent's report
 	}
 	seen = max(seen, was)
