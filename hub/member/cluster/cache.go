@@ -43,17 +43,6 @@ func newCache(known func(session types.UID, epoch int64, proof string) bool, pla
 	return p
 }
 
-// putUnlessStopped adds a report and returns whether it is current. A report of an older
-// epoch than the cache has is stale (G2), and so is one of an epoch that has
-// stopped, which was sent before the stop.
-func (p *Cache) putUnlessStopped(item *v1alpha1.SessionAssignment) bool {
-	old := p.store.items[keyOf(item)]
-	if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {
-		return false
-	}
-	return p.put(item)
-}
-
 // Forget drops a stopped or refused assignment if the cache has it in this version.
 func (p *Cache) Forget(key types.NamespacedName, resourceVersion string) {
 	p.mu.Lock()
@@ -113,12 +102,14 @@ func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	return p.store.items[key]
 }
 
-// put adds an item, within the bounds, and reports whether it is current: it is stale if
-// the cache has a newer epoch.
-func (p *Cache) put(item *v1alpha1.SessionAssignment) bool {
+// put adds an item, within the bounds, and reports whether it is current. It is stale if the
+// cache has a newer epoch (G2), and in mid-stream also if its epoch has stopped: it was sent
+// before the stop.
+func (p *Cache) put(item *v1alpha1.SessionAssignment, midStream bool) bool {
 	key := keyOf(item)
 	old := p.store.items[key]
-	if old != nil && old.Spec.Epoch > item.Spec.Epoch {
+	if old != nil && (old.Spec.Epoch > item.Spec.Epoch ||
+		midStream && old.Spec.Epoch == item.Spec.Epoch && old.Status.State == v1alpha1.AssignmentStopped) {
 		return false
 	}
 	switch p.quota.keep(key, old, item) {
