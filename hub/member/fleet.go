@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -80,7 +81,7 @@ type state struct {
 	evaluating map[placement.TemplateKey]time.Time
 	recovery   recovery
 	// degraded is the degradation that listeners were last notified of.
-	degraded  degradation
+	degraded  failover.Degradation
 	listeners []func(Change)
 }
 

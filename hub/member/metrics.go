@@ -112,8 +112,8 @@ func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
 	now := f.now()
 	degraded := f.degradation(now)
 	f.mu.Unlock()
-	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.mass)))
-	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.cutOff)))
+	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.MassFailure)))
+	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.CutOff)))
 }
 
 var (
