@@ -48,6 +48,13 @@ type entry struct {
 	index   int // in its user's heap
 }
 
+// before orders two entries by how long they have waited.
+func (e *entry) before(other *entry) bool {
+	return cmp.Or(e.rank.Since.Compare(other.rank.Since), cmp.Compare(e.arrival, other.arrival)) < 0
+}
+
+func (e *entry) setIndex(i int) { e.index = i }
+
 // New returns an empty queue.
 func New[T comparable]() *Queue[T] { return &Queue[T]{entries: map[T]*entry{}} }
 
@@ -136,7 +143,7 @@ func (q *Queue[T]) next(now time.Time) *level {
 	var best *level
 	var raised int64
 	for _, l := range q.levels {
-		if l.namespaces.Len() == 0 {
+		if len(l.namespaces.queue) == 0 {
 			continue
 		}
 		age := l.age(now)
