@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -69,6 +70,7 @@ func (f *Registry) viewOf(name string) (view, bool) {
 // view copies the state of a member, without its sessions. The caller holds the lock.
 func (f *Registry) view(m *member) view {
 	now := f.now()
+	agree := m.agreement == "" || m.agreement == protocol.Agrees
 	v := view{
 		Verdict:       m.assess(f.timings, now),
 		facts:         m.facts,
@@ -78,7 +80,7 @@ func (f *Registry) view(m *member) view {
 		current:       f.current,
 		lastHeartbeat: m.heartbeats.LastHeartbeat(),
 		ever:          m.heartbeats.EverConnected(),
-		streamView:    streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && m.agrees()},
+		streamView:    streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && agree},
 		orphans:       m.cluster.Cache.Orphans(),
 		excess:        m.excessShownFor(f.timings, now),
 		now:           f.steady(now),

@@ -66,7 +66,6 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	f.collectHealth(out)
-	f.collectFailover(out)
 	f.collectSessions(out)
 	f.collectCapacity(out)
 }
@@ -105,13 +104,7 @@ func (f *state) collectHealth(out chan<- prometheus.Metric) {
 	for reason, n := range lost {
 		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
 	}
-}
-
-func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
-	f.mu.Lock()
-	now := f.now()
 	degraded := f.degradation(now)
-	f.mu.Unlock()
 	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.MassFailure)))
 	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.CutOff)))
 }

@@ -50,13 +50,6 @@ func newPending() pending {
 	return pending{classes: map[string]*class{}, perUser: map[string]int{}, perNamespace: map[string]int{}}
 }
 
-// touch updates a session's rank in its class.
-func (c *class) touch(e *entry) {
-	if c != nil {
-		c.order.Touch(e, e.rank)
-	}
-}
-
 // stopYielding records that a session no longer waits for others of its class.
 func (c *class) stopYielding(e *entry) {
 	if c != nil {

@@ -253,7 +253,9 @@ func (s *Scheduler) entry(session types.NamespacedName, uid types.UID, rank queu
 		s.sessions[session] = e
 	}
 	e.requested, e.rank = true, rank
-	e.class.touch(e)
+	if e.class != nil {
+		e.class.order.Touch(e, rank)
+	}
 	return e
 }
 

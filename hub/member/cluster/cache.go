@@ -37,7 +37,10 @@ func newCache(known func(session types.UID, epoch int64, proof string) bool, pla
 		Bounds:   defaultBounds,
 		store:    store{items: map[types.NamespacedName]*v1alpha1.SessionAssignment{}, watchers: map[*cacheWatch]struct{}{}},
 		reported: reports{altered: map[types.NamespacedName]bool{}},
-		quota:    newQuota(known, placed),
+		quota: quota{
+			isKnown: known, placed: placed,
+			names: map[types.UID]types.NamespacedName{}, visible: map[types.NamespacedName]int{}, hidden: map[types.NamespacedName]uint64{},
+		},
 	}
 	p.quota.Bounds = &p.Bounds
 	return p

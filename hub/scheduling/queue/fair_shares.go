@@ -138,7 +138,7 @@ func (r *fairShares) finish(s *share, served bool, now time.Time) {
 // forget removes a share that equals a new one.
 func (r *fairShares) forget(s *share) {
 	owes := s.busy == r.busy && s.tag > r.virtualTime
-	if s.unused() && !owes && s.served <= r.floor && (s.users == nil || s.users.idle()) {
+	if s.unused() && !owes && s.served <= r.floor && (s.users == nil || len(s.users.shares) == 0) {
 		delete(r.shares, s.name)
 	}
 }
@@ -166,6 +166,3 @@ func (r *fairShares) sweep(now time.Time) {
 	}
 	r.sweepAt = 2 * len(r.shares)
 }
-
-// idle reports whether there are no shares.
-func (r *fairShares) idle() bool { return len(r.shares) == 0 }

@@ -11,8 +11,6 @@ type level struct {
 	namespaces fairShares
 }
 
-func newLevel(priority int32) *level { return &level{priority: priority, namespaces: newFairShares()} }
-
 // shares returns the shares that a rank's dispatch is charged to.
 func (l *level) shares(r *Rank) (namespace, user *share) {
 	n := l.namespaces.share(r.Namespace)
@@ -92,4 +90,4 @@ func (l *level) age(now time.Time) int64 {
 }
 
 // removable reports whether the level has neither items nor shares.
-func (l *level) removable() bool { return l.namespaces.idle() }
+func (l *level) removable() bool { return len(l.namespaces.shares) == 0 }

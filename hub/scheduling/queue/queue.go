@@ -160,7 +160,7 @@ func (q *Queue[T]) insert(e *entry) { q.level(e.rank.Priority).push(e) }
 func (q *Queue[T]) level(priority int32) *level {
 	i, found := slices.BinarySearchFunc(q.levels, priority, func(l *level, p int32) int { return cmp.Compare(p, l.priority) })
 	if !found {
-		q.levels = slices.Insert(q.levels, i, newLevel(priority))
+		q.levels = slices.Insert(q.levels, i, &level{priority: priority, namespaces: newFairShares()})
 	}
 	return q.levels[i]
 }
