@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -106,7 +107,7 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 	c := &placement.Capacity{
 		Sequence:           r.GetSequence(),
 		Nodes:              r.GetNodes(),
-		AdmittedNamespaces: r.GetAdmittedNamespaces(),
+		AdmittedNamespaces: sets.New(r.GetAdmittedNamespaces()...),
 		PodSecurity:        r.GetPodSecurity() != nil,
 		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
 		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),

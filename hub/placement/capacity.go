@@ -1,6 +1,10 @@
 package placement
 
-import "fmt"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
 
 // TemplateKey names one revision of a template.
 type TemplateKey struct {
@@ -19,7 +23,7 @@ type Capacity struct {
 	// Nodes that accept sessions.
 	Nodes int32
 	// AdmittedNamespaces are those that the member's administrator admits.
-	AdmittedNamespaces []string
+	AdmittedNamespaces sets.Set[string]
 	// PodSecurity is set if the agent reports which of them enforce Pod Security;
 	// NotEnforced are those that don't. Placement ignores both.
 	PodSecurity bool

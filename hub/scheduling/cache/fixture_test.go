@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -37,7 +38,7 @@ func member(name, region string, nodes int32) placement.Candidate {
 		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}}}}
 	return placement.Candidate{
 		Name: name, UID: types.UID("uid-" + name), Region: region, Weight: 100, Ready: true,
-		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: []string{"desktops"},
+		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: sets.New("desktops"),
 			Templates: map[placement.TemplateKey]placement.TemplateCapacity{request("").Template: browser}},
 	}
 }
