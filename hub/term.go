@@ -136,10 +136,7 @@ func (t *hubTerm) acquire(ctx context.Context) (*coordinationv1.Lease, error) {
 
 // Last returns the hub's last restore (session.Restores).
 func (t *hubTerm) Last() session.Restore {
-	if last := t.last.Load(); last != nil {
-		return *last
-	}
-	return session.Restore{}
+	return ptr.Deref(t.last.Load(), session.Restore{})
 }
 
 // Detected raises the term, once for each leader, since a member's report shows that the hub
