@@ -59,10 +59,9 @@ type hubTerm struct {
 	client   client.Client
 	recorder events.EventRecorder
 	options  Options
-	// restored is called when the term is raised, and by begin if that was less than recovery ago.
+	// restored is called when the term is raised, and by begin if that was less than
+	// Timings.Recovery ago.
 	restored func()
-	// recovery is how long a restore counts as recent.
-	recovery time.Duration
 	now      func() time.Time
 
 	// holder identifies this process in the Lease.
@@ -84,7 +83,7 @@ type hubTerm struct {
 func newHubTerm(o Options, live client.Reader, c client.Client, recorder events.EventRecorder, restored func()) *hubTerm {
 	return &hubTerm{
 		live: live, client: c, recorder: recorder, options: o, restored: restored,
-		recovery: o.timings().Recovery, now: time.Now, orders: make(chan struct{}, 1), lost: make(chan error, 1),
+		now: time.Now, orders: make(chan struct{}, 1), lost: make(chan error, 1),
 	}
 }
 
@@ -109,7 +108,7 @@ func (t *hubTerm) begin(ctx context.Context) error {
 	t.last.Store(restoreOf(lease))
 	// An earlier leader may have ended before all members had reported. If its clock
 	// differs, the wait is longer or shorter, which is harmless.
-	if at := lease.Spec.RenewTime; at != nil && t.now().Sub(at.Time).Abs() < t.recovery {
+	if at := lease.Spec.RenewTime; at != nil && t.now().Sub(at.Time).Abs() < t.options.timings().Recovery {
 		t.restored()
 	}
 	return nil
