@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,12 +36,10 @@ const (
 	annotationRestored = "vdi.kasm.io/restored-term"
 )
 
-var termRaised = prometheus.NewCounter(prometheus.CounterOpts{
+var termRaised = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 	Name: "vdi_hub_term_raised_total",
 	Help: "How often the hub raised its term, since an agent had seen a higher one: its etcd was restored from a backup.",
 })
-
-func init() { metrics.Registry.MustRegister(termRaised) }
 
 // errTermTaken ends a leader if another replica raises the term, or if the term was
 // restored to a lower one.

@@ -73,7 +73,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := r.Fleet.timings.Validate(); err != nil {
 		return err
 	}
-	memberMetrics.of(r.Fleet)
+	memberMetrics.fleet.Store(r.Fleet)
 	if err := mgr.Add(manager.RunnableFunc(r.Fleet.detectPauses)); err != nil {
 		return fmt.Errorf("adding the pause detection: %w", err)
 	}

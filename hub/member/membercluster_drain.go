@@ -125,39 +125,33 @@ func sessionsAre(n int32) string {
 // moves describes the sessions that are moved.
 func (v view) moves() []string {
 	d, limits := v.drain.counts, v.spec.Drain
-	var out []string
-	note := func(n int32, what string) {
-		if n > 0 {
-			out = append(out, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	note(d.Moving, "moving")
-	note(d.Waiting, fmt.Sprintf("waiting for the drain budget (%d at once)", ptr.Deref(limits.MaxUnavailable, 1)))
 	until := "until they are idle (spec.drain.deadline ends that)"
 	if at := limits.Deadline; at != nil {
 		until = "until they are idle, or " + at.UTC().Format(time.RFC3339)
 	}
-	note(d.InUse, "in use, "+until)
+	out := note(nil, d.Moving, "moving")
+	out = note(out, d.Waiting, fmt.Sprintf("waiting for the drain budget (%d at once)", ptr.Deref(limits.MaxUnavailable, 1)))
+	out = note(out, d.InUse, "in use, "+until)
 	if len(out) == 0 {
 		out = append(out, "they are being evaluated")
 	}
 	return out
 }
 
+// note adds a number of sessions to a message, unless it is zero.
+func note(message []string, n int32, what string) []string {
+	if n == 0 {
+		return message
+	}
+	return append(message, fmt.Sprintf("%d %s", n, what))
+}
+
 // remains explains why sessions are not moved, with remedies.
 func (v view) remains() []string {
 	d := v.drain.counts
-	var out []string
-	if d.NoCapacity > 0 {
-		out = append(out, fmt.Sprintf("%d fit nowhere else: add capacity (`kubectl vdi explain SESSION` shows what is missing)", d.NoCapacity))
-	}
-	if d.Homes > 0 {
-		out = append(out, fmt.Sprintf("%d have their homes there and stay: delete them, or have them recreated with spec.freshHome", d.Homes))
-	}
-	if d.Failed > 0 {
-		out = append(out, fmt.Sprintf("%d have failed there: delete them, or raise their spec.attempt, which tries them elsewhere than in %s", d.Failed, v.name))
-	}
-	return out
+	out := note(nil, d.NoCapacity, "fit nowhere else: add capacity (`kubectl vdi explain SESSION` shows what is missing)")
+	out = note(out, d.Homes, "have their homes there and stay: delete them, or have them recreated with spec.freshHome")
+	return note(out, d.Failed, "have failed there: delete them, or raise their spec.attempt, which tries them elsewhere than in "+v.name)
 }
 
 // drainPressing reports whether a change of a status is the start or the end of a drain,

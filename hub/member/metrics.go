@@ -47,8 +47,6 @@ type memberCollector struct {
 	fleet atomic.Pointer[Fleet]
 }
 
-func (c *memberCollector) of(f *Fleet) { c.fleet.Store(f) }
-
 // Describe sends the descriptions of the metrics (prometheus.Collector).
 func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {

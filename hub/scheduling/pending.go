@@ -39,7 +39,7 @@ type class struct {
 	// request is the last one of any of its sessions.
 	request *Request
 	// order of its sessions.
-	order *queue.Queue[*entry]
+	order queue.Queue[*entry]
 	// requeued is the number of its requeued sessions without a decision; yielding are
 	// those that are decided on after them.
 	requeued int
@@ -79,7 +79,7 @@ func (p *pending) classOf(e *entry) *class {
 		return nil
 	}
 	c := &class{
-		key: key, namespace: e.rank.Namespace, user: e.rank.Namespace + "/" + e.rank.User, wave: p.wave, order: queue.New[*entry](),
+		key: key, namespace: e.rank.Namespace, user: e.rank.Namespace + "/" + e.rank.User, wave: p.wave,
 	}
 	p.classes[key] = c
 	p.perUser[c.user]++

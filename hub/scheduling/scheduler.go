@@ -68,7 +68,7 @@ type Scheduler struct {
 	mu       sync.Mutex
 	sessions map[types.NamespacedName]*entry
 	// active are the sessions to decide on.
-	active  *queue.Queue[*entry]
+	active  queue.Queue[*entry]
 	pending pending
 	// wave is used only by the loop.
 	wave wave
@@ -85,7 +85,7 @@ func New(o Options) *Scheduler {
 	}
 	s := &Scheduler{
 		Options: o, events: newEvents(), work: make(signal, 1),
-		sessions: map[types.NamespacedName]*entry{}, active: queue.New[*entry](), pending: newPending(),
+		sessions: map[types.NamespacedName]*entry{}, pending: newPending(),
 	}
 	collector.of.Store(s)
 	return s

@@ -34,7 +34,7 @@ type Cache struct {
 // New returns a cache in which nothing is placed. Follow must be called before it is used.
 func New(c clock.PassiveClock) *Cache {
 	cache := &Cache{clock: c, placed: newPlacedSessions(), ledger: placement.NewLedger(), rateLimit: failover.NewRateLimit()}
-	rateLimitMetrics.of.Store(cache)
+	scraped.Store(cache)
 	return cache
 }
 

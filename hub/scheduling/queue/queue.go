@@ -32,7 +32,8 @@ type Dispatch struct {
 	user      *share
 }
 
-// Queue holds each item at most once. It is not safe for concurrent use.
+// Queue holds each item at most once. It is not safe for concurrent use. The zero value is
+// empty.
 type Queue[T comparable] struct {
 	entries map[T]*entry
 	levels  []*level // by priority, highest first
@@ -55,9 +56,6 @@ func (e *entry) before(other *entry) bool {
 
 func (e *entry) setIndex(i int) { e.index = i }
 
-// New returns an empty queue.
-func New[T comparable]() *Queue[T] { return &Queue[T]{entries: map[T]*entry{}} }
-
 // Len returns how many items are queued.
 func (q *Queue[T]) Len() int { return len(q.entries) }
 
@@ -72,6 +70,9 @@ func (q *Queue[T]) Push(item T, r Rank) {
 	if q.entries[item] != nil {
 		q.Touch(item, r)
 		return
+	}
+	if q.entries == nil {
+		q.entries = map[T]*entry{}
 	}
 	q.arrivals++
 	e := &entry{item: item, rank: r, arrival: q.arrivals}
