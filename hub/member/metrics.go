@@ -49,10 +49,10 @@ type memberCollector struct {
 
 // Describe sends the descriptions of the metrics (prometheus.Collector).
 func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
-		out <- d
-	}
-	for _, d := range capacityMetrics {
+	for _, d := range []*prometheus.Desc{
+		membersByHealth, membersLost, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry,
+		memberSessions, memberReleasing, memberNodes, templateSlots,
+	} {
 		out <- d
 	}
 }
@@ -117,8 +117,6 @@ var (
 	templateSlots = prometheus.NewDesc("vdi_hub_template_slots",
 		"Free capacity, in sessions of the template's current revision with its default resources, of the members that are Ready and accept new sessions, as they last reported. The same capacity may be counted for several templates.",
 		[]string{"template", "region"}, nil)
-
-	capacityMetrics = []*prometheus.Desc{memberSessions, memberReleasing, memberNodes, templateSlots}
 )
 
 // slotsOf is the capacity for sessions of one template in the members of one region.

@@ -2,8 +2,6 @@ package queue
 
 import (
 	"cmp"
-	"iter"
-	"maps"
 	"slices"
 	"time"
 )
@@ -58,12 +56,6 @@ func (e *entry) setIndex(i int) { e.index = i }
 
 // Len returns how many items are queued.
 func (q *Queue[T]) Len() int { return len(q.entries) }
-
-// Has reports whether an item is queued.
-func (q *Queue[T]) Has(item T) bool { return q.entries[item] != nil }
-
-// All returns the queued items, in no order.
-func (q *Queue[T]) All() iter.Seq[T] { return maps.Keys(q.entries) }
 
 // Push queues an item, or sets the rank of a queued one.
 func (q *Queue[T]) Push(item T, r Rank) {
