@@ -169,7 +169,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	}
 	ok = c.current(func(m *member) {
 		m.reportedCapacity = reportedCapacity{fresh: true, capacity: result.capacity}
-		m.reported, m.reportedAt = true, c.fleet.clock.Now()
+		m.reportedAt = c.fleet.clock.Now()
 	})
 	if !ok {
 		return

@@ -27,9 +27,8 @@ type member struct {
 	peer link.Peer
 	// serving is set once the inventory of this connection is complete.
 	serving bool
-	// reported is set once this hub has received an inventory and a capacity report.
-	reported bool
-	// reportedAt is when the last capacity report arrived.
+	// reportedAt is when the last capacity report arrived; zero before this hub has received
+	// an inventory and a capacity report.
 	reportedAt time.Time
 	// agreement reports whether both sides agree on the member's assignments, by the
 	// digests on its renewals; empty while that is unknown.

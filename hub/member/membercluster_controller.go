@@ -229,7 +229,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 // heartbeat renews the member's Lease object while its agent is alive, so that its last
 // heartbeat is visible in the API.
 func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (time.Duration, error) {
-	if v.State != health.Ready || v.lastHeartbeat.IsZero() {
+	if v.State != health.Ready { // one that is Ready has sent a heartbeat to this hub
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat

@@ -22,8 +22,6 @@ type view struct {
 	// hubCluster is set if it is the cluster that the hub runs in.
 	hubCluster bool
 	current    map[string]string
-	// lastHeartbeat is the last heartbeat that this hub received, or zero.
-	lastHeartbeat time.Time
 	// ever is set if the member has ever connected.
 	ever bool
 	streamView
@@ -72,18 +70,17 @@ func (f *Registry) view(m *member) view {
 	now := f.now()
 	agree := m.agreement == "" || m.agreement == protocol.Agrees
 	v := view{
-		Verdict:       m.assess(f.timings, now),
-		facts:         m.facts,
-		counts:        counts{withheld: len(m.withdrawals.held)},
-		fenced:        m.fence.inEffect(now),
-		hubCluster:    f.inHubCluster(m),
-		current:       f.current,
-		lastHeartbeat: m.heartbeats.LastHeartbeat(),
-		ever:          m.heartbeats.EverConnected(),
-		streamView:    streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && agree},
-		orphans:       m.cluster.Cache.Orphans(),
-		excess:        m.excessShownFor(f.timings, now),
-		now:           f.steady(now),
+		Verdict:    m.assess(f.timings, now),
+		facts:      m.facts,
+		counts:     counts{withheld: len(m.withdrawals.held)},
+		fenced:     m.fence.inEffect(now),
+		hubCluster: f.inHubCluster(m),
+		current:    f.current,
+		ever:       m.heartbeats.EverConnected(),
+		streamView: streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && agree},
+		orphans:    m.cluster.Cache.Orphans(),
+		excess:     m.excessShownFor(f.timings, now),
+		now:        f.steady(now),
 	}
 	if v.State == health.Ready && !m.serving {
 		since := m.lostAt
