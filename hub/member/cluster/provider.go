@@ -48,8 +48,7 @@ type Member struct {
 	name     string
 	registry Registry
 	cluster  cluster.Cluster
-	// removed and disengage are protected by the provider's lock.
-	removed   bool
+	// disengage is protected by the provider's lock.
 	disengage context.CancelFunc
 }
 
@@ -82,7 +81,6 @@ func (p *Provider) Add(name string, registry Registry) *Member {
 func (p *Provider) Remove(m *Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m.removed = true
 	if p.members[m.name] == m {
 		delete(p.members, m.name)
 	}
@@ -131,7 +129,7 @@ func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 
 func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Member) error {
 	p.mu.Lock()
-	if m.removed || m.Synced.Load() {
+	if p.members[m.name] != m || m.Synced.Load() { // removed, or queued twice
 		p.mu.Unlock()
 		return nil
 	}
