@@ -83,7 +83,6 @@ func (a *account) counts(r *reservation) bool {
 func (a *account) add(session types.UID, r *reservation) {
 	a.reservations[session] = r
 	a.spareValid = false
-	r.class.reservations++
 	for i := range a.groups {
 		if a.groups[i].class == r.class {
 			a.groups[i].count++
@@ -96,7 +95,6 @@ func (a *account) add(session types.UID, r *reservation) {
 func (a *account) remove(session types.UID, r *reservation) {
 	delete(a.reservations, session)
 	a.spareValid = false
-	r.class.reservations--
 	for i := range a.groups {
 		if a.groups[i].class != r.class {
 			continue
