@@ -178,11 +178,12 @@ func (g *gatherer) members(in *lifecycle.Input) {
 }
 
 func (g *gatherer) member(uid types.UID) lifecycle.Member {
+	spec, known := g.fleet.SpecOf(uid)
 	m := lifecycle.Member{
-		Region: g.fleet.RegionOf(uid), Health: g.fleet.HealthOf(uid), Gone: g.fleet.Gone(uid),
+		Region: spec.Region, Scheme: spec.IngressScheme, Domain: spec.IngressDomain, HasIngress: known,
+		Health: g.fleet.HealthOf(uid), Gone: g.fleet.Gone(uid),
 		LastHeartbeat: g.fleet.LostSince(uid), Failover: g.fleet.FailoverOf(uid),
 	}
-	m.Scheme, m.Domain, m.HasIngress = g.fleet.IngressOf(uid)
 	if d, draining := g.fleet.DrainOf(uid); draining {
 		m.Draining, m.Deadline = true, d.Deadline
 	}
