@@ -111,7 +111,8 @@ func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	}
 }
 
-// clusterRegistry is the fleet's state of one member (cluster.Registry).
+// clusterRegistry is the fleet's state of one member (cluster.Registry). Its methods acquire
+// the fleet's lock.
 type clusterRegistry struct {
 	fleet  *state
 	member *member
@@ -119,14 +120,12 @@ type clusterRegistry struct {
 
 var _ cluster.Registry = clusterRegistry{}
 
-// Available reports whether the member is connected and not Unreachable.
 func (r clusterRegistry) Available() bool {
 	r.fleet.mu.Lock()
 	defer r.fleet.mu.Unlock()
 	return r.member.serving && r.member.assess(r.fleet.timings, r.fleet.now()).State != health.Unreachable
 }
 
-// Send puts an order in the outbox of the open connection.
 func (r clusterRegistry) Send(order protocol.Order) error {
 	r.fleet.mu.Lock()
 	peer := r.member.peer
@@ -141,18 +140,14 @@ func (r clusterRegistry) Send(order protocol.Order) error {
 	return nil
 }
 
-// Engaged notifies the listeners that orders can be sent.
 func (r clusterRegistry) Engaged() {
 	r.fleet.notify(r.member.change(MemberConnected))
 }
 
-// Placed reports whether a session is placed in the member or not confirmed as stopped
-// there, according to the hub.
 func (r clusterRegistry) Placed(session types.UID) bool {
 	return r.fleet.cache.Holds(r.member.uid, session)
 }
 
-// Known reports whether a session is placed in the member, or the proof shows that it was.
 func (r clusterRegistry) Known(session types.UID, epoch int64, proof string) bool {
 	return r.Placed(session) || proof != "" && r.fleet.proven != nil && r.fleet.proven(r.member.uid, session, epoch, proof)
 }

@@ -31,9 +31,10 @@ type Registry interface {
 	Send(protocol.Order) error
 	// Engaged is called once the member's cluster is engaged.
 	Engaged()
-	// Placed reports whether the hub placed a session in the member.
+	// Placed reports whether, according to the hub, a session is placed in the member or not
+	// confirmed as stopped there.
 	Placed(session types.UID) bool
-	// Known reports whether the hub placed a session there, or the proof shows that it did.
+	// Known reports whether it is, or the proof shows that it was placed there.
 	Known(session types.UID, epoch int64, proof string) bool
 }
 
