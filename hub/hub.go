@@ -1,10 +1,6 @@
 package hub
 
 import (
-	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
-
 	"context"
 	"fmt"
 	"net"
@@ -30,6 +26,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/access"
+	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -41,6 +38,8 @@ import (
 	schedulercache "github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/reconnect"
@@ -269,14 +268,14 @@ func setupUserRoles(ctx context.Context, mgr manager.Manager, o Options) error {
 func linkOptions(o Options, term *hubTerm, l *leader) link.Options {
 	options := link.Options{
 		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile, TrustDomain: o.TrustDomain,
-		Term:          link.Term{Current: term.get, Raise: term.raise, Ordered: term.advance},
+		Term:          link.Term{Current: term.current.Load, Raise: term.raise, Ordered: term.advance},
 		Leading:       l.leadership.Leading,
 		RenewInterval: o.timings().Renew,
 		Timeouts:      link.Timeouts{Drain: o.scaled(drainTimeout)},
 	}
 	options.Tuning.AckTimeout, options.Timeouts.Send = link.ScaledTimeouts(o.TimeFactor)
 	if o.LeaderElect {
-		options.Term.First = term.beganWith
+		options.Term.First = term.first.Load
 	}
 	return options
 }
@@ -308,8 +307,8 @@ func (l *linkRunnable) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for agents: %w", err)
 	}
-	ctrl.Log.Info("Leading", "term", l.term.get(), "linkAddress", l.address)
-	l.leader.markServing()
+	ctrl.Log.Info("Leading", "term", l.term.current.Load(), "linkAddress", l.address)
+	close(l.leader.serving)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.term.runAdvance(ctx) })
 	group.Go(func() error { return link.NewServer(l.options, l.fleet).Serve(ctx, listener) })

@@ -103,6 +103,3 @@ func (l *leader) addRole(mgr manager.Manager, o Options) error {
 	}
 	return nil
 }
-
-// markServing records that this replica listens for agents.
-func (l *leader) markServing() { close(l.serving) }

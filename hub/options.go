@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
 // Options are the options of the hub. Their flags in AddFlags document them.
@@ -22,13 +23,12 @@ type Options struct {
 	LinkOptions
 	SessionOptions
 	FailoverOptions
+	TracingOptions
 	MetricsBindAddress, HealthProbeBindAddress string
 	MetricsAuthentication                      bool
 	TimeFactor                                 float64
 	KubeAPIQPS                                 float32
 	KubeAPIBurst                               int
-	// Tracing of sessions' lifecycles; off by default.
-	Tracing Tracing
 }
 
 // LeaderOptions are about this replica and its election.
@@ -58,6 +58,13 @@ type SessionOptions struct {
 // FailoverOptions are unscaled timings of failover. A Lease or Regain of 0 means the default.
 type FailoverOptions struct{ FailoverAfter, Lease, Regain time.Duration }
 
+// TracingOptions are about the traces of sessions' lifecycles: see package tracing.
+type TracingOptions struct {
+	TracingEndpoint      string
+	TracingInsecure      bool
+	TracingSamplingRatio float64
+}
+
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", "vdi-system", "Namespace of the hub's leases and template revisions.")
@@ -83,7 +90,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Lease, "lease", timings.Lease, "How long sessions with failover mode Fence continue in a member that receives nothing from the hub. Scaled by --time-factor.")
 	fs.DurationVar(&o.Regain, "regain", timings.Regain, "How long after the last lease renewal of a lost member its sessions with failover mode Fence are rescheduled, and how long a hub leads before it reschedules any session of a lost member. Scaled by --time-factor.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 500, "Requests a second to the hub's API server.")
-	o.Tracing.addFlags(fs)
+	fs.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "OpenTelemetry collector for traces of sessions' lifecycles (OTLP over gRPC): host:port, or a URL of http or https; by default $OTEL_EXPORTER_OTLP_ENDPOINT, and nothing is traced if that is empty.")
+	fs.BoolVar(&o.TracingInsecure, "tracing-insecure", false, "Connect to the collector without TLS.")
+	fs.Float64Var(&o.TracingSamplingRatio, "tracing-sampling-ratio", -1, "Share of the lifecycles that are traced, from 0 to 1, here and in the members; by default $OTEL_TRACES_SAMPLER, or else all.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 1000, "Burst of requests to the hub's API server.")
 }
 
@@ -141,6 +150,17 @@ func (o *Options) timings() health.Timings {
 	}
 	t.Failover = f.Scaled(o.TimeFactor)
 	return t
+}
+
+func (o *Options) tracing() tracing.Options {
+	out := tracing.Options{
+		Endpoint: o.TracingEndpoint, Insecure: o.TracingInsecure,
+		Service: "vdi-hub", Version: o.Version, Instance: o.PodName, Namespace: o.PodNamespace,
+	}
+	if ratio := o.TracingSamplingRatio; ratio >= 0 {
+		out.Ratio = &ratio
+	}
+	return out
 }
 
 func (o *Options) scaled(d time.Duration) time.Duration {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,12 +36,10 @@ const (
 	annotationRestored = "vdi.kasm.io/restored-term"
 )
 
-var termRaised = prometheus.NewCounter(prometheus.CounterOpts{
+var termRaised = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 	Name: "vdi_hub_term_raised_total",
 	Help: "How often the hub raised its term, since an agent had seen a higher one: its etcd was restored from a backup.",
 })
-
-func init() { metrics.Registry.MustRegister(termRaised) }
 
 // errTermTaken ends a leader if another replica raises the term, or if the term was
 // restored to a lower one.
@@ -59,10 +58,9 @@ type hubTerm struct {
 	client   client.Client
 	recorder events.EventRecorder
 	options  Options
-	// restored is called when the term is raised, and by begin if that was less than recovery ago.
+	// restored is called when the term is raised, and by begin if that was less than
+	// Timings.Recovery ago.
 	restored func()
-	// recovery is how long a restore counts as recent.
-	recovery time.Duration
 	now      func() time.Time
 
 	// holder identifies this process in the Lease.
@@ -84,7 +82,7 @@ type hubTerm struct {
 func newHubTerm(o Options, live client.Reader, c client.Client, recorder events.EventRecorder, restored func()) *hubTerm {
 	return &hubTerm{
 		live: live, client: c, recorder: recorder, options: o, restored: restored,
-		recovery: o.timings().Recovery, now: time.Now, orders: make(chan struct{}, 1), lost: make(chan error, 1),
+		now: time.Now, orders: make(chan struct{}, 1), lost: make(chan error, 1),
 	}
 }
 
@@ -109,7 +107,7 @@ func (t *hubTerm) begin(ctx context.Context) error {
 	t.last.Store(restoreOf(lease))
 	// An earlier leader may have ended before all members had reported. If its clock
 	// differs, the wait is longer or shorter, which is harmless.
-	if at := lease.Spec.RenewTime; at != nil && t.now().Sub(at.Time).Abs() < t.recovery {
+	if at := lease.Spec.RenewTime; at != nil && t.now().Sub(at.Time).Abs() < t.options.timings().Recovery {
 		t.restored()
 	}
 	return nil
@@ -134,26 +132,18 @@ func (t *hubTerm) acquire(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, nil
 }
 
-func (t *hubTerm) get() int64 { return t.current.Load() }
-
-// beganWith returns the term that this leader began with.
-func (t *hubTerm) beganWith() int64 { return t.first.Load() }
-
 // Last returns the hub's last restore (session.Restores).
 func (t *hubTerm) Last() session.Restore {
-	if last := t.last.Load(); last != nil {
-		return *last
-	}
-	return session.Restore{}
+	return ptr.Deref(t.last.Load(), session.Restore{})
 }
 
 // Detected raises the term, once for each leader, since a member's report shows that the hub
 // was restored (session.Restores).
 func (t *hubTerm) Detected(ctx context.Context) error {
-	if t.Last().Term > t.beganWith() {
+	if t.Last().Term > t.first.Load() {
 		return nil
 	}
-	return t.raise(ctx, t.get())
+	return t.raise(ctx, t.current.Load())
 }
 
 // raise sets the term above one that an agent has seen before the restore, and stores the
@@ -161,8 +151,8 @@ func (t *hubTerm) Detected(ctx context.Context) error {
 func (t *hubTerm) raise(ctx context.Context, seen int64) error {
 	t.raising.Lock()
 	defer t.raising.Unlock()
-	was := t.get()
-	if seen < was && t.Last().Term > t.beganWith() {
+	was := t.current.Load()
+	if seen < was && t.Last().Term > t.first.Load() {
 		return nil // already raised after another agent's report
 	}
 	seen = max(seen, was)

@@ -67,24 +67,24 @@ func (l *leaders) next(transitions int32) *hubTerm {
 func TestTermRaisedIsStoredFirstAndOutlivesTheLeader(t *testing.T) {
 	l := newLeaders(t, 2)
 	term := l.next(0)
-	l.Expect(term.get()).To(Equal(int64(3)))
+	l.Expect(term.current.Load()).To(Equal(int64(3)))
 	l.storing = func() error {
-		l.Expect(term.get()).To(Equal(int64(3)), "it is not used before it is durable")
+		l.Expect(term.current.Load()).To(Equal(int64(3)), "it is not used before it is durable")
 		return nil
 	}
 	l.Expect(term.raise(t.Context(), 6)).To(Succeed())
-	l.Expect(term.get()).To(Equal(int64(7)))
+	l.Expect(term.current.Load()).To(Equal(int64(7)))
 	l.Expect(l.restored).To(Equal(1))
 	l.Expect(<-l.recorder.Events).To(And(HavePrefix("Warning "+v1alpha1.EventTermRaised), ContainSubstring("term 6"), ContainSubstring("has term 7 now")))
 	l.Expect(term.raise(t.Context(), 5)).To(Succeed())
-	l.Expect(term.get()).To(Equal(int64(7)), "it is above that already")
+	l.Expect(term.current.Load()).To(Equal(int64(7)), "it is above that already")
 
 	l.storing = func() error { return nil }
 	second := l.next(1)
-	l.Expect(second.get()).To(Equal(int64(8)))
+	l.Expect(second.current.Load()).To(Equal(int64(8)))
 	l.Expect(second.raise(t.Context(), 20)).To(Succeed())
-	l.Expect(second.get()).To(Equal(int64(21)))
-	l.Expect(l.next(1).get()).To(Equal(int64(22)))
+	l.Expect(second.current.Load()).To(Equal(int64(21)))
+	l.Expect(l.next(1).current.Load()).To(Equal(int64(22)))
 }
 
 func TestTermThatCouldNotBeStoredIsNotRaised(t *testing.T) {
@@ -94,10 +94,10 @@ func TestTermThatCouldNotBeStoredIsNotRaised(t *testing.T) {
 	broken := errors.New("etcd is away")
 	l.storing = func() error { return broken }
 	l.Expect(term.raise(t.Context(), 9)).To(MatchError(broken))
-	l.Expect(term.get()).To(Equal(int64(7)))
+	l.Expect(term.current.Load()).To(Equal(int64(7)))
 	l.storing = func() error { return nil }
 	l.Expect(term.raise(t.Context(), math.MaxInt32+10)).To(MatchError(ContainSubstring("too far")))
-	l.Expect(term.get()).To(Equal(int64(7)))
+	l.Expect(term.current.Load()).To(Equal(int64(7)))
 }
 
 func TestANewLeaderSoonAfterARaiseAwaitsTheMembersToo(t *testing.T) {
@@ -118,7 +118,7 @@ func TestTermOfAHubWithoutElectionIsRaisedToo(t *testing.T) {
 	term.options.LeaderElect = false
 	l.Expect(term.raise(t.Context(), 4)).To(Succeed())
 	l.Expect(term.begin(t.Context())).To(Succeed())
-	l.Expect(term.get()).To(Equal(int64(5)))
+	l.Expect(term.current.Load()).To(Equal(int64(5)))
 }
 
 // backup copies the leader's lock and the Lease of the term, as a backup of the
@@ -148,14 +148,14 @@ func TestAnOrderAfterABackupRaisesTheTermBeyondThatOfTheRestoredHub(t *testing.T
 		l.Expect(term.grow(t.Context())).To(Succeed())
 		restore := l.backup()
 		l.Expect(term.grow(t.Context())).To(Succeed())
-		seen := term.get()
+		seen := term.current.Load()
 		for range changes {
 			term = l.next(1)
-			l.Expect(term.beganWith()).To(BeNumerically(">", seen), "a leader's terms are above all that were before")
-			seen = term.get()
+			l.Expect(term.first.Load()).To(BeNumerically(">", seen), "a leader's terms are above all that were before")
+			seen = term.current.Load()
 		}
 		restore()
-		l.Expect(l.next(1).beganWith()).To(BeNumerically("<=", seen), "%d leaders after the backup", changes)
+		l.Expect(l.next(1).first.Load()).To(BeNumerically("<=", seen), "%d leaders after the backup", changes)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestTheTermGrowsWithOrdersAloneAndIsStoredFirst(t *testing.T) {
 	writes := 0
 	l.storing = func() error {
 		writes++
-		l.Expect(term.get()).To(Equal(int64(3)), "it is not used before it is durable")
+		l.Expect(term.current.Load()).To(Equal(int64(3)), "it is not used before it is durable")
 		if writes == 1 {
 			return errors.New("etcd is away")
 		}
@@ -176,13 +176,13 @@ func TestTheTermGrowsWithOrdersAloneAndIsStoredFirst(t *testing.T) {
 	done := make(chan error, 1)
 	term.advance()
 	go func() { done <- term.runAdvance(ctx) }()
-	l.Eventually(term.get).Should(Equal(int64(4)))
-	l.Consistently(term.get, "50ms").Should(Equal(int64(4)), "nothing was ordered since")
+	l.Eventually(term.current.Load).Should(Equal(int64(4)))
+	l.Consistently(term.current.Load, "50ms").Should(Equal(int64(4)), "nothing was ordered since")
 	cancel()
 	l.Expect(<-done).To(Succeed())
 	l.Expect(writes).To(Equal(2), "once in vain")
 	l.storing = func() error { return nil }
-	l.Expect(l.next(1).get()).To(Equal(int64(5)))
+	l.Expect(l.next(1).current.Load()).To(Equal(int64(5)))
 }
 
 func TestAFormerLeaderDoesNotRaiseTheTerm(t *testing.T) {
@@ -192,7 +192,7 @@ func TestAFormerLeaderDoesNotRaiseTheTerm(t *testing.T) {
 	second := l.next(1)
 	l.Expect(first.grow(t.Context())).To(MatchError(errTermTaken))
 	l.Expect(first.raise(t.Context(), 9)).To(MatchError(errTermTaken))
-	l.Expect(first.get()).To(Equal(int64(4)))
+	l.Expect(first.current.Load()).To(Equal(int64(4)))
 	l.Expect(first.runAdvance(t.Context())).To(MatchError(errTermTaken), "and it ends")
 	l.Expect(second.grow(t.Context())).To(Succeed())
 }
@@ -214,7 +214,7 @@ func TestARestoreThatAnEpochShowsIsStoredOnce(t *testing.T) {
 	l.Expect(term.Last().Term).To(BeZero())
 	l.Expect(term.Detected(t.Context())).To(Succeed())
 	l.Expect(term.Detected(t.Context())).To(Succeed())
-	l.Expect(term.get()).To(Equal(int64(4)))
+	l.Expect(term.current.Load()).To(Equal(int64(4)))
 	l.Expect(term.Last().Term).To(Equal(int64(4)))
 	l.Expect(l.restored).To(Equal(1))
 

@@ -18,8 +18,8 @@ import (
 
 // Ingress provides the URLs of members.
 type Ingress interface {
-	// IngressOf returns the scheme and domain of a member's URLs.
-	IngressOf(member types.UID) (scheme, domain string, ok bool)
+	// SpecOf returns what a member's MemberCluster specifies, and false if there is none.
+	SpecOf(member types.UID) (v1alpha1.MemberClusterSpec, bool)
 }
 
 // Orders renders assignments.
@@ -60,7 +60,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	if err != nil {
 		return nil, fmt.Errorf("reading template revision: %w", err)
 	}
-	scheme, domain, ok := o.Fleet.IngressOf(member.UID)
+	there, ok := o.Fleet.SpecOf(member.UID)
 	if !ok {
 		return nil, multicluster.ErrClusterNotFound
 	}
@@ -71,7 +71,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	if err != nil {
 		return nil, err
 	}
-	a := Render(s, spec, domain, secrets)
+	a := Render(s, spec, there.IngressDomain, secrets)
 	a.Spec.Proof = o.Proofs.of(member.UID, s.UID, a.Spec.Epoch)
 	// The run distinguishes assignments with the same content, and so their reports.
 	hash := fmt.Sprintf("%s-%d", convert.SpecHash(&a.Spec), s.Status.Placement.Run)
@@ -79,7 +79,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	if root := LifecycleTrace(o.Trace, s); root.Traced() {
 		a.Annotations[v1alpha1.AnnotationTraceparent] = root.String()
 	}
-	return &Order{Assignment: a, Hash: hash, URL: scheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
+	return &Order{Assignment: a, Hash: hash, URL: there.IngressScheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
 }
 
 // NotServed returns why the hub does not accept the sessions of a namespace, or "".

@@ -41,6 +41,11 @@ type Fleet struct {
 	Now time.Time
 	// LedSince is when this hub began to lead, or the end of its last long pause since then.
 	LedSince time.Time
+	Degradation
+}
+
+// Degradation is the state of the members together, as far as failover depends on it.
+type Degradation struct {
 	// CutOff is set if no member outside the hub's own cluster sends heartbeats.
 	CutOff bool
 	// MassFailure is set if so many members are lost that sessions are rescheduled more slowly.
@@ -59,7 +64,7 @@ type Verdict struct {
 	// Message states what the session waits for, and the remedy. It does not change every
 	// second.
 	Message string
-	// MassFailure is Fleet.MassFailure for an unreachable member, and false for an operator
+	// MassFailure is that of the fleet for an unreachable member, and false for an operator
 	// override, which does not depend on how many members are lost.
 	MassFailure bool
 }

@@ -67,8 +67,8 @@ func TestDecide(t *testing.T) {
 		"Fence without a guard, ever":     {session: Session{Mode: v1alpha1.FailoverFence}, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"no guard", "as with mode Hold", "kubectl vdi fence eu-west"}},
 		"Hold, ever":                      {session: hold, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"mode Hold", "kubectl vdi fence eu-west"}},
 		"an unknown mode":                 {session: Session{}, member: silent(24 * time.Hour), fleet: leads, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"mode Hold"}},
-		"Restart, while the hub is alone": {session: restart, member: silent(time.Hour), fleet: Fleet{Now: start, LedSince: long, CutOff: true}, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"the hub itself may be cut off", "kubectl vdi fence eu-west"}},
-		"Hold, declared fenced":           {session: hold, member: fenced, fleet: Fleet{Now: start, LedSince: start, CutOff: true}, due: true, reason: v1alpha1.ReasonMemberFenced, message: []string{"declared fenced"}},
+		"Restart, while the hub is alone": {session: restart, member: silent(time.Hour), fleet: Fleet{Now: start, LedSince: long, Degradation: Degradation{CutOff: true}}, reason: v1alpha1.ReasonMemberUnreachable, message: []string{"the hub itself may be cut off", "kubectl vdi fence eu-west"}},
+		"Hold, declared fenced":           {session: hold, member: fenced, fleet: Fleet{Now: start, LedSince: start, Degradation: Degradation{CutOff: true}}, due: true, reason: v1alpha1.ReasonMemberFenced, message: []string{"declared fenced"}},
 		"Fence without a guard, declared": {session: Session{Mode: v1alpha1.FailoverFence}, member: fenced, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced},
 		"a member that was removed":       {session: hold, member: Member{Removed: true}, fleet: leads, due: true, reason: v1alpha1.ReasonMemberFenced, message: []string{"removed"}},
 	} {
@@ -130,7 +130,7 @@ func drawWorld(t *rapid.T) world {
 			Name: "m", Unreachable: rapid.Bool().Draw(t, "unreachable"), Fenced: rapid.IntRange(0, 4).Draw(t, "fenced") == 0,
 			LostAt: ago("lost"), LastHeartbeat: ago("heartbeat"), GrantedAt: ago("granted"),
 		},
-		fleet: Fleet{Now: start, LedSince: ago("led"), CutOff: rapid.IntRange(0, 3).Draw(t, "cutOff") == 0},
+		fleet: Fleet{Now: start, LedSince: ago("led"), Degradation: Degradation{CutOff: rapid.IntRange(0, 3).Draw(t, "cutOff") == 0}},
 	}
 	if rapid.Bool().Draw(t, "own") {
 		w.session.After = ptr(time.Duration(rapid.Int64Range(0, int64(10*time.Minute)).Draw(t, "after")))

@@ -102,15 +102,14 @@ func (c *ca) maintain(ctx context.Context) error {
 
 func (c *ca) rotate(ctx context.Context, secret *corev1.Secret) error {
 	state, now := c.current.Load().state, c.options.Now()
-	var members []pki.Member
+	members := &v1alpha1.MemberClusterList{}
 	if state.Stage != pki.StageStable {
-		var err error
-		if members, err = c.allMembers(ctx); err != nil {
-			return err
+		if err := c.options.Live.List(ctx, members); err != nil {
+			return fmt.Errorf("listing the members: %w", err)
 		}
 	}
 	_, requested := secret.Annotations[v1alpha1.AnnotationRotateCA]
-	step, waiting := state.StepDue(requested, members, c.options.Lifetime, now)
+	step, waiting := state.StepDue(requested, members.Items, c.options.Lifetime, now)
 	var reason, note string
 	switch step {
 	case pki.StepNone:
@@ -136,18 +135,6 @@ func (c *ca) rotate(ctx context.Context, secret *corev1.Secret) error {
 	log.FromContext(ctx).Info("Rotating the hub's CA", "stage", state.Stage, "step", step)
 	c.options.Recorder.Eventf(secret, nil, corev1.EventTypeNormal, reason, "RotateCA", "%s", note)
 	return nil
-}
-
-func (c *ca) allMembers(ctx context.Context) ([]pki.Member, error) {
-	list := &v1alpha1.MemberClusterList{}
-	if err := c.options.Live.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("listing the members: %w", err)
-	}
-	members := make([]pki.Member, len(list.Items))
-	for i := range list.Items {
-		members[i] = pki.Member{Name: list.Items[i].Name, Certificate: list.Items[i].Status.Certificate}
-	}
-	return members, nil
 }
 
 // logWaiting logs the members that a rotation waits for, whenever they change.

@@ -326,8 +326,8 @@ func TestChangesOfCapacityDoNotAddUp(t *testing.T) {
 	x.Expect(p.closed).To(MatchError(protocol.ErrExcess))
 	x.Expect(p.closed).To(MatchError(ContainSubstring("add up to")))
 	bytes := 0
-	for _, n := range x.uids["uid-eu"].bytes {
-		bytes += n
+	for _, template := range x.uids["uid-eu"].capacity.Templates {
+		bytes += template.Bytes
 	}
 	x.Expect(bytes).To(BeNumerically("<=", maxCapacityBytes))
 }

@@ -6,34 +6,19 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Cache is the scheduler's cache. It is never called under the fleet's lock, which it
-// acquires under its own.
+// Cache is the scheduler's view of the members, which hub/scheduling/cache documents. It is
+// never called under the fleet's lock, which it acquires under its own.
 type Cache interface {
-	Reservations
-	Sessions
-}
-
-// Reservations are capacity that the members' reports do not count yet.
-type Reservations interface {
-	// CountedFrom records the first capacity report of a member that counts a session's
-	// assignment with a hash, which the member has stored.
+	// CountedFrom, Reported, Ended and Restarted end the reservations that the reports of a
+	// member count, or that it needs no more; Removed ends all of one that is gone.
 	CountedFrom(session types.UID, epoch int64, member types.UID, hash string, sequence uint64)
-	// Reported records that a member's capacity report has arrived, and is in the snapshot.
 	Reported(member types.UID, sequence uint64)
-	// Ended releases the reservation for a session's epoch in a member.
 	Ended(session types.UID, epoch int64, member types.UID)
-	// Restarted records that another agent process reports for a member.
 	Restarted(member types.UID)
-	// Removed removes a member that is no longer part of the fleet.
 	Removed(member types.UID)
-}
-
-// Sessions are the members' sessions according to the hub.
-type Sessions interface {
-	// Sessions counts the sessions that are placed in a member, or not confirmed as stopped
-	// there; releasing counts the latter.
+	// Sessions counts a member's sessions according to the hub, and Holds reports whether a
+	// session is one of them.
 	Sessions(member types.UID) (all, releasing int32)
-	// Holds reports whether a session is one of them.
 	Holds(member, session types.UID) bool
 }
 

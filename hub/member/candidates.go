@@ -3,6 +3,8 @@ package member
 import (
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
@@ -10,15 +12,14 @@ import (
 // candidate returns a member as a candidate, without its sessions. The caller holds the lock.
 func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	ready, why := m.acceptsSessions(f.timings, now)
-	c := placement.Candidate{
+	return placement.Candidate{
 		Name:            m.name,
 		UID:             m.uid,
 		Region:          m.spec.Region,
-		Zone:            m.spec.Zone,
 		Labels:          m.labels,
 		Taints:          m.spec.Taints,
 		Scheduling:      m.spec.Scheduling,
-		Weight:          100,
+		Weight:          ptr.Deref(m.spec.Weight, 100),
 		SessionCap:      m.spec.SessionCap,
 		HeadroomPercent: m.spec.HeadroomPercent,
 		Ready:           ready,
@@ -27,10 +28,6 @@ func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 		Capacity:        m.capacity,
 		ReportedAt:      m.reportedAt,
 	}
-	if m.spec.Weight != nil {
-		c.Weight = *m.spec.Weight
-	}
-	return c
 }
 
 // causes are the explanations of causes other than missing heartbeats. None of them

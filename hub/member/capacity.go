@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -41,22 +42,18 @@ func (k templateKeys) requested(key placement.TemplateKey, others int) bool {
 	return requested
 }
 
-// reportedCapacity is a member's last reported capacity. Its maps are never changed.
+// reportedCapacity is a member's last reported capacity.
 type reportedCapacity struct {
 	// fresh is set if the open connection reported it.
 	fresh    bool
 	capacity *placement.Capacity
-	slots    map[placement.TemplateKey]int32
-	// bytes is the size of each template's report.
-	bytes map[placement.TemplateKey]int
 }
 
 // applied is the result of applying a capacity report.
 type applied struct {
-	reportedCapacity
-	// counts is false for changes relative to a report that the hub does not have: the next
+	// capacity is nil for changes relative to a report that the hub does not have: the next
 	// whole report, which comes soon, has everything.
-	counts bool
+	capacity *placement.Capacity
 	// changed is false for a repeated report: an agent periodically resends the whole
 	// report.
 	changed bool
@@ -75,29 +72,28 @@ func (was reportedCapacity) apply(r *fleetv1.CapacityReport, requested templateK
 	}
 	now := capacityFromWire(r)
 	if changes {
-		now.capacity.Templates = over(was.capacity.Templates, now.capacity.Templates)
-		now.slots, now.bytes = over(was.slots, now.slots), over(was.bytes, now.bytes)
+		reported := now.Templates
+		now.Templates = maps.Clone(was.capacity.Templates)
+		maps.Copy(now.Templates, reported)
 	}
 	if err := bound(now, requested); err != nil {
 		return applied{}, err
 	}
 	changed := !known || was.capacity.Sequence != r.GetSequence()
-	return applied{reportedCapacity: now, counts: true, changed: changed, templates: changedTemplates(was.capacity, now.capacity)}, nil
+	return applied{capacity: now, changed: changed, templates: changedTemplates(was.capacity, now)}, nil
 }
 
 // bound drops templates that agents do not evaluate, and returns an error if the others
 // exceed maxCapacityBytes.
-func bound(now reportedCapacity, requested templateKeys) error {
+func bound(now *placement.Capacity, requested templateKeys) error {
 	total, kept := 0, 0
-	for key, bytes := range now.bytes {
+	for key := range now.Templates {
 		if !requested.requested(key, kept) {
-			delete(now.capacity.Templates, key)
-			delete(now.slots, key)
-			delete(now.bytes, key)
+			delete(now.Templates, key)
 			unrequestedTemplates.Inc()
 			continue
 		}
-		kept, total = kept+1, total+bytes
+		kept, total = kept+1, total+now.Templates[key].Bytes
 	}
 	if total > maxCapacityBytes {
 		return fmt.Errorf("%w: its capacity reports add up to %d MiB, more than %d: upgrade the agent, or revoke it if it is not to be trusted (spec.access)",
@@ -107,27 +103,23 @@ func bound(now reportedCapacity, requested templateKeys) error {
 }
 
 // capacityFromWire converts a report. A missing field means no capacity.
-func capacityFromWire(r *fleetv1.CapacityReport) reportedCapacity {
+func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 	c := &placement.Capacity{
 		Sequence:           r.GetSequence(),
 		Nodes:              r.GetNodes(),
-		AdmittedNamespaces: r.GetAdmittedNamespaces(),
+		AdmittedNamespaces: sets.New(r.GetAdmittedNamespaces()...),
 		PodSecurity:        r.GetPodSecurity() != nil,
 		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
 		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),
 	}
-	out := reportedCapacity{
-		fresh: true, capacity: c,
-		slots: make(map[placement.TemplateKey]int32, len(r.GetTemplates())), bytes: make(map[placement.TemplateKey]int, len(r.GetTemplates())),
-	}
 	for _, t := range r.GetTemplates() {
 		tc := placement.TemplateCapacity{
-			Revision:  t.GetRevision(),
-			Available: t.GetAvailable(),
-			Reason:    t.GetReason(),
-			Message:   t.GetMessage(),
-
+			Available:  t.GetAvailable(),
+			Reason:     t.GetReason(),
+			Message:    t.GetMessage(),
 			ImageNodes: t.GetImageNodes(),
+			Slots:      t.GetSlots(),
+			Bytes:      proto.Size(t),
 		}
 		if len(t.GetOverhead()) > 0 {
 			tc.Overhead = resourcesFromWire(t.GetOverhead())
@@ -135,10 +127,9 @@ func capacityFromWire(r *fleetv1.CapacityReport) reportedCapacity {
 		for _, b := range t.GetBuckets() {
 			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
 		}
-		key := placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}
-		c.Templates[key], out.slots[key], out.bytes[key] = tc, t.GetSlots(), proto.Size(t)
+		c.Templates[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = tc
 	}
-	return out
+	return c
 }
 
 func resourcesFromWire(amounts map[string]int64) placement.Resources {
@@ -162,15 +153,5 @@ func changedTemplates(before, now *placement.Capacity) []placement.TemplateKey {
 			out = append(out, key)
 		}
 	}
-	return out
-}
-
-// over returns a copy of below, overridden by the entries of above.
-func over[K comparable, V any](below, above map[K]V) map[K]V {
-	out := maps.Clone(below)
-	if out == nil {
-		return above
-	}
-	maps.Copy(out, above)
 	return out
 }

@@ -23,15 +23,11 @@ func templatesReport(sequence, basedOn uint64, templates ...*fleetv1.TemplateCap
 func slotsShown(t *testing.T, m *member) map[string]int32 {
 	t.Helper()
 	out := map[string]int32{}
-	for key, slots := range m.slots {
-		out[key.Name] = slots
-		c := m.capacity.Templates[key]
-		if !c.Available || c.Buckets[0].Nodes != slots || c.ImageNodes != slots {
-			t.Errorf("%s has %d slots and %+v", key, slots, c)
+	for key, c := range m.capacity.Templates {
+		out[key.Name] = c.Slots
+		if !c.Available || c.Buckets[0].Nodes != c.Slots || c.ImageNodes != c.Slots {
+			t.Errorf("%s has %+v", key, c)
 		}
-	}
-	if len(m.capacity.Templates) != len(m.slots) {
-		t.Errorf("capacity of %d templates, and slots of %d", len(m.capacity.Templates), len(m.slots))
 	}
 	return out
 }
@@ -39,8 +35,8 @@ func slotsShown(t *testing.T, m *member) map[string]int32 {
 // takeReport processes a report as a connection does.
 func (m *member) takeReport(r *fleetv1.CapacityReport) applied {
 	took, err := m.reportedCapacity.apply(r, nil)
-	if err == nil && took.counts {
-		m.capacity, m.slots, m.bytes, m.fresh = took.capacity, took.slots, took.bytes, true
+	if err == nil && took.capacity != nil {
+		m.capacity, m.fresh = took.capacity, true
 	}
 	return took
 }
@@ -49,8 +45,8 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	m := &member{}
 	take := func(r *fleetv1.CapacityReport, counts, changed bool) {
 		t.Helper()
-		if got := m.takeReport(r); got.counts != counts || got.changed != changed {
-			t.Errorf("report %d on %d: counts %t, changed %t; want %t, %t", r.GetSequence(), r.GetBasedOn(), got.counts, got.changed, counts, changed)
+		if got := m.takeReport(r); got.capacity != nil != counts || got.changed != changed {
+			t.Errorf("report %d on %d: counts %t, changed %t; want %t, %t", r.GetSequence(), r.GetBasedOn(), got.capacity != nil, got.changed, counts, changed)
 		}
 	}
 	shows := func(want map[string]int32) {

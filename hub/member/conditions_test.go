@@ -33,7 +33,7 @@ func TestConditionsOfAMember(t *testing.T) {
 	}
 	up := was("Ready=True/Connected", "Enrolled=True/Enrolled", "Connected=True/Connected", "Synced=True/Synced")
 	is := func(h health.State, c health.Cause, change ...func(*view)) view {
-		v := view{Verdict: health.Verdict{State: h, Cause: c}, name: "eu", ever: true, now: now}
+		v := view{Verdict: health.Verdict{State: h, Cause: c}, facts: facts{name: "eu"}, ever: true, now: now}
 		for _, f := range change {
 			f(&v)
 		}
@@ -100,12 +100,12 @@ func TestConditionsOfAMember(t *testing.T) {
 
 func TestConditionsOfAMemberNameTheRemedy(t *testing.T) {
 	g := NewWithT(t)
-	v := view{Verdict: health.Verdict{State: health.NeverConnected}, name: "eu-west"}
+	v := view{Verdict: health.Verdict{State: health.NeverConnected}, facts: facts{name: "eu-west"}}
 	g.Expect(enrolledCondition(v, nil).Message).To(ContainSubstring("`kubectl vdi join eu-west`"))
 	g.Expect(readyCondition(v, nil).Message).To(ContainSubstring("`kubectl vdi join eu-west`"))
 	v.revoked, v.Cause = true, health.Revoked
 	g.Expect(readyCondition(v, nil).Message).To(And(ContainSubstring("spec.access to Allowed"), ContainSubstring("kubectl vdi join")))
-	v = view{Verdict: health.Verdict{State: health.Unreachable}, connectionHistory: connectionHistory{otherCluster: "new", connectedAt: time.Now()}, agent: agent{fingerprint: "old"}}
+	v = view{Verdict: health.Verdict{State: health.Unreachable}, facts: facts{connectionHistory: connectionHistory{otherCluster: "new", connectedAt: time.Now()}, agent: agent{fingerprint: "old"}}}
 	g.Expect(readyCondition(v, nil).Message).To(And(ContainSubstring(`"new"`), ContainSubstring(`"old"`), ContainSubstring("create a new MemberCluster")))
 }
 

@@ -74,23 +74,17 @@ func (c *connection) Differing(theirs *convert.Digest) (differ convert.BucketSet
 	return differ
 }
 
-// Part applies the member's inventory of some buckets. The others are unchanged, so that
-// the whole inventory is now known.
+// Part applies the member's inventory of some buckets, either the first of a connection or
+// that of a resync, and has placed and reported sessions compared again. The other buckets
+// are unchanged, so that the whole inventory is now known.
 func (c *connection) Part(buckets convert.BucketSet, items []protocol.Report) {
-	serving := false
+	serving, stale := false, 0
 	c.current(func(m *member) { serving = m.serving })
-	c.applyInventory(len(items), func(cache *cluster.Cache) int { return cache.Replace(buckets, items, serving) }, !serving)
-}
-
-// applyInventory applies an inventory, either the first of a connection or that of a
-// resync, and has placed and reported sessions compared again. It counts the stale items.
-func (c *connection) applyInventory(items int, take func(*cluster.Cache) (stale int), begins bool) {
-	stale := 0
-	ok := c.onCache(func(cache *cluster.Cache) { stale = take(cache) })
-	countStale(ok, stale, items)
+	ok := c.onCache(func(cache *cluster.Cache) { stale = cache.Replace(buckets, items, serving) })
+	countStale(ok, stale, len(items))
 	// The first engagement of a member has its own notification.
 	synced := c.member.cluster.Synced.Load()
-	if ok && begins {
+	if ok && !serving {
 		ok = c.begin(c.member.cluster.Cache.Held())
 	}
 	if ok && synced {
@@ -168,25 +162,24 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		c.peer.Close(err)
 		return
 	}
-	ok = c.current(func(m *member) {
-		if !result.counts {
-			return
-		}
-		m.reportedCapacity = result.reportedCapacity
-		m.reported, m.reportedAt = true, c.fleet.clock.Now()
-	})
-	if ok && result.counts {
-		// After it is in the snapshot: until then capacity counts twice, rather than not at all.
-		c.fleet.cache.Reported(c.member.uid, report.GetSequence())
-	}
-	if ok && !result.counts {
+	if result.capacity == nil {
 		log.Log.WithName("fleet").Info("Changes of a capacity report are ignored, since the hub has no report or another one before them",
 			"member", c.member.name, "basedOn", report.GetBasedOn(), "sequence", report.GetSequence())
+		return
 	}
-	if ok && result.changed {
+	ok = c.current(func(m *member) {
+		m.reportedCapacity = reportedCapacity{fresh: true, capacity: result.capacity}
+		m.reportedAt = c.fleet.clock.Now()
+	})
+	if !ok {
+		return
+	}
+	// After it is in the snapshot: until then capacity counts twice, rather than not at all.
+	c.fleet.cache.Reported(c.member.uid, report.GetSequence())
+	if result.changed {
 		c.fleet.notify(c.member.change(MemberCapacity))
 	}
-	if ok && len(result.templates) > 0 {
+	if len(result.templates) > 0 {
 		c.fleet.notify(Change{Kind: MemberTemplates, Member: c.member.name, UID: c.member.uid, Templates: result.templates})
 	}
 }

@@ -2,7 +2,6 @@ package member
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -153,11 +152,6 @@ func lossOf(err error) (reason, why string) {
 	return v1alpha1.ReasonDisconnected, bounded(err.Error())
 }
 
-// agrees reports whether hub and agent have no known disagreement.
-func (m *member) agrees() bool {
-	return m.agreement == "" || m.agreement == protocol.Agrees
-}
-
 // bounded returns a text of possibly external origin in a form that is fit for a condition:
 // no longer than maxWhy and without terminal control characters.
 func bounded(text string) string { return boundedTo(text, maxWhy) }
@@ -168,11 +162,6 @@ func boundedTo(text string, limit int) string {
 		return text
 	}
 	return convert.Truncated(text, limit-len("…")) + "…"
-}
-
-// refuseFingerprint returns the error for an agent of another cluster.
-func (m *member) refuseFingerprint(fingerprint string) error {
-	return fmt.Errorf("%w: %s was %s, the agent runs in %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(fingerprint))
 }
 
 // recordIncompatible records why an agent with an incompatible protocol was refused, and

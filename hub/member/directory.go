@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -78,7 +79,7 @@ func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now t
 		if m.peer == nil {
 			m.otherCluster = bounded(hello.Fingerprint)
 		}
-		return m.refuseFingerprint(hello.Fingerprint)
+		return fmt.Errorf("%w: %s was %s, the agent runs in %s; create a new MemberCluster for it", link.ErrFingerprint, m.name, m.fingerprint, bounded(hello.Fingerprint))
 	}
 	if m.fence.refusesAgent() {
 		f.outageEnds(m, now)

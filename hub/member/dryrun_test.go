@@ -49,7 +49,7 @@ func TestAReviewReportsTheAgeOfEachCapacityReport(t *testing.T) {
 	review := x.Review(t.Context(), cache.DryRun{Request: request("a")})
 	x.Expect(review.Ages).To(Equal(map[types.UID]time.Duration{"uid-eu": 7 * time.Second}), "us has made none")
 	x.Expect(review.First.Verdicts).To(HaveLen(2))
-	x.Expect(review.First.Verdicts[1]).To(And(HaveField("Cluster.Name", "us"), HaveField("Fits", false)))
+	x.Expect(review.First.Verdicts[1]).To(And(HaveField("ClusterName", "us"), HaveField("Fits", false)))
 }
 
 func TestAReviewEndsWithItsContext(t *testing.T) {

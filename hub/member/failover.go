@@ -78,22 +78,14 @@ func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
 	// This runs for every placed session: the other members are only examined if they
 	// matter.
 	if facts.Member.Unreachable {
-		d := f.degradation(now)
-		facts.Fleet.CutOff, facts.Fleet.MassFailure = d.cutOff, d.mass
+		facts.Fleet.Degradation = f.degradation(now)
 	}
 	return facts
 }
 
-// degradation is the state of the fleet as a whole, as far as failover depends on it.
-type degradation struct {
-	// cutOff is set if no member outside the hub's own cluster sends heartbeats; mass if
-	// so many members are lost that sessions are rescheduled more slowly.
-	cutOff, mass bool
-}
-
-// degradation returns that state without members that are not witnesses: their missing
+// degradation returns the degradation without members that are not witnesses: their missing
 // heartbeats are no evidence about the others.
-func (f *state) degradation(now time.Time) degradation {
+func (f *state) degradation(now time.Time) failover.Degradation {
 	members, gone, others, healthy := 0, 0, 0, 0
 	for _, m := range f.members {
 		if !m.witness(now) {
@@ -106,7 +98,7 @@ func (f *state) degradation(now time.Time) degradation {
 			healthy += count(!m.heartbeats.Silent(f.timings, now))
 		}
 	}
-	return degradation{cutOff: others > 0 && healthy == 0, mass: failover.IsMassFailure(gone, members)}
+	return failover.Degradation{CutOff: others > 0 && healthy == 0, MassFailure: failover.IsMassFailure(gone, members)}
 }
 
 // degradationChanges returns the notifications for a change of the degradation: the sessions

@@ -312,7 +312,7 @@ func TestMetricsOfMembers(t *testing.T) {
 		return out
 	}
 	x.Expect(series(true)).To(BeEmpty(), "of a hub that does not lead yet")
-	collector.of(x.Fleet)
+	collector.fleet.Store(x.Fleet)
 	x.register("us", "uid-us")
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) {
 		expires := metav1.NewTime(time.Unix(1_700_086_400, 0))

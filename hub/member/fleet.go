@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -80,7 +81,7 @@ type state struct {
 	evaluating map[placement.TemplateKey]time.Time
 	recovery   recovery
 	// degraded is the degradation that listeners were last notified of.
-	degraded  degradation
+	degraded  failover.Degradation
 	listeners []func(Change)
 }
 
@@ -319,17 +320,10 @@ func of[T any](f *state, uid types.UID, read func(m *member) T) (value T, known 
 	return read(m), true
 }
 
-// IngressOf returns the scheme and domain of a member's URLs, and false if
-// there is no such member.
-func (f *Registry) IngressOf(uid types.UID) (scheme, domain string, ok bool) {
-	spec, ok := of(f.state, uid, func(m *member) v1alpha1.MemberClusterSpec { return m.spec })
-	return spec.IngressScheme, spec.IngressDomain, ok
-}
-
-// RegionOf returns the region of a member; empty if there is no such member.
-func (f *Registry) RegionOf(uid types.UID) string {
-	region, _ := of(f.state, uid, func(m *member) string { return m.spec.Region })
-	return region
+// SpecOf returns what a member's MemberCluster specifies, which must not be changed, and
+// false if there is no such member.
+func (f *Registry) SpecOf(uid types.UID) (v1alpha1.MemberClusterSpec, bool) {
+	return of(f.state, uid, func(m *member) v1alpha1.MemberClusterSpec { return m.spec })
 }
 
 // ReportedAt returns when a member's last capacity report arrived.

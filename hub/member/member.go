@@ -17,14 +17,8 @@ import (
 // member is the hub's state of one member. The fleet's lock protects all fields except
 // the cache, which has its own lock.
 type member struct {
-	name string
-	uid  types.UID
-	object
-	agent
-	drain      draining
-	fence      fence
+	facts
 	heartbeats health.Tracker
-	connectionHistory
 	// withdrawals without a durable cause.
 	withdrawals withdrawals
 	// shown is the health that listeners were last notified of.
@@ -33,10 +27,8 @@ type member struct {
 	peer link.Peer
 	// serving is set once the inventory of this connection is complete.
 	serving bool
-	// reported is set once this hub has received an inventory and a capacity report.
-	reported bool
-	reportedCapacity
-	// reportedAt is when the last capacity report arrived.
+	// reportedAt is when the last capacity report arrived; zero before this hub has received
+	// an inventory and a capacity report.
 	reportedAt time.Time
 	// agreement reports whether both sides agree on the member's assignments, by the
 	// digests on its renewals; empty while that is unknown.
@@ -46,6 +38,18 @@ type member struct {
 	applying sync.Mutex
 	// cluster of the member, with the cache of what its agent reports.
 	cluster *cluster.Member
+}
+
+// facts is the part of a member's state that its status shows.
+type facts struct {
+	name string
+	uid  types.UID
+	object
+	agent
+	drain draining
+	fence fence
+	connectionHistory
+	reportedCapacity
 }
 
 // object is what a member's MemberCluster declares.
@@ -84,11 +88,13 @@ func (m *member) change(kind ChangeKind) Change {
 
 func newMember(mc *v1alpha1.MemberCluster, began time.Time) *member {
 	return &member{
-		name:              mc.Name,
-		uid:               mc.UID,
-		agent:             agent{fingerprint: mc.Status.Fingerprint},
-		connectionHistory: connectionHistory{lastHeartbeat: lostBefore(mc)},
-		heartbeats:        health.NewTracker(everConnected(mc), began),
+		facts: facts{
+			name:              mc.Name,
+			uid:               mc.UID,
+			agent:             agent{fingerprint: mc.Status.Fingerprint},
+			connectionHistory: connectionHistory{lastHeartbeat: lostBefore(mc)},
+		},
+		heartbeats: health.NewTracker(everConnected(mc), began),
 	}
 }
 
@@ -105,7 +111,8 @@ func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	}
 }
 
-// clusterRegistry is the fleet's state of one member (cluster.Registry).
+// clusterRegistry is the fleet's state of one member (cluster.Registry). Its methods acquire
+// the fleet's lock.
 type clusterRegistry struct {
 	fleet  *state
 	member *member
@@ -113,14 +120,12 @@ type clusterRegistry struct {
 
 var _ cluster.Registry = clusterRegistry{}
 
-// Available reports whether the member is connected and not Unreachable.
 func (r clusterRegistry) Available() bool {
 	r.fleet.mu.Lock()
 	defer r.fleet.mu.Unlock()
 	return r.member.serving && r.member.assess(r.fleet.timings, r.fleet.now()).State != health.Unreachable
 }
 
-// Send puts an order in the outbox of the open connection.
 func (r clusterRegistry) Send(order protocol.Order) error {
 	r.fleet.mu.Lock()
 	peer := r.member.peer
@@ -135,18 +140,14 @@ func (r clusterRegistry) Send(order protocol.Order) error {
 	return nil
 }
 
-// Engaged notifies the listeners that orders can be sent.
 func (r clusterRegistry) Engaged() {
 	r.fleet.notify(r.member.change(MemberConnected))
 }
 
-// Placed reports whether a session is placed in the member or not confirmed as stopped
-// there, according to the hub.
 func (r clusterRegistry) Placed(session types.UID) bool {
 	return r.fleet.cache.Holds(r.member.uid, session)
 }
 
-// Known reports whether a session is placed in the member, or the proof shows that it was.
 func (r clusterRegistry) Known(session types.UID, epoch int64, proof string) bool {
 	return r.Placed(session) || proof != "" && r.fleet.proven != nil && r.fleet.proven(r.member.uid, session, epoch, proof)
 }

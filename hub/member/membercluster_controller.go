@@ -73,7 +73,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := r.Fleet.timings.Validate(); err != nil {
 		return err
 	}
-	memberMetrics.of(r.Fleet)
+	memberMetrics.fleet.Store(r.Fleet)
 	if err := mgr.Add(manager.RunnableFunc(r.Fleet.detectPauses)); err != nil {
 		return fmt.Errorf("adding the pause detection: %w", err)
 	}
@@ -229,7 +229,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 // heartbeat renews the member's Lease object while its agent is alive, so that its last
 // heartbeat is visible in the API.
 func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (time.Duration, error) {
-	if v.State != health.Ready || v.lastHeartbeat.IsZero() {
+	if v.State != health.Ready { // one that is Ready has sent a heartbeat to this hub
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat

@@ -25,28 +25,12 @@ type Drain struct {
 	MaxUnavailable int
 }
 
-// DrainCounts is the progress of a drain, by the state of the member's sessions.
-type DrainCounts struct {
-	// Moving is how many are being moved.
-	Moving int32
-	// Waiting is how many may move, and wait for the drain budget.
-	Waiting int32
-	// InUse is how many wait until they are idle, or for the deadline.
-	InUse int32
-	// NoCapacity is how many fit nowhere else.
-	NoCapacity int32
-	// Homes is how many are not moved because their homes are there.
-	Homes int32
-	// Failed is how many have failed permanently there, and are not moved until they are
-	// retried.
-	Failed int32
-}
-
 // draining is the state of a member's drain.
 type draining struct {
 	// began is status.drain.startTime; zero if it is not written yet, or there is no drain.
-	began  time.Time
-	counts DrainCounts
+	began time.Time
+	// counts is the progress, without a start time.
+	counts v1alpha1.DrainStatus
 }
 
 // adopt applies a MemberCluster. A status without the start of a drain does not reset a
@@ -76,8 +60,8 @@ func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
 	return d, true
 }
 
-// ShowDrain records the progress of a member's drain, for its status.
-func (f *Registry) ShowDrain(uid types.UID, counts DrainCounts) {
+// ShowDrain records the progress of a member's drain, without a start time, for its status.
+func (f *Registry) ShowDrain(uid types.UID, counts v1alpha1.DrainStatus) {
 	f.edit(uid, MemberSessions, func(m *member) (changed bool) {
 		changed, m.drain.counts = m.drain.counts != counts, counts
 		return changed
@@ -98,34 +82,19 @@ func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 	})
 }
 
-// drainView is what the status shows of a member's drain; nil if there is none.
-type drainView struct {
-	DrainCounts
-	limits v1alpha1.DrainLimits
-}
-
-func (m *member) drainView() *drainView {
-	if m.spec.Scheduling != v1alpha1.SchedulingDraining {
-		return nil
-	}
-	return &drainView{m.drain.counts, m.spec.Drain}
-}
-
 // writeDrain writes the progress of the drain into a status.
 func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
-	d := v.drain
-	if d == nil {
+	if v.spec.Scheduling != v1alpha1.SchedulingDraining {
 		status.Drain = nil
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionDrained)
 		return
 	}
-	begin := metav1.NewTime(v.now).Rfc3339Copy()
+	progress := v.drain.counts
+	progress.StartTime = metav1.NewTime(v.now).Rfc3339Copy()
 	if status.Drain != nil {
-		begin = status.Drain.StartTime
+		progress.StartTime = status.Drain.StartTime
 	}
-	status.Drain = &v1alpha1.DrainStatus{
-		StartTime: begin, Moving: d.Moving, Waiting: d.Waiting, InUse: d.InUse, NoCapacity: d.NoCapacity, Homes: d.Homes, Failed: d.Failed,
-	}
+	status.Drain = &progress
 	v1alpha1.SetCondition(&status.Conditions, generation, drainedCondition(v))
 }
 
@@ -133,7 +102,7 @@ func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) 
 // for.
 func drainedCondition(v view) metav1.Condition {
 	drained := condition(v1alpha1.ConditionDrained)
-	d := v.drain
+	d := v.drain.counts
 	stay := d.NoCapacity + d.Homes + d.Failed
 	switch {
 	case v.sessions == 0:
@@ -141,9 +110,9 @@ func drainedCondition(v view) metav1.Condition {
 	case v.State != health.Ready:
 		return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, fmt.Sprintf("%s still there, and no agent to confirm that any has stopped: see the condition Ready", sessionsAre(v.sessions)))
 	case stay >= v.sessions:
-		return drained(metav1.ConditionFalse, v1alpha1.ReasonSessionsRemain, sessionsAre(v.sessions)+" still there: "+strings.Join(d.remains(v.name), "; "))
+		return drained(metav1.ConditionFalse, v1alpha1.ReasonSessionsRemain, sessionsAre(v.sessions)+" still there: "+strings.Join(v.remains(), "; "))
 	}
-	return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, sessionsAre(v.sessions)+" still there: "+strings.Join(append(d.moves(), d.remains(v.name)...), "; "))
+	return drained(metav1.ConditionFalse, v1alpha1.ReasonDraining, sessionsAre(v.sessions)+" still there: "+strings.Join(append(v.moves(), v.remains()...), "; "))
 }
 
 func sessionsAre(n int32) string {
@@ -154,39 +123,35 @@ func sessionsAre(n int32) string {
 }
 
 // moves describes the sessions that are moved.
-func (d *drainView) moves() []string {
-	var out []string
-	note := func(n int32, what string) {
-		if n > 0 {
-			out = append(out, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	note(d.Moving, "moving")
-	note(d.Waiting, fmt.Sprintf("waiting for the drain budget (%d at once)", ptr.Deref(d.limits.MaxUnavailable, 1)))
+func (v view) moves() []string {
+	d, limits := v.drain.counts, v.spec.Drain
 	until := "until they are idle (spec.drain.deadline ends that)"
-	if at := d.limits.Deadline; at != nil {
+	if at := limits.Deadline; at != nil {
 		until = "until they are idle, or " + at.UTC().Format(time.RFC3339)
 	}
-	note(d.InUse, "in use, "+until)
+	out := note(nil, d.Moving, "moving")
+	out = note(out, d.Waiting, fmt.Sprintf("waiting for the drain budget (%d at once)", ptr.Deref(limits.MaxUnavailable, 1)))
+	out = note(out, d.InUse, "in use, "+until)
 	if len(out) == 0 {
 		out = append(out, "they are being evaluated")
 	}
 	return out
 }
 
+// note adds a number of sessions to a message, unless it is zero.
+func note(message []string, n int32, what string) []string {
+	if n == 0 {
+		return message
+	}
+	return append(message, fmt.Sprintf("%d %s", n, what))
+}
+
 // remains explains why sessions are not moved, with remedies.
-func (d *drainView) remains(name string) []string {
-	var out []string
-	if d.NoCapacity > 0 {
-		out = append(out, fmt.Sprintf("%d fit nowhere else: add capacity (`kubectl vdi explain SESSION` shows what is missing)", d.NoCapacity))
-	}
-	if d.Homes > 0 {
-		out = append(out, fmt.Sprintf("%d have their homes there and stay: delete them, or have them recreated with spec.freshHome", d.Homes))
-	}
-	if d.Failed > 0 {
-		out = append(out, fmt.Sprintf("%d have failed there: delete them, or raise their spec.attempt, which tries them elsewhere than in %s", d.Failed, name))
-	}
-	return out
+func (v view) remains() []string {
+	d := v.drain.counts
+	out := note(nil, d.NoCapacity, "fit nowhere else: add capacity (`kubectl vdi explain SESSION` shows what is missing)")
+	out = note(out, d.Homes, "have their homes there and stay: delete them, or have them recreated with spec.freshHome")
+	return note(out, d.Failed, "have failed there: delete them, or raise their spec.attempt, which tries them elsewhere than in "+v.name)
 }
 
 // drainPressing reports whether a change of a status is the start or the end of a drain,

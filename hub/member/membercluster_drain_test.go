@@ -84,11 +84,11 @@ func TestDrainedMemberReportsItsProgress(t *testing.T) {
 
 	writes := x.writes
 	for n := range int32(5) {
-		x.ShowDrain("uid-eu", DrainCounts{Moving: 1, InUse: 4 - n, Homes: n})
+		x.ShowDrain("uid-eu", v1alpha1.DrainStatus{Moving: 1, InUse: 4 - n, Homes: n})
 		x.reconcile("eu")
 	}
 	x.Expect(x.writes).To(Equal(writes), "numbers wait their turn")
-	x.ShowDrain("uid-eu", DrainCounts{Moving: 2, Waiting: 1, InUse: 1, Homes: 1})
+	x.ShowDrain("uid-eu", v1alpha1.DrainStatus{Moving: 2, Waiting: 1, InUse: 1, Homes: 1})
 	x.clock.Step(statusInterval)
 	x.reconcile("eu")
 	x.Expect(x.writes).To(Equal(writes + 1))
@@ -96,7 +96,7 @@ func TestDrainedMemberReportsItsProgress(t *testing.T) {
 		ContainSubstring("1 in use, until they are idle, or "+deadline.UTC().Format(time.RFC3339)), ContainSubstring("1 have their homes there")))
 
 	x.clock.Step(statusInterval)
-	x.ShowDrain("uid-eu", DrainCounts{NoCapacity: 3, Homes: 2})
+	x.ShowDrain("uid-eu", v1alpha1.DrainStatus{NoCapacity: 3, Homes: 2})
 	x.reconcile("eu")
 	x.Expect(x.drained("eu")).To(And(HavePrefix("False/SessionsRemain"), ContainSubstring("3 fit nowhere else: add capacity"), ContainSubstring("spec.freshHome")))
 }

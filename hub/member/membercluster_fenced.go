@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
@@ -78,8 +79,5 @@ func fencedPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 }
 
 func fencedOf(s *v1alpha1.MemberClusterStatus) metav1.Condition {
-	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionFenced); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
+	return ptr.Deref(meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionFenced), metav1.Condition{})
 }

@@ -8,28 +8,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // view is the fleet's state of a member, for its status.
 type view struct {
 	health.Verdict
-	name string
-	agent
+	facts
 	counts
-	fence  fence
+	// fenced is set while the fence is in effect.
 	fenced bool
 	// hubCluster is set if it is the cluster that the hub runs in.
 	hubCluster bool
-	drain      *drainView
-	capacity   *placement.Capacity
-	slots      map[placement.TemplateKey]int32
 	current    map[string]string
-	// lastHeartbeat is the last heartbeat that this hub received, or zero.
-	lastHeartbeat time.Time
-	connectionHistory
-	ever, revoked bool
+	// ever is set if the member has ever connected.
+	ever bool
 	streamView
 	// orphans describes the orphans in the member, for a condition.
 	orphans string
@@ -74,26 +68,19 @@ func (f *Registry) viewOf(name string) (view, bool) {
 // view copies the state of a member, without its sessions. The caller holds the lock.
 func (f *Registry) view(m *member) view {
 	now := f.now()
+	agree := m.agreement == "" || m.agreement == protocol.Agrees
 	v := view{
-		Verdict:           m.assess(f.timings, now),
-		name:              m.name,
-		agent:             m.agent,
-		counts:            counts{withheld: len(m.withdrawals.held)},
-		fence:             m.fence,
-		fenced:            m.fence.inEffect(now),
-		hubCluster:        f.inHubCluster(m),
-		drain:             m.drainView(),
-		capacity:          m.capacity,
-		slots:             m.slots,
-		current:           f.current,
-		lastHeartbeat:     m.heartbeats.LastHeartbeat(),
-		connectionHistory: m.connectionHistory,
-		ever:              m.heartbeats.EverConnected(),
-		revoked:           m.revoked,
-		streamView:        streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && m.agrees()},
-		orphans:           m.cluster.Cache.Orphans(),
-		excess:            m.excessShownFor(f.timings, now),
-		now:               f.steady(now),
+		Verdict:    m.assess(f.timings, now),
+		facts:      m.facts,
+		counts:     counts{withheld: len(m.withdrawals.held)},
+		fenced:     m.fence.inEffect(now),
+		hubCluster: f.inHubCluster(m),
+		current:    f.current,
+		ever:       m.heartbeats.EverConnected(),
+		streamView: streamView{connected: m.peer != nil, synced: m.peer != nil && m.serving && agree},
+		orphans:    m.cluster.Cache.Orphans(),
+		excess:     m.excessShownFor(f.timings, now),
+		now:        f.steady(now),
 	}
 	if v.State == health.Ready && !m.serving {
 		since := m.lostAt
@@ -164,7 +151,7 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		}
 		status.Templates = append(status.Templates, v1alpha1.TemplateAvailability{
 			Name: key.Name, Revision: key.Revision, Available: t.Available,
-			Reason: t.Reason, Message: t.Message, Slots: v.slots[key],
+			Reason: t.Reason, Message: t.Message, Slots: t.Slots,
 		})
 	}
 	slices.SortFunc(status.Templates, func(a, b v1alpha1.TemplateAvailability) int { return cmp.Compare(a.Name, b.Name) })

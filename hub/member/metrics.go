@@ -47,14 +47,12 @@ type memberCollector struct {
 	fleet atomic.Pointer[Fleet]
 }
 
-func (c *memberCollector) of(f *Fleet) { c.fleet.Store(f) }
-
 // Describe sends the descriptions of the metrics (prometheus.Collector).
 func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersByHealth, membersLost, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry} {
-		out <- d
-	}
-	for _, d := range capacityMetrics {
+	for _, d := range []*prometheus.Desc{
+		membersByHealth, membersLost, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry,
+		memberSessions, memberReleasing, memberNodes, templateSlots,
+	} {
 		out <- d
 	}
 }
@@ -66,7 +64,6 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	f.collectHealth(out)
-	f.collectFailover(out)
 	f.collectSessions(out)
 	f.collectCapacity(out)
 }
@@ -105,15 +102,9 @@ func (f *state) collectHealth(out chan<- prometheus.Metric) {
 	for reason, n := range lost {
 		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
 	}
-}
-
-func (f *Failovers) collectFailover(out chan<- prometheus.Metric) {
-	f.mu.Lock()
-	now := f.now()
 	degraded := f.degradation(now)
-	f.mu.Unlock()
-	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.mass)))
-	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.cutOff)))
+	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.MassFailure)))
+	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.CutOff)))
 }
 
 var (
@@ -126,8 +117,6 @@ var (
 	templateSlots = prometheus.NewDesc("vdi_hub_template_slots",
 		"Free capacity, in sessions of the template's current revision with its default resources, of the members that are Ready and accept new sessions, as they last reported. The same capacity may be counted for several templates.",
 		[]string{"template", "region"}, nil)
-
-	capacityMetrics = []*prometheus.Desc{memberSessions, memberReleasing, memberNodes, templateSlots}
 )
 
 // slotsOf is the capacity for sessions of one template in the members of one region.
@@ -161,10 +150,11 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstMetric(memberNodes, prometheus.GaugeValue, float64(m.capacity.Nodes), m.name, m.spec.Region)
 		schedulable := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
-		for key, n := range m.slots {
+		for key := range m.capacity.Templates {
 			if f.current[key.Name] != key.Revision {
 				continue
 			}
+			n := m.capacity.Templates[key].Slots
 			if !schedulable || m.assess(f.timings, now).State != health.Ready {
 				n = 0 // so that the series shows 0, and does not end
 			}

@@ -59,7 +59,7 @@ func TestCapacityAndUseAreMeasuredByRegion(t *testing.T) {
 // collected returns the series of this fleet's gauges whose names begin with one of names.
 func (x *fixture) collected(names ...string) []string {
 	collector := &memberCollector{}
-	collector.of(x.Fleet)
+	collector.fleet.Store(x.Fleet)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector)
 	families, err := registry.Gather()

@@ -105,5 +105,5 @@ func (f *Restores) Unreported() []string {
 // awaited reports whether the member has not reported to this hub yet. One that never
 // connected has nothing to report, and one that is revoked can't.
 func (m *member) awaited() bool {
-	return m.heartbeats.EverConnected() && !m.revoked && (!m.reported || !m.cluster.Synced.Load())
+	return m.heartbeats.EverConnected() && !m.revoked && (m.reportedAt.IsZero() || !m.cluster.Synced.Load())
 }

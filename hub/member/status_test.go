@@ -18,13 +18,12 @@ func TestWriteStatus(t *testing.T) {
 		return placement.TemplateKey{Name: name, Revision: revision}
 	}
 	v := view{
-		Verdict: health.Verdict{State: health.Ready}, agent: agent{fingerprint: "fp", agentVersion: "1.2"}, counts: counts{sessions: 3},
-		capacity: &placement.Capacity{Nodes: 20, Templates: map[placement.TemplateKey]placement.TemplateCapacity{
+		Verdict: health.Verdict{State: health.Ready}, counts: counts{sessions: 3},
+		facts: facts{agent: agent{fingerprint: "fp", agentVersion: "1.2"}, reportedCapacity: reportedCapacity{capacity: &placement.Capacity{Nodes: 20, Templates: map[placement.TemplateKey]placement.TemplateCapacity{
 			key("gpu", "r1"):     {Reason: v1alpha1.UnavailableResource, Message: "no node has nvidia.com/gpu"},
-			key("browser", "r2"): {Available: true},
-			key("browser", "r1"): {Available: true},
-		}},
-		slots:   map[placement.TemplateKey]int32{key("browser", "r2"): 7, key("browser", "r1"): 5},
+			key("browser", "r2"): {Available: true, Slots: 7},
+			key("browser", "r1"): {Available: true, Slots: 5},
+		}}}},
 		current: map[string]string{"browser": "r2", "gpu": "r1"},
 	}
 	status := &v1alpha1.MemberClusterStatus{}
@@ -53,7 +52,7 @@ func TestWriteStatus(t *testing.T) {
 func TestStatusShowsRestrictions(t *testing.T) {
 	r := &v1alpha1.MemberRestrictions{HostSuffixes: []string{"example.com"}}
 	status := &v1alpha1.MemberClusterStatus{}
-	writeStatus(status, view{agent: agent{agentVersion: "2", restrictions: r}}, 1)
+	writeStatus(status, view{facts: facts{agent: agent{agentVersion: "2", restrictions: r}}}, 1)
 	if diff := cmp.Diff(r, status.Restrictions); diff != "" {
 		t.Error(diff)
 	}
@@ -61,7 +60,7 @@ func TestStatusShowsRestrictions(t *testing.T) {
 	if status.Restrictions == nil {
 		t.Error("they are dropped while the agent is away")
 	}
-	writeStatus(status, view{agent: agent{agentVersion: "1"}}, 1)
+	writeStatus(status, view{facts: facts{agent: agent{agentVersion: "1"}}}, 1)
 	if status.Restrictions != nil {
 		t.Error("those of an earlier agent are shown of one that has none")
 	}
@@ -80,7 +79,7 @@ func TestPodSecurityCondition(t *testing.T) {
 			v1alpha1.ReasonNotEnforced, "a, b, c, d, e and 2 more: have the member's administrator run `kubectl vdi admit`"},
 	} {
 		status := &v1alpha1.MemberClusterStatus{}
-		writeStatus(status, view{capacity: tc.capacity}, 1)
+		writeStatus(status, view{facts: facts{reportedCapacity: reportedCapacity{capacity: tc.capacity}}}, 1)
 		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPodSecurity)
 		if c == nil != (tc.reason == "") || c != nil && (c.Reason != tc.reason || !strings.Contains(c.Message, tc.message)) {
 			t.Errorf("%+v: %+v", tc.capacity, c)

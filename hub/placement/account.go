@@ -24,7 +24,6 @@ type account struct {
 	evaluations map[*requestClass]*evaluation
 	// overheads is set if some template's Pods use more there than their sessions request.
 	overheads bool
-	admitted  map[string]bool
 }
 
 // reservation is the capacity that a session's epoch reserves in a member.
@@ -73,7 +72,6 @@ func newAccount() *account {
 	return &account{
 		reservations: map[types.UID]*reservation{},
 		evaluations:  map[*requestClass]*evaluation{},
-		admitted:     map[string]bool{},
 	}
 }
 
@@ -85,7 +83,6 @@ func (a *account) counts(r *reservation) bool {
 func (a *account) add(session types.UID, r *reservation) {
 	a.reservations[session] = r
 	a.spareValid = false
-	r.class.reservations++
 	for i := range a.groups {
 		if a.groups[i].class == r.class {
 			a.groups[i].count++
@@ -98,7 +95,6 @@ func (a *account) add(session types.UID, r *reservation) {
 func (a *account) remove(session types.UID, r *reservation) {
 	delete(a.reservations, session)
 	a.spareValid = false
-	r.class.reservations--
 	for i := range a.groups {
 		if a.groups[i].class != r.class {
 			continue
@@ -117,7 +113,6 @@ func (a *account) read(c *Capacity) {
 	}
 	a.capacity, a.spareValid, a.overheads = c, false, false
 	clear(a.evaluations)
-	clear(a.admitted)
 	if c == nil {
 		return
 	}
@@ -156,16 +151,6 @@ func (a *account) shortage(q *requestClass) lack {
 		known.short = &l
 	}
 	return *known.short
-}
-
-// admits reports whether the current report admits the namespace.
-func (a *account) admits(namespace string) bool {
-	yes, ok := a.admitted[namespace]
-	if !ok {
-		yes = slices.Contains(a.capacity.AdmittedNamespaces, namespace)
-		a.admitted[namespace] = yes
-	}
-	return yes
 }
 
 // withOverhead returns the request class with the member's overhead for its template.

@@ -1,6 +1,10 @@
 package placement
 
-import "fmt"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
 
 // TemplateKey names one revision of a template.
 type TemplateKey struct {
@@ -19,7 +23,7 @@ type Capacity struct {
 	// Nodes that accept sessions.
 	Nodes int32
 	// AdmittedNamespaces are those that the member's administrator admits.
-	AdmittedNamespaces []string
+	AdmittedNamespaces sets.Set[string]
 	// PodSecurity is set if the agent reports which of them enforce Pod Security;
 	// NotEnforced are those that don't. Placement ignores both.
 	PodSecurity bool
@@ -30,7 +34,6 @@ type Capacity struct {
 
 // TemplateCapacity is what a member reports about one revision of a template.
 type TemplateCapacity struct {
-	Revision string
 	// Available reports whether it can run there at all, whatever the free capacity; Reason
 	// (an Unavailable reason of the API) and Message explain why not.
 	Available       bool
@@ -41,6 +44,10 @@ type TemplateCapacity struct {
 	ImageNodes int32
 	// Overhead is what each Pod uses there in addition to its session's request.
 	Overhead Resources
+	// Slots for sessions with the template's default resources, and Bytes of the report about
+	// it. Placement ignores both.
+	Slots int32
+	Bytes int
 }
 
 // Bucket is a group of nodes with equal free capacity.

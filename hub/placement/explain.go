@@ -25,25 +25,25 @@ func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
 		}
 		f := &pipeline[failing]
 		l := f.explain(q, c, a)
-		d.Verdicts = append(d.Verdicts, Verdict{
-			Cluster: c.ref(), Region: c.Region,
+		d.Verdicts = append(d.Verdicts, v1alpha1.ClusterVerdict{
+			ClusterName: c.Name, ClusterUID: c.UID, Region: c.Region,
 			Filter: f.name, Message: l.text(l.one),
 		})
 	}
-	slices.SortFunc(d.Verdicts, func(a, b Verdict) int {
-		return cmp.Or(cmp.Compare(a.Cluster.Name, b.Cluster.Name), cmp.Compare(a.Cluster.UID, b.Cluster.UID))
+	slices.SortFunc(d.Verdicts, func(a, b v1alpha1.ClusterVerdict) int {
+		return cmp.Or(cmp.Compare(a.ClusterName, b.ClusterName), cmp.Compare(a.ClusterUID, b.ClusterUID))
 	})
 	d.Verdicts = append(rankedVerdicts(q, fitting), d.Verdicts...)
 	return d
 }
 
-func rankedVerdicts(q *query, fitting []score) []Verdict {
+func rankedVerdicts(q *query, fitting []score) []v1alpha1.ClusterVerdict {
 	slices.SortFunc(fitting, func(a, b score) int { return a.compare(&b, q.UID) })
-	out := make([]Verdict, 0, len(fitting))
+	out := make([]v1alpha1.ClusterVerdict, 0, len(fitting))
 	for i, s := range fitting {
-		out = append(out, Verdict{
-			Cluster: s.candidate.ref(), Region: s.candidate.Region, Fits: true,
-			Message: slotsLeft(s.slots), Slots: s.slots, Rank: i + 1, Scores: s.named(q),
+		out = append(out, v1alpha1.ClusterVerdict{
+			ClusterName: s.candidate.Name, ClusterUID: s.candidate.UID, Region: s.candidate.Region, Fits: true,
+			Message: slotsLeft(s.slots), Slots: s.slots, Rank: int32(i + 1), Scores: s.named(q), //nolint:gosec // a fleet has no billions of members
 		})
 	}
 	return out
@@ -58,7 +58,7 @@ func placed(q *query, won selection, candidates int) Decision {
 		Reason:  v1alpha1.ReasonPlaced,
 		Message: c.Name + ": " + strings.Join(why, ", "),
 
-		Candidates: candidates, Fit: won.fits, Score: NamedScore{q.strategy.name, won.best.strategy.String()},
+		Candidates: candidates, Fit: won.fits, Score: v1alpha1.PlacementScore{Name: q.strategy.name, Value: won.best.strategy.String()},
 	}
 }
 

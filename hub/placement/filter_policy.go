@@ -77,32 +77,32 @@ var policyCapFilter = filter{
 	},
 }
 
-// reachedCap is a cap of a policy that allows no more sessions.
-type reachedCap struct {
+// policyCap is a cap of a policy on all members together.
+type policyCap struct {
 	// field of spec.sessionCaps, and the scope of the sessions that it counts.
-	field, of string
-	count     int32
-	most      int32
+	field, of   string
+	count, most int32
 }
 
-// reached returns the first of the caps on all members together that is reached.
-func (q *query) reached(caps *v1alpha1.SessionCaps) *reachedCap {
-	switch {
-	case caps.Total != nil && q.Counts.Total >= *caps.Total:
-		return &reachedCap{field: "total", count: q.Counts.Total, most: *caps.Total}
-	case caps.PerNamespace != nil && q.Counts.Namespace >= *caps.PerNamespace:
-		return &reachedCap{field: "perNamespace", of: " of namespace " + q.Namespace, count: q.Counts.Namespace, most: *caps.PerNamespace}
-	case caps.PerUser != nil && q.Counts.User >= *caps.PerUser:
-		return &reachedCap{field: "perUser", of: " of user " + q.User, count: q.Counts.User, most: *caps.PerUser}
+// capsOf returns a policy's caps on all members together, which it sets.
+func (q *query) capsOf(p *v1alpha1.PlacementPolicySpec) []policyCap {
+	var out []policyCap
+	add := func(field, of string, count int32, most *int32) {
+		if most != nil {
+			out = append(out, policyCap{field, of, count, *most})
+		}
 	}
-	return nil
+	add("total", "", q.Counts.Total, p.SessionCaps.Total)
+	add("perNamespace", " of namespace "+q.Namespace, q.Counts.Namespace, p.SessionCaps.PerNamespace)
+	add("perUser", " of user "+q.User, q.Counts.User, p.SessionCaps.PerUser)
+	return out
 }
 
-func (r *reachedCap) what(q *query) string {
+func (r *policyCap) what(q *query) string {
 	return fmt.Sprintf("%s has placed %d sessions%s, and places at most %d (sessionCaps.%s)", q.policyRef(), r.count, r.of, r.most, r.field)
 }
 
-func (r *reachedCap) remedy(q *query) string {
+func (r *policyCap) remedy(q *query) string {
 	if r.most == 0 {
 		return fmt.Sprintf("raise spec.sessionCaps.%s of %s", r.field, q.policyRef())
 	}

@@ -17,7 +17,7 @@ var reportedFilter = filter{
 // namespace.
 var namespaceFilter = filter{
 	name:  "Namespace",
-	check: func(q *query, _ *Candidate, a *account) bool { return a.admits(q.Namespace) },
+	check: func(q *query, c *Candidate, _ *account) bool { return c.Capacity.AdmittedNamespaces.Has(q.Namespace) },
 	explain: func(q *query, c *Candidate, _ *account) lack {
 		return doesNot("admit namespace "+q.Namespace, fmt.Sprintf("in member %s: kubectl vdi admit %s", c.Name, q.Namespace))
 	},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -28,8 +29,8 @@ func free(cpu, memory int64) Resources {
 // reporting returns a capacity report that admits namespace demo and can run desk.
 func reporting(buckets ...Bucket) *Capacity {
 	return &Capacity{
-		Sequence: 1, Nodes: 1, AdmittedNamespaces: []string{"demo"},
-		Templates: map[TemplateKey]TemplateCapacity{desk: {Revision: "r1", Available: true, Buckets: buckets}},
+		Sequence: 1, Nodes: 1, AdmittedNamespaces: sets.New("demo"),
+		Templates: map[TemplateKey]TemplateCapacity{desk: {Available: true, Buckets: buckets}},
 	}
 }
 
@@ -86,9 +87,9 @@ func describe(d Decision) string {
 	out := fmt.Sprintf("%s: %s\n", d.Reason, d.Message)
 	for _, v := range d.Verdicts {
 		if v.Fits {
-			out += fmt.Sprintf("  %d. %s (%s): %s\n", v.Rank, v.Cluster.Name, v.Region, v.Message)
+			out += fmt.Sprintf("  %d. %s (%s): %s\n", v.Rank, v.ClusterName, v.Region, v.Message)
 		} else {
-			out += fmt.Sprintf("  -  %s (%s): %s: %s\n", v.Cluster.Name, v.Region, v.Filter, v.Message)
+			out += fmt.Sprintf("  -  %s (%s): %s: %s\n", v.ClusterName, v.Region, v.Filter, v.Message)
 		}
 	}
 	return out

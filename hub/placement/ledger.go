@@ -1,7 +1,10 @@
 package placement
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Ledger holds the reservations: capacity that the hub has assigned and no report shows
@@ -203,12 +206,12 @@ func (l *Ledger) evictClasses() {
 	if len(l.classes) < maxRequestClasses {
 		return
 	}
-	for key, q := range l.classes {
-		if q.reservations == 0 {
-			delete(l.classes, key)
-		}
-	}
+	reserved := sets.Set[*requestClass]{}
 	for _, a := range l.accounts {
 		clear(a.evaluations)
+		for _, g := range a.groups {
+			reserved.Insert(g.class)
+		}
 	}
+	maps.DeleteFunc(l.classes, func(_ classKey, q *requestClass) bool { return !reserved.Has(q) })
 }

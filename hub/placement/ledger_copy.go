@@ -22,7 +22,6 @@ func (l *Ledger) CopyFor(session types.UID, kept func(member types.UID) bool) *L
 			}
 			if count > 0 {
 				own := out.intern(g.class.template, g.class.shape)
-				own.reservations += int(count)
 				c.groups = append(c.groups, group{class: own, count: count})
 			}
 		}

@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// contents returns a ledger as text: the reservations, and their counts by group and by
-// request class.
+// contents returns a ledger as text: the reservations, and their counts by group.
 func contents(l *Ledger) map[string]string {
 	out := map[string]string{}
 	for member, a := range l.accounts {
@@ -23,11 +22,6 @@ func contents(l *Ledger) map[string]string {
 			out[fmt.Sprint("group ", member, " ", g.class.template, g.class.shape.key)] = fmt.Sprint(g.count)
 		}
 		out[fmt.Sprint("report ", member)] = fmt.Sprint(a.reported, a.sequence)
-	}
-	for key, q := range l.classes {
-		if q.reservations > 0 {
-			out[fmt.Sprint("question ", key)] = fmt.Sprint(q.reservations)
-		}
 	}
 	return out
 }

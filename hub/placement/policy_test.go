@@ -220,9 +220,12 @@ func TestScoresAreNamed(t *testing.T) {
 		r.Policy.Strategy = v1alpha1.StrategyBinPack
 	})
 	d := Explain(r, []Candidate{with(member("m", 1), func(c *Candidate) { c.Sessions = 4 })}, NewLedger())
-	want := []NamedScore{
-		{"PreferredRegion", "1"}, {"Overflow", "1"}, {"PolicyRegion", "0"}, {"PolicyCluster", "1"}, {"AvoidedTaints", "0"},
-		{"BinPack", "8/12"}, {"Slots", "8"}, {"Hash", fmt.Sprint(tieBreak(r.UID, "uid-m"))},
+	scored := func(name, value string) v1alpha1.PlacementScore {
+		return v1alpha1.PlacementScore{Name: name, Value: value}
+	}
+	want := []v1alpha1.PlacementScore{
+		scored("PreferredRegion", "1"), scored("Overflow", "1"), scored("PolicyRegion", "0"), scored("PolicyCluster", "1"), scored("AvoidedTaints", "0"),
+		scored("BinPack", "8/12"), scored("Slots", "8"), scored("Hash", fmt.Sprint(tieBreak(r.UID, "uid-m"))),
 	}
 	if diff := cmp.Diff(want, d.Verdicts[0].Scores); diff != "" {
 		t.Error(diff)

@@ -224,7 +224,7 @@ func TestScoresAreInTheOrderInWhichTheyDecide(t *testing.T) {
 				}
 				order := fraction(t, before[j].Value).Cmp(fraction(t, after[j].Value))
 				if order > 0 {
-					t.Fatalf("%s comes after %s: %v, %v", d.Verdicts[i-1].Cluster.Name, d.Verdicts[i].Cluster.Name, before, after)
+					t.Fatalf("%s comes after %s: %v, %v", d.Verdicts[i-1].ClusterName, d.Verdicts[i].ClusterName, before, after)
 				}
 				if order < 0 {
 					break

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +27,10 @@ type query struct {
 	policyRegions []string
 	// overflow are the policy's tiers, if any.
 	overflow []tier
-	// cap is the policy's cap that is reached, nil if there is none.
-	cap *reachedCap
+	// caps are the policy's caps on all members together, and cap the first that is reached,
+	// nil if there is none.
+	caps []policyCap
+	cap  *policyCap
 }
 
 // regionRule is a list of required regions and the field that holds it.
@@ -57,7 +60,10 @@ func newQuery(r *Request, ledger *Ledger) *query {
 		q.requireRegions("the policy's requiredRegions", p.RequiredRegions)
 		q.requireClusters("the policy's requiredClusters", p.RequiredClusters)
 		q.policyRegions, q.overflow = p.PreferredRegions, tiersOf(p.Overflow)
-		q.cap = q.reached(&p.SessionCaps)
+		q.caps = q.capsOf(p)
+		if i := slices.IndexFunc(q.caps, func(c policyCap) bool { return c.count >= c.most }); i >= 0 {
+			q.cap = &q.caps[i]
+		}
 		if p.PreferredClusters != nil {
 			q.preferred, _ = compile(p.PreferredClusters)
 		}

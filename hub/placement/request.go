@@ -64,9 +64,9 @@ type Counts struct {
 
 // Candidate is the current state of a member.
 type Candidate struct {
-	Name         string
-	UID          types.UID
-	Region, Zone string
+	Name   string
+	UID    types.UID
+	Region string
 	// Labels of the MemberCluster.
 	Labels map[string]string
 	Taints []corev1.Taint
@@ -122,30 +122,8 @@ type Decision struct {
 	// Candidates is how many there were, Fit how many of them fit, Score the strategy's
 	// score of the chosen one. They are set if Placed.
 	Candidates, Fit int
-	Score           NamedScore
-	// Verdicts on every candidate, best first, then by name. Only Explain sets them.
-	Verdicts []Verdict
-}
-
-// Verdict is the result for one candidate.
-type Verdict struct {
-	Cluster v1alpha1.ClusterRef
-	Region  string
-	// Fits reports whether it passed every filter.
-	Fits bool
-	// Filter is the name of the filter that it failed, Message the reason in a sentence.
-	Filter, Message string
-	// Slots left for the request's resources, after reservations and headroom, if it fits.
-	Slots int64
-	// Rank among those that fit, from 1.
-	Rank int
-	// Scores of one that fits, in the order in which they decide.
-	Scores []NamedScore
-}
-
-// NamedScore is one of the numbers that rank a candidate; lower is better.
-type NamedScore struct {
-	Name string
-	// Value as text, exact: a whole number or a fraction.
-	Value string
+	Score           v1alpha1.PlacementScore
+	// Verdicts on every candidate, best first, then by name. Only Explain sets them. Slots of
+	// one that fits are those left after reservations and headroom.
+	Verdicts []v1alpha1.ClusterVerdict
 }

@@ -9,9 +9,6 @@ type requestClass struct {
 	template TemplateKey
 	shape    *shape
 
-	// reservations of this class, in all members.
-	reservations int
-
 	// costIn is the most that one reservation of this class costs in slots of other,
 	// costsOf the reverse. Both are cached for the most recent other.
 	other           *requestClass

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,15 +68,9 @@ func shapeKey(needs []need) string {
 
 // fitsOn returns how many times the shape fits into a node's free resources.
 func (s *shape) fitsOn(free Resources) int64 {
-	least := int64(-1)
+	least := int64(math.MaxInt64)
 	for _, n := range s.needs {
-		times := max(free[n.name], 0) / n.amount
-		if least < 0 || times < least {
-			least = times
-		}
-		if least == 0 {
-			return 0
-		}
+		least = min(least, max(free[n.name], 0)/n.amount)
 	}
 	return least
 }

@@ -1,24 +1,29 @@
 package placement
 
-import "strconv"
+import (
+	"fmt"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+)
 
 // named returns the numbers of a score in the order in which they decide.
-func (s *score) named(q *query) []NamedScore {
-	whole := func(name string, value int) NamedScore { return NamedScore{name, strconv.Itoa(value)} }
-	out := make([]NamedScore, 0, 10)
-	out = append(out,
-		whole("PreferredRegion", s.region),
-		whole("Overflow", s.tier),
-		whole("PolicyRegion", s.policyRegion),
-		whole("PolicyCluster", s.notPreferred),
-		whole("AvoidedTaints", s.avoided),
-	)
-	out = append(out, NamedScore{q.strategy.name, s.strategy.String()})
+func (s *score) named(q *query) []v1alpha1.PlacementScore {
+	out := make([]v1alpha1.PlacementScore, 0, 10)
+	add := func(name string, value any) {
+		out = append(out, v1alpha1.PlacementScore{Name: name, Value: fmt.Sprint(value)})
+	}
+	add("PreferredRegion", s.region)
+	add("Overflow", s.tier)
+	add("PolicyRegion", s.policyRegion)
+	add("PolicyCluster", s.notPreferred)
+	add("AvoidedTaints", s.avoided)
+	add(q.strategy.name, s.strategy)
 	if second := q.strategy.second; second != "" {
-		out = append(out, NamedScore{second, strconv.FormatInt(s.second, 10)})
+		add(second, s.second)
 	}
 	if q.Current != nil {
-		out = append(out, whole("Moves", s.moves))
+		add("Moves", s.moves)
 	}
-	return append(out, NamedScore{"Hash", strconv.FormatUint(tieBreak(q.UID, s.candidate.UID), 10)})
+	add("Hash", tieBreak(q.UID, s.candidate.UID))
+	return out
 }

@@ -7,7 +7,9 @@ func Slots(req Request, candidates []Candidate, ledger *Ledger, most int64) int6
 	if q.cap != nil {
 		return 0
 	}
-	most = min(most, q.leftOfCaps(most))
+	for _, c := range q.caps {
+		most = min(most, int64(c.most)-int64(c.count))
+	}
 	slots := int64(0)
 	for i := range candidates {
 		if slots >= most {
@@ -20,23 +22,6 @@ func Slots(req Request, candidates []Candidate, ledger *Ledger, most int64) int6
 		}
 	}
 	return min(slots, most)
-}
-
-// leftOfCaps returns how many more sessions the policy's caps over all members allow.
-func (q *query) leftOfCaps(most int64) int64 {
-	if q.Policy == nil {
-		return most
-	}
-	caps := &q.Policy.SessionCaps
-	for _, c := range []struct {
-		most  *int32
-		count int32
-	}{{caps.Total, q.Counts.Total}, {caps.PerNamespace, q.Counts.Namespace}, {caps.PerUser, q.Counts.User}} {
-		if c.most != nil {
-			most = min(most, int64(*c.most)-int64(c.count))
-		}
-	}
-	return most
 }
 
 // slotsIn returns how many sessions fit in a candidate that fits at least one.

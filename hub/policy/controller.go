@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -123,14 +124,8 @@ func relevant(before, after client.Object) bool {
 		return false
 	}
 	s := after.(*v1alpha1.VDISession)
-	at := func(s *v1alpha1.VDISession) v1alpha1.Placement {
-		if s.Status.Placement == nil {
-			return v1alpha1.Placement{}
-		}
-		return *s.Status.Placement
-	}
-	return at(old).ClusterUID != at(s).ClusterUID || at(old).Idle != at(s).Idle || pending(old) != pending(s) ||
-		!maps.Equal(old.Labels, s.Labels)
+	was, is := ptr.Deref(old.Status.Placement, v1alpha1.Placement{}), ptr.Deref(s.Status.Placement, v1alpha1.Placement{})
+	return was.ClusterUID != is.ClusterUID || was.Idle != is.Idle || pending(old) != pending(s) || !maps.Equal(old.Labels, s.Labels)
 }
 
 // Reconcile updates the status of every policy.

@@ -27,7 +27,7 @@ const maxPendingReviews = 100
 // The zero value is ready for use.
 type reviewQueue struct {
 	mu    sync.Mutex
-	queue *queue.Queue[reconcile.Request]
+	queue queue.Queue[reconcile.Request]
 	// namespaces are the names of the admitted reviews that have no answer yet.
 	namespaces map[string]sets.Set[string]
 }
@@ -96,21 +96,21 @@ func (q *reviewQueue) admits(key types.NamespacedName) bool {
 func (q *reviewQueue) Push(item reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.storage().Push(item, q.rank(item))
+	q.queue.Push(item, q.rank(item))
 }
 
 // Touch updates the rank of a queued review (workqueue.Queue).
 func (q *reviewQueue) Touch(item reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.storage().Touch(item, q.rank(item))
+	q.queue.Touch(item, q.rank(item))
 }
 
 // Len returns the number of queued reviews (workqueue.Queue).
 func (q *reviewQueue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.storage().Len()
+	return q.queue.Len()
 }
 
 // Pop returns the next review (workqueue.Queue). It is charged at once: there is one
@@ -119,19 +119,12 @@ func (q *reviewQueue) Pop() reconcile.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var unaged time.Time // all reviews have the same priority
-	item, dispatch, _ := q.storage().Pop(unaged)
-	q.storage().Finish(dispatch, true, unaged)
+	item, dispatch, _ := q.queue.Pop(unaged)
+	q.queue.Finish(dispatch, true, unaged)
 	return item
 }
 
-// storage and rank need the lock.
-func (q *reviewQueue) storage() *queue.Queue[reconcile.Request] {
-	if q.queue == nil {
-		q.queue = queue.New[reconcile.Request]()
-	}
-	return q.queue
-}
-
+// rank needs the lock.
 func (q *reviewQueue) rank(item reconcile.Request) queue.Rank {
 	r := queue.Rank{Namespace: item.Namespace}
 	if !q.namespaces[item.Namespace].Has(item.Name) {

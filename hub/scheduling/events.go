@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
@@ -208,12 +209,9 @@ func (s *Scheduler) planRechecks(c *changes) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	planned := map[types.NamespacedName]bool{}
-	for _, session := range s.wave.rechecks {
-		planned[session] = true
-	}
+	planned := sets.New(s.wave.rechecks...)
 	for _, e := range s.sessions {
-		if e.class != nil && !planned[e.session] && (c.all || c.templates[e.request.Placement.Template]) {
+		if e.class != nil && !planned.Has(e.session) && (c.all || c.templates[e.request.Placement.Template]) {
 			s.wave.rechecks = append(s.wave.rechecks, e.session)
 		}
 	}

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -132,11 +133,7 @@ func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
 			a.ClassLimit = s.pending.limit(e)
 		}
 		notify = notify || !a.sameText(&e.answer)
-		reason := r.Reason
-		if reason == "" {
-			reason = a.Reason
-		}
-		s.wait(e, reason)
+		s.wait(e, cmp.Or(r.Reason, a.Reason))
 	}
 	e.answer = a
 	if !notify && a.pending(r) {

@@ -39,7 +39,7 @@ type class struct {
 	// request is the last one of any of its sessions.
 	request *Request
 	// order of its sessions.
-	order *queue.Queue[*entry]
+	order queue.Queue[*entry]
 	// requeued is the number of its requeued sessions without a decision; yielding are
 	// those that are decided on after them.
 	requeued int
@@ -48,13 +48,6 @@ type class struct {
 
 func newPending() pending {
 	return pending{classes: map[string]*class{}, perUser: map[string]int{}, perNamespace: map[string]int{}}
-}
-
-// touch updates a session's rank in its class.
-func (c *class) touch(e *entry) {
-	if c != nil {
-		c.order.Touch(e, e.rank)
-	}
 }
 
 // stopYielding records that a session no longer waits for others of its class.
@@ -86,7 +79,7 @@ func (p *pending) classOf(e *entry) *class {
 		return nil
 	}
 	c := &class{
-		key: key, namespace: e.rank.Namespace, user: e.rank.Namespace + "/" + e.rank.User, wave: p.wave, order: queue.New[*entry](),
+		key: key, namespace: e.rank.Namespace, user: e.rank.Namespace + "/" + e.rank.User, wave: p.wave,
 	}
 	p.classes[key] = c
 	p.perUser[c.user]++

@@ -28,20 +28,13 @@ const (
 	maxUnwritten = 64
 )
 
-// Cache decides on requests and reserves the capacity: see package cache.
+// Cache decides on requests, and reserves the capacity in the same step. Package cache
+// documents its methods.
 type Cache interface {
-	// Place decides and reserves in one step.
 	Place(req placement.Request, epoch int64) placement.Decision
-	// Resume decides and reserves in one step for a session that is to run again in the
-	// member where it is placed; away reports whether to wait for that member.
 	Resume(req placement.Request, member v1alpha1.ClusterRef, epoch, run int64) (d placement.Decision, away bool)
-	// Failover decides and reserves in one step for a session whose member is lost. If the
-	// decision is not Placed, the verdict has the time until the next try, and the reason.
 	Failover(req placement.Request, session failover.Session, from types.UID, epoch int64) (placement.Decision, failover.Verdict)
-	// Release releases the last reservation of a session, unless it was written.
 	Release(session types.UID)
-	// Slots returns how many more sessions with a request fit in some members, all if nil, and
-	// ResumeSlots how many idle ones of a member fit there again, up to most.
 	Slots(req placement.Request, members []types.UID, most int64) int64
 	ResumeSlots(req placement.Request, member types.UID, most int64) int64
 }
@@ -75,7 +68,7 @@ type Scheduler struct {
 	mu       sync.Mutex
 	sessions map[types.NamespacedName]*entry
 	// active are the sessions to decide on.
-	active  *queue.Queue[*entry]
+	active  queue.Queue[*entry]
 	pending pending
 	// wave is used only by the loop.
 	wave wave
@@ -92,7 +85,7 @@ func New(o Options) *Scheduler {
 	}
 	s := &Scheduler{
 		Options: o, events: newEvents(), work: make(signal, 1),
-		sessions: map[types.NamespacedName]*entry{}, active: queue.New[*entry](), pending: newPending(),
+		sessions: map[types.NamespacedName]*entry{}, pending: newPending(),
 	}
 	collector.of.Store(s)
 	return s
@@ -260,7 +253,9 @@ func (s *Scheduler) entry(session types.NamespacedName, uid types.UID, rank queu
 		s.sessions[session] = e
 	}
 	e.requested, e.rank = true, rank
-	e.class.touch(e)
+	if e.class != nil {
+		e.class.order.Touch(e, rank)
+	}
 	return e
 }
 

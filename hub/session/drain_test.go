@@ -18,7 +18,7 @@ import (
 // drainage is the drain of a fleet's only member, nil if there is none, and its progress.
 type drainage struct {
 	drain  *member.Drain
-	counts member.DrainCounts
+	counts v1alpha1.DrainStatus
 }
 
 func (d *drainage) DrainOf(uid types.UID) (member.Drain, bool) {
@@ -28,7 +28,7 @@ func (d *drainage) DrainOf(uid types.UID) (member.Drain, bool) {
 	return *d.drain, true
 }
 
-func (d *drainage) ShowDrain(_ types.UID, counts member.DrainCounts) { d.counts = counts }
+func (d *drainage) ShowDrain(_ types.UID, counts v1alpha1.DrainStatus) { d.counts = counts }
 
 // drainedInMemory returns a hub whose session runs in "eu", which is being drained, and
 // has capacity in "us".
@@ -62,13 +62,13 @@ func TestIdleSessionIsMovedOutOfADrainedMemberAtOnce(t *testing.T) {
 	h.Expect(h.fleet.placed).To(Equal([]int64{2}), "capacity elsewhere first")
 	h.Expect(h.fleet.released).To(BeZero(), "and it is kept")
 	h.Expect(h.fleet.refused).To(HaveKeyWithValue(sessiontest.Here, ContainSubstring("drained")))
-	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}))
+	h.Expect(h.fleet.counts).To(Equal(v1alpha1.DrainStatus{Moving: 1}))
 
 	h.edit(func(s *v1alpha1.VDISession) { s.Status.Releasing = nil })
 	s = h.pass()
 	h.Expect(s.Status.Placement.ClusterName).To(Equal("us"))
 	observer{h.Reconciler}.seen(s, false, true)
-	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}), "it does not run there yet")
+	h.Expect(h.fleet.counts).To(Equal(v1alpha1.DrainStatus{Moving: 1}), "it does not run there yet")
 	h.edit(func(s *v1alpha1.VDISession) {
 		at := s.Status.Placement
 		sessiontest.Ready(s)
@@ -90,7 +90,7 @@ func TestSessionInUseShowsTheDrainAndIsMovedAtTheDeadline(t *testing.T) {
 	h.Expect(h.condition(v1alpha1.ConditionScheduled)).To(And(HavePrefix("True/Draining: eu is being drained"),
 		ContainSubstring(h.fleet.drain.Deadline.UTC().Format(time.RFC3339)), ContainSubstring("save your work")))
 	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventDraining}))
-	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{InUse: 1}))
+	h.Expect(h.fleet.counts).To(Equal(v1alpha1.DrainStatus{InUse: 1}))
 	h.Expect(h.fleet.placed).To(BeEmpty())
 
 	h.fleet.drain.Deadline = clock.Now().Add(2 * time.Hour)
@@ -128,16 +128,16 @@ func TestSessionStaysInAMemberThatIsDrained(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		why     func(*hubInMemory)
-		counts  member.DrainCounts
+		counts  v1alpha1.DrainStatus
 		message string
 	}{
 		{"where its home is", func(h *hubInMemory) {
 			h.edit(func(s *v1alpha1.VDISession) {
 				s.Status.Home = &v1alpha1.SessionHome{ClusterName: "eu", ClusterUID: sessiontest.Here, ClaimName: "c"}
 			})
-		}, member.DrainCounts{Homes: 1}, "its home is there"},
-		{"while it fits no other member", func(h *hubInMemory) { h.fleet.nowhere = true }, member.DrainCounts{NoCapacity: 1}, "2 clusters: 2 lack cpu"},
-		{"where it has failed", func(h *hubInMemory) { h.edit(hasFailed) }, member.DrainCounts{Failed: 1}, "spec.attempt"},
+		}, v1alpha1.DrainStatus{Homes: 1}, "its home is there"},
+		{"while it fits no other member", func(h *hubInMemory) { h.fleet.nowhere = true }, v1alpha1.DrainStatus{NoCapacity: 1}, "2 clusters: 2 lack cpu"},
+		{"where it has failed", func(h *hubInMemory) { h.edit(hasFailed) }, v1alpha1.DrainStatus{Failed: 1}, "spec.attempt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, clock := drainedInMemory(t, idle)
@@ -188,8 +188,8 @@ func TestReleaseThatIsNotWrittenIsRetried(t *testing.T) {
 	h.answer = fmt.Errorf("no")
 	_, err := h.reconcile()
 	h.Expect(err).To(HaveOccurred())
-	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}), "whether it was is unknown")
+	h.Expect(h.fleet.counts).To(Equal(v1alpha1.DrainStatus{Moving: 1}), "whether it was is unknown")
 	h.answer = nil
 	h.Expect(h.pass().Status.Placement).To(BeNil())
-	h.Expect(h.fleet.counts).To(Equal(member.DrainCounts{Moving: 1}))
+	h.Expect(h.fleet.counts).To(Equal(v1alpha1.DrainStatus{Moving: 1}))
 }

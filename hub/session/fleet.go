@@ -23,10 +23,8 @@ type Fleet interface {
 type Members interface {
 	// RefOf returns the name and UID of the member that currently has a name.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
-	// RegionOf returns a member's region.
-	RegionOf(member types.UID) string
-	// IngressOf returns the scheme and domain of a member's URLs.
-	IngressOf(member types.UID) (scheme, domain string, ok bool)
+	// SpecOf returns what a member's MemberCluster specifies: its region and its URLs.
+	SpecOf(member types.UID) (v1alpha1.MemberClusterSpec, bool)
 	// HealthOf returns a member's health.
 	HealthOf(member types.UID) health.State
 	// Gone reports whether a member was removed from the fleet permanently.
@@ -48,7 +46,7 @@ type States interface {
 	LostSince(member types.UID) time.Time
 	// DrainOf returns the drain of a member, and ShowDrain records its progress.
 	DrainOf(member types.UID) (member.Drain, bool)
-	ShowDrain(member types.UID, counts member.DrainCounts)
+	ShowDrain(member types.UID, counts v1alpha1.DrainStatus)
 }
 
 // Reservations are the reservations of capacity.

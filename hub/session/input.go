@@ -153,11 +153,12 @@ func (g gatherer) members(in *lifecycle.Input) {
 }
 
 func (g gatherer) member(uid types.UID) lifecycle.Member {
+	spec, known := g.Fleet.SpecOf(uid)
 	m := lifecycle.Member{
-		Region: g.Fleet.RegionOf(uid), Health: g.Fleet.HealthOf(uid), Gone: g.Fleet.Gone(uid),
+		Region: spec.Region, Scheme: spec.IngressScheme, Domain: spec.IngressDomain, HasIngress: known,
+		Health: g.Fleet.HealthOf(uid), Gone: g.Fleet.Gone(uid),
 		LastHeartbeat: g.Fleet.LostSince(uid), Failover: g.Fleet.FailoverOf(uid),
 	}
-	m.Scheme, m.Domain, m.HasIngress = g.Fleet.IngressOf(uid)
 	if d, draining := g.Fleet.DrainOf(uid); draining {
 		m.Draining, m.Deadline = true, d.Deadline
 	}

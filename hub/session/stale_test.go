@@ -90,11 +90,9 @@ func (f *oneMember) LostSince(types.UID) time.Time { return sessiontest.Now.Add(
 
 func (f *oneMember) Gone(member types.UID) bool { return f.gone[member] }
 
-func (f *oneMember) IngressOf(member types.UID) (string, string, bool) {
-	return "https", "of-" + string(member) + ".example.com", true
+func (f *oneMember) SpecOf(member types.UID) (v1alpha1.MemberClusterSpec, bool) {
+	return v1alpha1.MemberClusterSpec{IngressScheme: "https", IngressDomain: "of-" + string(member) + ".example.com"}, true
 }
-
-func (f *oneMember) RegionOf(types.UID) string { return "" }
 
 func (f *oneMember) Listen(func(member.Change)) {}
 

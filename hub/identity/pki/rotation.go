@@ -26,20 +26,13 @@ const (
 	StepFinish Step = "Finish"
 )
 
-// Member is a member in a rotation.
-type Member struct {
-	Name string
-	// Certificate is nil if it has none.
-	Certificate *v1alpha1.MemberCertificate
-}
-
 // StepDue returns the step of a rotation that is due, or the members that the rotation
 // waits for. requested: an operator requests a rotation. lifetime is that of agents'
 // certificates.
 //
 // The rotation waits no longer than that for a stage: by then all certificates from
 // before the stage have expired.
-func (s State) StepDue(requested bool, members []Member, lifetime time.Duration, now time.Time) (Step, []string) {
+func (s State) StepDue(requested bool, members []v1alpha1.MemberCluster, lifetime time.Duration, now time.Time) (Step, []string) {
 	if s.Stage == StageStable {
 		if requested || now.After(s.Issuer.Certificate.NotAfter.Add(-RotateBefore)) {
 			return StepBegin, nil
@@ -57,11 +50,11 @@ func (s State) StepDue(requested bool, members []Member, lifetime time.Duration,
 }
 
 // waiting returns the members with a valid certificate that have not reached the stage.
-func (s State) waiting(members []Member, now time.Time) []string {
+func (s State) waiting(members []v1alpha1.MemberCluster, now time.Time) []string {
 	var names []string
-	for _, m := range members {
-		if m.Certificate != nil && live(m.Certificate, now) && !s.reached(m.Certificate) {
-			names = append(names, m.Name)
+	for i := range members {
+		if c := members[i].Status.Certificate; c != nil && live(c, now) && !s.reached(c) {
+			names = append(names, members[i].Name)
 		}
 	}
 	slices.Sort(names)

@@ -158,13 +158,16 @@ func TestStepsOfARotation(t *testing.T) {
 	reissuing := distributing.Sign(start)
 	now := start.Add(time.Hour)
 	at := func(after time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(after)} }
-	has := func(c v1alpha1.MemberCertificate) []Member { return []Member{{Name: "eu", Certificate: &c}} }
+	holding := func(c *v1alpha1.MemberCertificate) []v1alpha1.MemberCluster {
+		return []v1alpha1.MemberCluster{{ObjectMeta: metav1.ObjectMeta{Name: "eu"}, Status: v1alpha1.MemberClusterStatus{Certificate: c}}}
+	}
+	has := func(c v1alpha1.MemberCertificate) []v1alpha1.MemberCluster { return holding(&c) }
 	both := distributing.BundleHash()
 	eu := []string{"eu"}
 	for name, test := range map[string]struct {
 		state     State
 		requested bool
-		members   []Member
+		members   []v1alpha1.MemberCluster
 		now       time.Time
 		step      Step
 		waiting   []string
@@ -177,7 +180,7 @@ func TestStepsOfARotation(t *testing.T) {
 		"sent both and used":         {state: distributing, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime), TrustBundleHash: both}), now: now, step: StepSign},
 		"sent both and not used":     {state: distributing, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime), NextSerial: "2", NextNotAfter: at(lifetime), TrustBundleHash: both}), now: now, step: StepNone, waiting: eu},
 		"enrolled and not connected": {state: distributing, members: has(v1alpha1.MemberCertificate{NextSerial: "2", NextNotAfter: at(lifetime), TrustBundleHash: both}), now: now, step: StepNone, waiting: eu},
-		"never enrolled":             {state: distributing, members: []Member{{Name: "eu"}}, now: now, step: StepSign},
+		"never enrolled":             {state: distributing, members: holding(nil), now: now, step: StepSign},
 		"revoked":                    {state: distributing, members: has(v1alpha1.MemberCertificate{}), now: now, step: StepSign},
 		"expired":                    {state: distributing, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(-time.Second)}), now: now, step: StepSign},
 		"away for a lifetime":        {state: distributing, members: has(v1alpha1.MemberCertificate{Serial: "1", NotAfter: at(lifetime)}), now: start.Add(lifetime + Backdate + time.Second), step: StepSign},

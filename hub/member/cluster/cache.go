@@ -37,21 +37,13 @@ func newCache(known func(session types.UID, epoch int64, proof string) bool, pla
 		Bounds:   defaultBounds,
 		store:    store{items: map[types.NamespacedName]*v1alpha1.SessionAssignment{}, watchers: map[*cacheWatch]struct{}{}},
 		reported: reports{altered: map[types.NamespacedName]bool{}},
-		quota:    newQuota(known, placed),
+		quota: quota{
+			isKnown: known, placed: placed,
+			names: map[types.UID]types.NamespacedName{}, visible: map[types.NamespacedName]int{}, hidden: map[types.NamespacedName]uint64{},
+		},
 	}
 	p.quota.Bounds = &p.Bounds
 	return p
-}
-
-// putUnlessStopped adds a report and returns whether it is current. A report of an older
-// epoch than the cache has is stale (G2), and so is one of an epoch that has
-// stopped, which was sent before the stop.
-func (p *Cache) putUnlessStopped(item *v1alpha1.SessionAssignment) bool {
-	old := p.store.items[keyOf(item)]
-	if old != nil && old.Status.State == v1alpha1.AssignmentStopped && item.Spec.Epoch <= old.Spec.Epoch {
-		return false
-	}
-	return p.put(item)
 }
 
 // Forget drops a stopped or refused assignment if the cache has it in this version.
@@ -113,12 +105,14 @@ func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	return p.store.items[key]
 }
 
-// put adds an item, within the bounds, and reports whether it is current: it is stale if
-// the cache has a newer epoch.
-func (p *Cache) put(item *v1alpha1.SessionAssignment) bool {
+// put adds an item, within the bounds, and reports whether it is current. It is stale if the
+// cache has a newer epoch (G2), and in mid-stream also if its epoch has stopped: it was sent
+// before the stop.
+func (p *Cache) put(item *v1alpha1.SessionAssignment, midStream bool) bool {
 	key := keyOf(item)
 	old := p.store.items[key]
-	if old != nil && old.Spec.Epoch > item.Spec.Epoch {
+	if old != nil && (old.Spec.Epoch > item.Spec.Epoch ||
+		midStream && old.Spec.Epoch == item.Spec.Epoch && old.Status.State == v1alpha1.AssignmentStopped) {
 		return false
 	}
 	switch p.quota.keep(key, old, item) {

@@ -123,12 +123,7 @@ func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
 		}
 		return true
 	}
-	current := false
-	if midStream {
-		current = p.putUnlessStopped(r.SessionAssignment)
-	} else {
-		current = p.put(r.SessionAssignment)
-	}
+	current := p.put(r.SessionAssignment, midStream)
 	if p.quota.excess == nil {
 		p.reported.add(r, !current)
 	}

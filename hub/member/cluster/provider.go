@@ -31,9 +31,10 @@ type Registry interface {
 	Send(protocol.Order) error
 	// Engaged is called once the member's cluster is engaged.
 	Engaged()
-	// Placed reports whether the hub placed a session in the member.
+	// Placed reports whether, according to the hub, a session is placed in the member or not
+	// confirmed as stopped there.
 	Placed(session types.UID) bool
-	// Known reports whether the hub placed a session there, or the proof shows that it did.
+	// Known reports whether it is, or the proof shows that it was placed there.
 	Known(session types.UID, epoch int64, proof string) bool
 }
 
@@ -48,8 +49,7 @@ type Member struct {
 	name     string
 	registry Registry
 	cluster  cluster.Cluster
-	// removed and disengage are protected by the provider's lock.
-	removed   bool
+	// disengage is protected by the provider's lock.
 	disengage context.CancelFunc
 }
 
@@ -82,7 +82,6 @@ func (p *Provider) Add(name string, registry Registry) *Member {
 func (p *Provider) Remove(m *Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m.removed = true
 	if p.members[m.name] == m {
 		delete(p.members, m.name)
 	}
@@ -131,7 +130,7 @@ func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 
 func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Member) error {
 	p.mu.Lock()
-	if m.removed || m.Synced.Load() {
+	if p.members[m.name] != m || m.Synced.Load() { // removed, or queued twice
 		p.mu.Unlock()
 		return nil
 	}

@@ -83,16 +83,6 @@ type orphans struct {
 // maxOrphanNames is how many a condition names.
 const maxOrphanNames = 3
 
-func newQuota(isKnown func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) quota {
-	return quota{
-		isKnown: isKnown,
-		placed:  placed,
-		names:   map[types.UID]types.NamespacedName{},
-		visible: map[types.NamespacedName]int{},
-		hidden:  map[types.NamespacedName]uint64{},
-	}
-}
-
 // keep decides what to keep of a report of an assignment for which the cache has old, and
 // accounts for it. The caller stores it.
 func (q *quota) keep(key types.NamespacedName, old, item *v1alpha1.SessionAssignment) keeping {

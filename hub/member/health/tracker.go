@@ -95,14 +95,6 @@ func (s *Tracker) EverConnected() bool { return s.ever }
 // LossesOfReady returns how often the member lost Ready while this hub led.
 func (s *Tracker) LossesOfReady() int { return s.losses }
 
-// LastHeartbeat returns the last heartbeat that this hub received, or zero.
-func (s *Tracker) LastHeartbeat() time.Time {
-	if !s.received {
-		return time.Time{}
-	}
-	return s.last
-}
-
 // Silence returns the time since the member's last heartbeat, or since this hub began to lead.
 func (s *Tracker) Silence(now time.Time) time.Duration { return now.Sub(s.last) }
 

@@ -10,14 +10,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Members of the fleet.
+// Members are the members of the fleet, which hub/member documents.
 type Members interface {
-	// Snapshot returns members, all if of is nil, without the numbers of their sessions.
+	// Snapshot returns members without the numbers of their sessions.
 	Snapshot(of []types.UID) placement.Snapshot
-	// FailoverOf returns the failover decisions on a member's sessions.
 	FailoverOf(member types.UID) failover.Decider
-	// SessionsMoved notifies listeners of members with more or fewer sessions, and of
-	// policies with lower counts for their caps.
 	SessionsMoved(more, fewer []types.UID, policies []string)
 }
 
@@ -37,7 +34,7 @@ type Cache struct {
 // New returns a cache in which nothing is placed. Follow must be called before it is used.
 func New(c clock.PassiveClock) *Cache {
 	cache := &Cache{clock: c, placed: newPlacedSessions(), ledger: placement.NewLedger(), rateLimit: failover.NewRateLimit()}
-	rateLimitMetrics.of.Store(cache)
+	scraped.Store(cache)
 	return cache
 }
 

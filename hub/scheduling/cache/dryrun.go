@@ -49,22 +49,22 @@ func (c *Cache) Review(ctx context.Context, in DryRun) Review {
 	t := c.trial(in.Request)
 	req := in.Request
 	req.Counts = t.counts
-	out := Review{First: placement.Explain(req, t.candidates, t.ledger), Ages: t.ages, Sessions: t.sessions}
+	t.First = placement.Explain(req, t.candidates, t.ledger)
 	count := max(in.Count, 1)
 	if t.hold != nil {
-		t.hold.Verdicts = out.First.Verdicts
-		out.First, out.Unschedulable, out.Waiting = *t.hold, t.hold, count
-		return out
+		t.hold.Verdicts = t.First.Verdicts
+		t.First, t.Unschedulable, t.Waiting = *t.hold, t.hold, count
+		return t.Review
 	}
 	if in.Held {
-		out.Waiting = 1
+		t.Waiting = 1
 	} else {
-		t.record(&out, &req, out.First)
+		t.record(&req, t.First)
 	}
 	req.Home, req.Refused, req.Current = nil, nil, nil
 	for n := 2; n <= count; n++ {
 		if ctx.Err() != nil {
-			out.NotTried = count - out.Placed - out.Waiting
+			t.NotTried = count - t.Placed - t.Waiting
 			break
 		}
 		req.UID = types.UID(fmt.Sprintf("%s/%d", in.Request.UID, n))
@@ -73,28 +73,26 @@ func (c *Cache) Review(ctx context.Context, in DryRun) Review {
 			req.Counts.User = 0
 		}
 		d := placement.Place(req, t.candidates, t.ledger)
-		t.record(&out, &req, d)
+		t.record(&req, d)
 		if !d.Placed {
 			// The sessions after it are equal, and don't fit either.
-			out.Waiting += count - n
+			t.Waiting += count - n
 			break
 		}
 	}
-	return out
+	return t.Review
 }
 
-// trial is a copy of the placement state for dry runs.
+// trial is a copy of the placement state for a dry run, with its result so far.
 type trial struct {
+	Review
 	candidates []placement.Candidate
 	// at is the index of each member in candidates.
 	at     map[types.UID]int
 	ledger *placement.Ledger
 	counts placement.Counts
-	ages   map[types.UID]time.Duration
 	// hold is the decision if no session is placed now, else nil.
 	hold *placement.Decision
-	// sessions placed by the trial, by member.
-	sessions map[types.UID]int
 }
 
 // trial copies the fleet for a session, without decisions on it other than its current
@@ -105,17 +103,16 @@ func (c *Cache) trial(req placement.Request) *trial {
 	fleet := c.snapshot(nil)
 	isCurrent := func(member types.UID) bool { return req.Current != nil && req.Current.Cluster == member }
 	t := &trial{
+		Review:     Review{Ages: make(map[types.UID]time.Duration, len(fleet.Candidates)), Sessions: map[types.UID]int{}},
 		candidates: fleet.Candidates, at: make(map[types.UID]int, len(fleet.Candidates)),
-		ledger:   c.ledger.CopyFor(req.UID, isCurrent),
-		ages:     make(map[types.UID]time.Duration, len(fleet.Candidates)),
-		sessions: map[types.UID]int{},
-		counts:   c.placed.countsFor(req),
-		hold:     fleet.Awaits,
+		ledger: c.ledger.CopyFor(req.UID, isCurrent),
+		counts: c.placed.countsFor(req),
+		hold:   fleet.Awaits,
 	}
 	for i := range t.candidates {
 		x := &t.candidates[i]
 		if t.at[x.UID] = i; x.Capacity != nil {
-			t.ages[x.UID] = fleet.Now.Sub(x.ReportedAt)
+			t.Ages[x.UID] = fleet.Now.Sub(x.ReportedAt)
 		}
 	}
 	if d, ok := c.placed.decided[req.UID]; ok && !d.again() && !isCurrent(d.member) {
@@ -127,17 +124,17 @@ func (c *Cache) trial(req placement.Request) *trial {
 }
 
 // record records a decision, and reserves its capacity.
-func (t *trial) record(out *Review, req *placement.Request, d placement.Decision) {
+func (t *trial) record(req *placement.Request, d placement.Decision) {
 	if !d.Placed {
-		out.Waiting++
-		if out.Unschedulable == nil {
-			out.Unschedulable = &d
+		t.Waiting++
+		if t.Unschedulable == nil {
+			t.Unschedulable = &d
 		}
 		return
 	}
 	member := d.Cluster.UID
-	out.Placed++
-	t.sessions[member]++
+	t.Placed++
+	t.Sessions[member]++
 	t.counts.Total++
 	t.counts.User++
 	t.counts.Namespace++

@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -33,11 +34,11 @@ func (fleet) SessionsMoved(_, _ []types.UID, _ []string) {}
 
 // member returns a ready member with nodes that have capacity for one Pod each.
 func member(name, region string, nodes int32) placement.Candidate {
-	browser := placement.TemplateCapacity{Revision: "r1", Available: true,
+	browser := placement.TemplateCapacity{Available: true,
 		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}}}}
 	return placement.Candidate{
 		Name: name, UID: types.UID("uid-" + name), Region: region, Weight: 100, Ready: true,
-		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: []string{"desktops"},
+		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: sets.New("desktops"),
 			Templates: map[placement.TemplateKey]placement.TemplateCapacity{request("").Template: browser}},
 	}
 }

@@ -14,24 +14,18 @@ var placementSeconds = promauto.With(metrics.Registry).NewHistogram(prometheus.H
 	Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
 })
 
-// collector reports the process's cache at each scrape.
-type collector struct{ of atomic.Pointer[Cache] }
+// scraped is the process's cache, which the metric reports.
+var scraped atomic.Pointer[Cache]
 
-var rateLimitMetrics collector
-
-func init() {
-	promauto.With(metrics.Registry).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "vdi_hub_failover_rate_limited_sessions",
-		Help: "Sessions that wait for the failover rate limit to be rescheduled.",
-	}, rateLimitMetrics.waiting)
-}
-
-func (m *collector) waiting() float64 {
-	c := m.of.Load()
+var _ = promauto.With(metrics.Registry).NewGaugeFunc(prometheus.GaugeOpts{
+	Name: "vdi_hub_failover_rate_limited_sessions",
+	Help: "Sessions that wait for the failover rate limit to be rescheduled.",
+}, func() float64 {
+	c := scraped.Load()
 	if c == nil {
 		return 0
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return float64(c.rateLimit.WaitingSessions(c.clock.Now()))
-}
+})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -235,10 +236,7 @@ func (c *Cache) Observe(s *v1alpha1.VDISession, gone bool) {
 			c.ledger.Release(s.UID, s.Status.Epoch+1, uid)
 		}
 	} else {
-		run := int64(0)
-		if p := s.Status.Placement; p != nil {
-			run = p.Run
-		}
+		run := ptr.Deref(s.Status.Placement, v1alpha1.Placement{}).Run
 		c.correct(s)
 		m = c.placed.observe(s.UID, s.Status.Epoch, run, holdingOf(s))
 	}

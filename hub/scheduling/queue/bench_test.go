@@ -10,7 +10,7 @@ import (
 func BenchmarkDispatch(b *testing.B) {
 	for _, namespaces := range []int{1, 100, 5000} {
 		b.Run(fmt.Sprintf("%d namespaces", namespaces), func(b *testing.B) {
-			q := New[int]()
+			q := &Queue[int]{}
 			push := func(i int) {
 				q.Push(i, at(fmt.Sprint("n", i%namespaces), fmt.Sprint("u", i%7), int32(i%3), i))
 			}

@@ -17,7 +17,7 @@ type share struct {
 
 	// users of a namespace, nil for a user, which has items.
 	users *fairShares
-	items userHeap
+	items rankedHeap[*entry]
 
 	index int // in the heap of the shares with items, -1 without items
 }
@@ -32,20 +32,27 @@ type account struct {
 
 // head returns the share's next item, nil if it has none.
 func (s *share) head() *entry {
-	if s.users == nil {
-		return s.items.head()
+	switch {
+	case s.users != nil && len(s.users.queue) > 0:
+		return s.users.first().head()
+	case len(s.items) > 0:
+		return s.items[0]
 	}
-	if s.users.Len() == 0 {
-		return nil
-	}
-	return s.users.first().head()
+	return nil
 }
+
+func (s *share) before(other *share) bool {
+	order := cmp.Or(cmp.Compare(s.tag, other.tag), cmp.Compare(s.served, other.served))
+	return order < 0 || order == 0 && s.head().before(other.head())
+}
+
+func (s *share) setIndex(i int) { s.index = i }
 
 // fairShares are the namespaces of a level, or the users of a namespace. Those with items
 // are a heap.
 type fairShares struct {
 	shares map[string]*share
-	queue  []*share
+	queue  rankedHeap[*share]
 	// virtualTime is the tag of the last dispatch: a returning share has no lower one. It
 	// restarts at zero with each busy period.
 	virtualTime, busy int64
@@ -83,11 +90,11 @@ func (r *fairShares) queued(s *share) {
 			s.tag, s.busy = 0, r.busy
 		}
 		s.tag, s.served = max(s.tag, r.virtualTime), max(s.served, r.floor)
-		heap.Push(r, s)
+		heap.Push(&r.queue, s)
 	case waits:
-		heap.Fix(r, s.index)
+		heap.Fix(&r.queue, s.index)
 	case s.index >= 0:
-		heap.Remove(r, s.index)
+		heap.Remove(&r.queue, s.index)
 	}
 	if len(r.queue) == 0 && r.inFlight == 0 && r.dispatched {
 		r.virtualTime, r.dispatched = 0, false
@@ -131,7 +138,7 @@ func (r *fairShares) finish(s *share, served bool, now time.Time) {
 // forget removes a share that equals a new one.
 func (r *fairShares) forget(s *share) {
 	owes := s.busy == r.busy && s.tag > r.virtualTime
-	if s.unused() && !owes && s.served <= r.floor && (s.users == nil || s.users.idle()) {
+	if s.unused() && !owes && s.served <= r.floor && (s.users == nil || len(s.users.shares) == 0) {
 		delete(r.shares, s.name)
 	}
 }
@@ -158,35 +165,4 @@ func (r *fairShares) sweep(now time.Time) {
 		}
 	}
 	r.sweepAt = 2 * len(r.shares)
-}
-
-// idle reports whether there are no shares.
-func (r *fairShares) idle() bool { return len(r.shares) == 0 }
-
-// Len, with Less, Swap, Push and Pop, implements heap.Interface.
-func (r *fairShares) Len() int { return len(r.queue) }
-
-func (r *fairShares) Less(i, j int) bool {
-	a, b := r.queue[i], r.queue[j]
-	return cmp.Or(cmp.Compare(a.tag, b.tag), cmp.Compare(a.served, b.served), compare(a.head(), b.head())) < 0
-}
-
-func (r *fairShares) Swap(i, j int) {
-	r.queue[i], r.queue[j] = r.queue[j], r.queue[i]
-	r.queue[i].index, r.queue[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (r *fairShares) Push(x any) {
-	s, _ := x.(*share)
-	s.index = len(r.queue)
-	r.queue = append(r.queue, s)
-}
-
-// Pop implements heap.Interface.
-func (r *fairShares) Pop() any {
-	s := r.queue[len(r.queue)-1]
-	r.queue[len(r.queue)-1] = nil
-	r.queue, s.index = r.queue[:len(r.queue)-1], -1
-	return s
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"container/heap"
 	"time"
 )
 
@@ -9,8 +10,6 @@ type level struct {
 	priority   int32
 	namespaces fairShares
 }
-
-func newLevel(priority int32) *level { return &level{priority: priority, namespaces: newFairShares()} }
 
 // shares returns the shares that a rank's dispatch is charged to.
 func (l *level) shares(r *Rank) (namespace, user *share) {
@@ -24,14 +23,14 @@ func (l *level) shares(r *Rank) (namespace, user *share) {
 
 func (l *level) push(e *entry) {
 	n, u := l.shares(&e.rank)
-	u.items.push(e)
+	heap.Push(&u.items, e)
 	n.users.queued(u)
 	l.namespaces.queued(n)
 }
 
 func (l *level) remove(e *entry) {
 	n, u := l.shares(&e.rank)
-	u.items.remove(e)
+	heap.Remove(&u.items, e.index)
 	n.users.queued(u)
 	l.namespaces.queued(n)
 }
@@ -40,7 +39,7 @@ func (l *level) remove(e *entry) {
 func (l *level) pop() (*entry, Dispatch) {
 	n := l.namespaces.first()
 	u := n.users.first()
-	e := u.items.pop()
+	e, _ := heap.Pop(&u.items).(*entry)
 	n.users.charge(u)
 	l.namespaces.charge(n)
 	return e, Dispatch{level: l, namespace: n, user: u}
@@ -55,7 +54,7 @@ func (l *level) peek() (e *entry, undo func()) {
 	users, namespaces := n.users.virtualTime, l.namespaces.virtualTime
 	e, _ = l.pop()
 	return e, func() {
-		u.items.push(e)
+		heap.Push(&u.items, e)
 		n.users.undo(u, ofUser, users)
 		l.namespaces.undo(n, ofNamespace, namespaces)
 	}
@@ -91,4 +90,4 @@ func (l *level) age(now time.Time) int64 {
 }
 
 // removable reports whether the level has neither items nor shares.
-func (l *level) removable() bool { return l.namespaces.idle() }
+func (l *level) removable() bool { return len(l.namespaces.shares) == 0 }

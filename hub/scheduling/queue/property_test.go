@@ -22,7 +22,7 @@ func drawRank(t *rapid.T, now time.Time) Rank {
 // is.
 func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := New[int]()
+		q := &Queue[int]{}
 		now := start
 		held := map[int]Rank{}
 		var open []Dispatch
@@ -94,7 +94,7 @@ func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 				return at(name, "same", 0, i)
 			}
 			rapid.Check(t, func(t *rapid.T) {
-				q := New[string]()
+				q := &Queue[string]{}
 				tenants, workers := rapid.IntRange(1, 6).Draw(t, "tenants"), rapid.IntRange(1, 8).Draw(t, "workers")
 				now := start.Add(time.Hour)
 				var open []Dispatch
@@ -151,7 +151,7 @@ func TestBurstsDelayASingleSessionByTheNumberOfTenants(t *testing.T) {
 // higher priority is queued.
 func TestPriorityIsNeverPassedOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := New[int]()
+		q := &Queue[int]{}
 		ranks := map[int]Rank{}
 		for i := range rapid.IntRange(1, 40).Draw(t, "items") {
 			r := drawRank(t, start)
@@ -176,7 +176,7 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 // Every item is dispatched in the end, however many of a higher priority arrive.
 func TestNoTenantStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := New[int]()
+		q := &Queue[int]{}
 		namespaces := rapid.IntRange(1, 4).Draw(t, "namespaces")
 		items := rapid.IntRange(1, 8).Draw(t, "items")
 		left := map[int]bool{}
@@ -205,7 +205,7 @@ func TestNoTenantStarves(t *testing.T) {
 // First returns the items that would be dispatched next, and changes nothing.
 func TestFirstReturnsTheOrderAndChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		peeked, other := New[int](), New[int]()
+		peeked, other := &Queue[int]{}, &Queue[int]{}
 		now := start
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if rapid.IntRange(0, 2).Draw(t, "pops") == 0 {

@@ -2,8 +2,6 @@ package queue
 
 import (
 	"cmp"
-	"iter"
-	"maps"
 	"slices"
 	"time"
 )
@@ -32,7 +30,8 @@ type Dispatch struct {
 	user      *share
 }
 
-// Queue holds each item at most once. It is not safe for concurrent use.
+// Queue holds each item at most once. It is not safe for concurrent use. The zero value is
+// empty.
 type Queue[T comparable] struct {
 	entries map[T]*entry
 	levels  []*level // by priority, highest first
@@ -48,23 +47,24 @@ type entry struct {
 	index   int // in its user's heap
 }
 
-// New returns an empty queue.
-func New[T comparable]() *Queue[T] { return &Queue[T]{entries: map[T]*entry{}} }
+// before orders two entries by how long they have waited.
+func (e *entry) before(other *entry) bool {
+	return cmp.Or(e.rank.Since.Compare(other.rank.Since), cmp.Compare(e.arrival, other.arrival)) < 0
+}
+
+func (e *entry) setIndex(i int) { e.index = i }
 
 // Len returns how many items are queued.
 func (q *Queue[T]) Len() int { return len(q.entries) }
-
-// Has reports whether an item is queued.
-func (q *Queue[T]) Has(item T) bool { return q.entries[item] != nil }
-
-// All returns the queued items, in no order.
-func (q *Queue[T]) All() iter.Seq[T] { return maps.Keys(q.entries) }
 
 // Push queues an item, or sets the rank of a queued one.
 func (q *Queue[T]) Push(item T, r Rank) {
 	if q.entries[item] != nil {
 		q.Touch(item, r)
 		return
+	}
+	if q.entries == nil {
+		q.entries = map[T]*entry{}
 	}
 	q.arrivals++
 	e := &entry{item: item, rank: r, arrival: q.arrivals}
@@ -136,7 +136,7 @@ func (q *Queue[T]) next(now time.Time) *level {
 	var best *level
 	var raised int64
 	for _, l := range q.levels {
-		if l.namespaces.Len() == 0 {
+		if len(l.namespaces.queue) == 0 {
 			continue
 		}
 		age := l.age(now)
@@ -153,7 +153,7 @@ func (q *Queue[T]) insert(e *entry) { q.level(e.rank.Priority).push(e) }
 func (q *Queue[T]) level(priority int32) *level {
 	i, found := slices.BinarySearchFunc(q.levels, priority, func(l *level, p int32) int { return cmp.Compare(p, l.priority) })
 	if !found {
-		q.levels = slices.Insert(q.levels, i, newLevel(priority))
+		q.levels = slices.Insert(q.levels, i, &level{priority: priority, namespaces: newFairShares()})
 	}
 	return q.levels[i]
 }

@@ -37,7 +37,7 @@ func expect(t *testing.T, got []string, want ...string) {
 }
 
 func TestHigherPriorityFirstThenAge(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	q.Push("young", at("a", "u", 0, 3))
 	q.Push("old", at("a", "u", 0, 1))
 	q.Push("high", at("a", "u", 5, 9))
@@ -46,7 +46,7 @@ func TestHigherPriorityFirstThenAge(t *testing.T) {
 }
 
 func TestNamespacesAndUsersShareTheDecisions(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	for i := range 4 {
 		q.Push(fmt.Sprint("burst", i), at("a", "ann", 0, i))
 	}
@@ -56,7 +56,7 @@ func TestNamespacesAndUsersShareTheDecisions(t *testing.T) {
 }
 
 func TestATenantServedAloneYieldsToLaterOnes(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	now := start.Add(time.Second)
 	// Capacity for one at a time: both are tried each time, and one is not placed.
 	got := map[string]int{}
@@ -76,7 +76,7 @@ func TestATenantServedAloneYieldsToLaterOnes(t *testing.T) {
 }
 
 func TestFailedAttemptsDoNotReduceATenantsShare(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	now := start.Add(time.Second)
 	got := map[string]int{}
 	for range 20 {
@@ -100,7 +100,7 @@ func TestFailedAttemptsDoNotReduceATenantsShare(t *testing.T) {
 func TestANewTenantIsNotFavored(t *testing.T) {
 	for _, of := range []string{"namespace", "user"} {
 		t.Run(of, func(t *testing.T) {
-			q := New[string]()
+			q := &Queue[string]{}
 			now := start.Add(time.Second)
 			got := map[string]int{}
 			for i := range 120 {
@@ -131,7 +131,7 @@ func TestANewTenantIsNotFavored(t *testing.T) {
 }
 
 func TestSharesOfUsersAreKeptWhileOtherNamespacesAreServed(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	now := start.Add(time.Second)
 	got := map[string]int{}
 	for round := range 20 {
@@ -155,7 +155,7 @@ func TestSharesOfUsersAreKeptWhileOtherNamespacesAreServed(t *testing.T) {
 }
 
 func TestTouchReordersASessionOfAnotherRank(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	q.Push("a", at("n", "u", 0, 0))
 	q.Push("b", at("n", "u", 0, 1))
 	q.Touch("b", at("n", "u", 7, 1))
@@ -174,7 +174,7 @@ func TestLowPriorityIsServedUnderAnyLoad(t *testing.T) {
 		{"as far as can be", 1000, -1000, widestGap + 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			q := New[string]()
+			q := &Queue[string]{}
 			for i := range 3 {
 				q.Push(fmt.Sprint("low", i), at("a", "u", c.low, 0))
 			}
@@ -200,7 +200,7 @@ func TestLowPriorityIsServedUnderAnyLoad(t *testing.T) {
 }
 
 func TestAgedNamespaceHasOneOpenDecisionAtATime(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	for i := range 3 {
 		q.Push(fmt.Sprint("low", i), at("a", "u", 0, 0))
 		q.Push(fmt.Sprint("high", i), at("b", "u", 1, 3600))
@@ -215,7 +215,7 @@ func TestAgedNamespaceHasOneOpenDecisionAtATime(t *testing.T) {
 }
 
 func TestOldSharesAreForgotten(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	for i := range 20_000 {
 		for _, item := range []string{"a", "b"} {
 			q.Push(item, at(fmt.Sprint(item, i), "u", 0, i))
@@ -228,7 +228,7 @@ func TestOldSharesAreForgotten(t *testing.T) {
 }
 
 func TestASingleFailedAttemptIsForgottenOnceTheQueueIsEmpty(t *testing.T) {
-	q := New[string]()
+	q := &Queue[string]{}
 	now := start.Add(time.Minute)
 	q.Push("ann", at("a", "ann", 0, 1))
 	_, turn, _ := q.Pop(now)

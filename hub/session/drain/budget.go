@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // Stage is the progress of a session's eviction from a drained member.
@@ -106,8 +106,8 @@ func (b *budget) next() []types.NamespacedName {
 }
 
 // counts returns the numbers that the member's status shows.
-func (b *budget) counts() member.DrainCounts {
-	var c member.DrainCounts
+func (b *budget) counts() v1alpha1.DrainStatus {
+	var c v1alpha1.DrainStatus
 	by := map[Stage]*int32{
 		Moving: &c.Moving, Waiting: &c.Waiting, InUse: &c.InUse, NoCapacity: &c.NoCapacity, KeptByHome: &c.Homes, Failed: &c.Failed,
 	}

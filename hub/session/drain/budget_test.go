@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
@@ -144,7 +143,7 @@ func TestADrainThatHasBegunKeepsItsSessions(t *testing.T) {
 		t.Error("b may move beside a")
 	}
 	drains.Begin(sessiontest.Here, 1, sessiontest.Now, nil)
-	if allowed, update := drains.Evict(sessiontest.Here, "c", session("c")); allowed || update.Counts != (member.DrainCounts{Moving: 1, Waiting: 2}) {
+	if allowed, update := drains.Evict(sessiontest.Here, "c", session("c")); allowed || update.Counts != (v1alpha1.DrainStatus{Moving: 1, Waiting: 2}) {
 		t.Errorf("c may move: %v; %+v", allowed, update.Counts)
 	}
 	if update := drains.Drop(sessiontest.Here, "a"); len(update.Next) != 1 {

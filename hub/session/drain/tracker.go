@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -23,7 +22,8 @@ type Tracker struct {
 // Update is a change of a member's drain.
 type Update struct {
 	Member types.UID
-	Counts member.DrainCounts
+	// Counts is the progress, without a start time.
+	Counts v1alpha1.DrainStatus
 	// Next are the sessions that may move now.
 	Next []types.NamespacedName
 }

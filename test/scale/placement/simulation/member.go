@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
@@ -203,11 +204,11 @@ func (m *member) changed() {
 // capacityOf returns a report as the hub decodes it.
 func capacityOf(r *fleetv1.CapacityReport, sequence uint64) *placement.Capacity {
 	c := &placement.Capacity{
-		Sequence: sequence, Nodes: r.Nodes, AdmittedNamespaces: r.AdmittedNamespaces,
+		Sequence: sequence, Nodes: r.Nodes, AdmittedNamespaces: sets.New(r.AdmittedNamespaces...),
 		Templates: make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.Templates)),
 	}
 	for _, t := range r.Templates {
-		tc := placement.TemplateCapacity{Revision: t.Revision, Available: t.Available, Reason: t.Reason, Message: t.Message}
+		tc := placement.TemplateCapacity{Available: t.Available, Reason: t.Reason, Message: t.Message}
 		for _, b := range t.Buckets {
 			free := placement.Resources{}
 			for name, amount := range b.Free {
