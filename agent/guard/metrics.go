@@ -1,12 +1,6 @@
 package guard
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-)
+import "github.com/vdi-fleet/vdi-fleet/proto/metrics"
 
-var metricRejected = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-	Name: "vdi_agent_guard_connections_rejected_total",
-	Help: "Connections for guards and gates that were rejected because of the limits, in total or of their address.",
-})
+var metricRejected = metrics.NewCounter("vdi_agent_guard_connections_rejected_total",
+	"Connections for guards and gates that were rejected because of the limits, in total or of their address.")

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -18,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
 // +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=persistentvolumeclaims,verbs=get;list;watch;delete
@@ -155,7 +153,5 @@ func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
 	return lastUse.Add(keep), ok
 }
 
-var deleted = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-	Name: "vdi_agent_homes_deleted_total",
-	Help: "Homes that were deleted after their retention time.",
-})
+var deleted = metrics.NewCounter("vdi_agent_homes_deleted_total",
+	"Homes that were deleted after their retention time.")
