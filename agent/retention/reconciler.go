@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -46,9 +45,6 @@ type Reconciler struct {
 	// OverdueFor is how long this process must have seen a claim overdue and unused before
 	// it is deleted.
 	OverdueFor time.Duration
-	// SkipNameValidation allows a second controller of the same name in this
-	// process, which tests need.
-	SkipNameValidation bool
 
 	overdue overdue
 }
@@ -58,7 +54,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(marked))).
-		WithOptions(controller.Options{SkipNameValidation: ptr.To(r.SkipNameValidation)}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("building the retention controller: %w", err)
