@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -102,12 +101,8 @@ func (e *Endpoint) Start(ctx context.Context) error {
 
 // Serve is Start on an existing listener.
 func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
-	server := limitedServer(e)
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
 	go e.awaitKey(ctx)
-	limited := newLimitListener(listener, maxConnections, maxConnectionsPerAddress)
-	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+	if err := serve(ctx, newLimitListener(listener, maxConnections, maxConnectionsPerAddress), e); err != nil {
 		return fmt.Errorf("serving guards: %w", err)
 	}
 	return nil
