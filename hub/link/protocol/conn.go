@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -78,13 +79,16 @@ type Conn struct {
 	received, acked uint64
 	ackDue          bool
 	orderSequence   uint64
-	inFlight        inFlight
+	// inFlight are the unacknowledged batches of orders, the oldest first.
+	inFlight []sentBatch
+	// now is the time of the last Tick.
+	now time.Time
 }
 
-// NewConn returns a connection in AwaitHello.
-func NewConn(hubTerm int64, tuning Tuning) *Conn {
+// NewConn returns a connection in AwaitHello. The time is of a monotonic clock.
+func NewConn(hubTerm int64, tuning Tuning, now time.Time) *Conn {
 	tuning.SetDefaults()
-	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm, tuning: tuning}
+	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm, tuning: tuning, now: now}
 }
 
 // HubTerm returns the term that the connection was opened under.
@@ -230,7 +234,7 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 		c.welcome = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{Welcome: w}}
 	}
-	if request := c.opening.next(c.inFlight.now); request != nil {
+	if request := c.opening.next(c.now); request != nil {
 		return request
 	}
 	if c.state != Serving {
@@ -245,12 +249,12 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 		c.templates = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Templates{Templates: t}}
 	}
-	if c.inFlight.full() {
+	if len(c.inFlight) >= orderWindow {
 		return nil
 	}
-	if items := c.outbox.Next(c.inFlight.now); len(items) > 0 {
+	if items := c.outbox.Next(c.now); len(items) > 0 {
 		c.orderSequence++
-		c.inFlight.sent(c.orderSequence)
+		c.inFlight = append(c.inFlight, sentBatch{c.orderSequence, c.now})
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{
 			Orders: &fleetv1.OrderBatch{Sequence: c.orderSequence, Items: items}}}
 	}
