@@ -58,7 +58,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	defer trace.Stop()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	mgr, leader, err := newManager(cfg, options, end)
+	mgr, leadership, err := newManager(cfg, options, end)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err != nil {
 		return fmt.Errorf("making the member's client: %w", err)
 	}
-	watcher, err := connect(mgr, clientset, leader, options, store, lease)
+	watcher, err := connect(mgr, clientset, leadership, options, store, lease)
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,14 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 // authorize callers.
 // +kubebuilder:rbac:roleName=vdi-agent-metrics-reader,urls=/metrics,verbs=get
 
-func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manager, *leader, error) {
+func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manager, *election.Leadership, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = options.KubeAPIQPS, options.KubeAPIBurst
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), gatewayv1.Install(scheme)); err != nil {
 		return nil, nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	leader, err := newLeader(cfg, options, scheme, lost)
+	leadership, lock, err := newLeadership(cfg, options, scheme, lost)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 		HealthProbeBindAddress:              options.HealthProbeBindAddress,
 		NewCache:                            nsinformer.NewCache,
 		LeaderElection:                      options.LeaderElect,
-		LeaderElectionResourceLockInterface: leader.lock,
+		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
 		LeaseDuration:                       ptr.To(election.IncumbentLeaseDuration),
 		RenewDeadline:                       ptr.To(election.IncumbentRenewDeadline),
@@ -125,7 +125,7 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the manager: %w", err)
 	}
-	return mgr, leader, nil
+	return mgr, leadership, nil
 }
 
 // reconcile adds the member's controllers to the manager. The states of nodes, from the
@@ -160,7 +160,7 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 
 // connect connects capacity, assignments, the lease and the link, and returns the capacity
 // watcher.
-func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
+func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leadership *election.Leadership, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
 	watcher := capacity.NewWatcher(capacity.Options{
 		Client: clientset, Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
@@ -173,7 +173,7 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, o
 		return string(namespace.UID), err
 	}
 	linkOptions := options.link(uuid.NewString())
-	linkOptions.Leading = leader.leadership.Leading
+	linkOptions.Leading = leadership.Leading
 	if !options.externallyIssued() {
 		keeper := identity.NewKeeper(options.identity(), identity.Member{
 			Reader: mgr.GetAPIReader(), Client: mgr.GetClient(),
