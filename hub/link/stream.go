@@ -90,15 +90,11 @@ func (c *connection) openingTimeout() {
 }
 
 func (c *connection) Put(order protocol.Order) {
-	c.mu.Lock()
-	changed := c.conn.Put(order)
-	if changed {
-		c.traces.put(order)
-	}
-	c.mu.Unlock()
-	if changed {
-		c.signal()
-	}
+	c.do(func(conn *protocol.Conn) {
+		if conn.Put(order) {
+			c.traces.put(order)
+		}
+	})
 }
 
 func (c *connection) SetTemplates(t *fleetv1.TemplateSet) {
