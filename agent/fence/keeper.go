@@ -64,7 +64,7 @@ type Keeper struct {
 	// timeFactor scales every timing.
 	timeFactor float64
 	// Clock and BootID of the machine, which tests replace.
-	Clock  func() Instant
+	Clock  func() boottime.Instant
 	BootID func() (string, error)
 
 	changes chan event.GenericEvent
@@ -89,7 +89,7 @@ type Keeper struct {
 func NewKeeper(live client.Reader, cached client.Client, namespace string, timeFactor float64) *Keeper {
 	return &Keeper{
 		live: live, client: cached, timeFactor: timeFactor,
-		Clock:   func() Instant { return Instant{Boot: boottime.Now(), Wall: wallClock()} },
+		Clock:   boottime.Read,
 		BootID:  boottime.ID,
 		changes: make(chan event.GenericEvent, 1), wake: make(chan struct{}, 1), loaded: make(chan struct{}),
 		record: recordStore{live: live, client: cached, namespace: namespace},
