@@ -34,20 +34,6 @@ func (c *meteredConn) receivedHello() error {
 	return c.handshake.receivedHello()
 }
 
-// withHelloHook returns a configuration that calls receivedHello of each connection.
-func withHelloHook(config *tls.Config) *tls.Config {
-	config, next := config.Clone(), config.GetConfigForClient
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if conn, ok := hello.Conn.(*meteredConn); ok {
-			if err := conn.receivedHello(); err != nil {
-				return nil, err
-			}
-		}
-		return next(hello)
-	}
-	return config
-}
-
 // secured is a connection after its TLS handshake.
 type securedConn struct {
 	net.Conn
