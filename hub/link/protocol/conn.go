@@ -42,7 +42,7 @@ const (
 // most one field is set.
 type Effect struct {
 	// Admit: have the Directory admit the agent, then call Admitted.
-	Admit *Hello
+	Admit *fleetv1.Hello
 	// Digest of the member's inventory: request the buckets in which the Member differs.
 	Digest *convert.Digest
 	// Part of the inventory that was requested: pass it to the Member, then call Applied.
@@ -155,11 +155,7 @@ func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
 			h.GetHighestHubTerm(), c.hubTerm, ErrStaleHub)
 	}
 	c.state, c.protocol = Admitting, protocol
-	return Effect{Admit: &Hello{
-		Fingerprint: h.GetFingerprint(), Instance: h.GetInstance(), AgentVersion: h.GetAgentVersion(),
-		AgentTerm: h.GetAgentTerm(), HighestHubTerm: h.GetHighestHubTerm(), HubTermProof: h.GetHighestHubTermProof(),
-		Restrictions: restrictionsFromWire(h.GetRestrictions()),
-	}}, nil
+	return Effect{Admit: h}, nil
 }
 
 // Admitted records that the Directory has admitted the agent, which is sent the proof
