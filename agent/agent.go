@@ -32,6 +32,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -186,7 +187,7 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leadership *elect
 	}
 	hub = link.NewClient(linkOptions, link.Member{
 		Assignments: store, Orders: store, Capacity: watcher,
-		Terms:       &link.ConfigMapTerms{Reader: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace},
+		Terms:       &link.ConfigMapTerms{Store: objects.Store{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace}},
 		Fingerprint: fingerprint,
 		Lease:       lease,
 		// A renewal before the lease is loaded would not count.

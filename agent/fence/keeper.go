@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
@@ -92,7 +93,7 @@ func NewKeeper(live client.Reader, cached client.Client, namespace string, timeF
 		Clock:   boottime.Read,
 		BootID:  boottime.ID,
 		changes: make(chan event.GenericEvent, 1), wake: make(chan struct{}, 1), loaded: make(chan struct{}),
-		record: recordStore{live: live, client: cached, namespace: namespace},
+		record: recordStore{Store: objects.Store{Live: live, Client: cached, Namespace: namespace}},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -113,7 +114,7 @@ func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
 func (e *Endpoint) awaitKey(ctx context.Context) {
 	var logged sync.Once
 	_ = wait.PollUntilContextCancel(ctx, keyRetry, true, func(ctx context.Context) (bool, error) {
-		key, err := loadKey(ctx, e.options.Live, e.options.Client, e.options.Namespace)
+		key, err := loadKey(ctx, objects.Store{Live: e.options.Live, Client: e.options.Client, Namespace: e.options.Namespace})
 		if err == nil {
 			e.key.Store(&key)
 			e.options.KeyKnown()
