@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -29,6 +28,9 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list
+
+// namespaces are watched by their metadata.
+var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 // managedSelector selects the objects that are listed and watched.
 var managedSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}).String()
@@ -83,12 +85,11 @@ type listerWatcher struct {
 
 // clients are the clients of the API server, created with the first list.
 type clients struct {
-	namespaces  kubernetes.Interface
-	assignments metadata.Interface
-	kind        rest.Interface
-	resource    string
-	list        runtime.Object
-	parameters  runtime.ParameterCodec
+	names      metadata.Interface
+	kind       rest.Interface
+	resource   string
+	list       runtime.Object
+	parameters runtime.ParameterCodec
 }
 
 // listed has the resource versions of a list.
@@ -201,24 +202,19 @@ func (c Cluster) clients(object runtime.Object) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := kubernetes.NewForConfigAndClient(c.Config, c.HTTPClient)
-	if err != nil {
-		return nil, err
-	}
-	assignments, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.Config), c.HTTPClient)
+	names, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.Config), c.HTTPClient)
 	if err != nil {
 		return nil, err
 	}
 	return &clients{
-		namespaces: namespaces, assignments: assignments,
-		kind: kind, resource: mapping.Resource.Resource, list: list, parameters: runtime.NewParameterCodec(c.Scheme),
+		names: names, kind: kind, resource: mapping.Resource.Resource, list: list, parameters: runtime.NewParameterCodec(c.Scheme),
 	}, nil
 }
 
 // admitted returns the admitted namespaces, sorted, and the version of the list of
 // those with the label.
 func (c *clients) admitted(ctx context.Context) (names []string, version string, err error) {
-	labeled, err := c.namespaces.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
+	labeled, err := c.names.Resource(namespaces).List(ctx, metav1.ListOptions{LabelSelector: label})
 	if err != nil {
 		return nil, "", fmt.Errorf("listing the admitted namespaces: %w", err)
 	}
@@ -226,7 +222,7 @@ func (c *clients) admitted(ctx context.Context) (names []string, version string,
 		names = append(names, labeled.Items[i].Name)
 	}
 	// The API server's cache suffices: newer assignments are in labeled namespaces.
-	withAssignments, err := c.assignments.Resource(v1alpha1.GroupVersion.WithResource("sessionassignments")).
+	withAssignments, err := c.names.Resource(v1alpha1.GroupVersion.WithResource("sessionassignments")).
 		List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, "", fmt.Errorf("listing the namespaces with assignments: %w", err)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -136,12 +135,12 @@ func (m *merged) retryJoin(ctx context.Context, namespace string) error {
 // any more: the next list omits it, unless it has an assignment.
 func (m *merged) namespaces(ctx context.Context, from *listed) error {
 	known := sets.KeySet(from.byNamespace).Insert(from.forbidden...)
-	w, err := m.clients.namespaces.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.namespaces})
+	w, err := m.clients.names.Resource(namespaces).Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.namespaces})
 	if err != nil {
 		return expired
 	}
 	m.forward(ctx, w, func(event watch.Event) bool {
-		name := event.Object.(*corev1.Namespace).Name
+		name := event.Object.(*metav1.PartialObjectMetadata).Name
 		switch {
 		case event.Type == watch.Deleted:
 			return false
