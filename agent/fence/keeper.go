@@ -114,8 +114,7 @@ func (k *Keeper) Loaded(ctx context.Context) bool {
 // Changes receives an event when the state of the lease changes.
 func (k *Keeper) Changes() <-chan event.GenericEvent { return k.changes }
 
-// Sending is called before a renewal is sent. If the renewal is granted, the returned
-// function is called with the length of the lease.
+// Sending implements link.Lease.
 func (k *Keeper) Sending() (granted func(length time.Duration)) {
 	sent := k.Clock()
 	return func(length time.Duration) {
