@@ -36,9 +36,8 @@ type Record struct {
 // lease is the state of the lease in a process. It is not safe for concurrent use.
 type lease struct {
 	bootID string
-	// grant is the newest one unless it is over, and newer is set if the record's is older.
+	// grant is the newest one, unless it is over.
 	grant Grant
-	newer bool
 	// skew is the most by which the wall clock may be wrong.
 	skew time.Duration
 	// record was last read or written, and durable is the newest stored grant.
@@ -79,7 +78,7 @@ func restore(stored *Record, bootID string, now boottime.Instant, skew time.Dura
 // advance sets the time, and counts a lapse if the lease is over.
 func (l *lease) advance(now boottime.Instant) {
 	if l.grant.Length > 0 && l.grant.left(now, l.skew) <= 0 {
-		l.grant, l.newer = Grant{}, false
+		l.grant = Grant{}
 		l.lapses++
 	}
 }
@@ -90,7 +89,7 @@ func (l *lease) granted(g Grant, now boottime.Instant) {
 	if g.Length <= 0 || g.Sent.Boot > now.Boot || g.left(now, l.skew) <= 0 || g.end() <= l.grant.end() {
 		return
 	}
-	l.grant, l.newer = g, true
+	l.grant = g
 }
 
 // lapsed reports whether there was a lapse that is not handled.
@@ -132,7 +131,7 @@ func (l *lease) marked() pendingRecord {
 // of the lease.
 func (l *lease) refresh(now boottime.Instant) (pendingRecord, bool) {
 	l.advance(now)
-	if !l.newer || l.lapsed() || l.grant.end()-l.durable.end() < l.grant.Length/6 {
+	if l.grant.Length == 0 || l.lapsed() || l.grant.end()-l.durable.end() < l.grant.Length/6 {
 		return pendingRecord{}, false
 	}
 	return pendingRecord{
@@ -147,5 +146,4 @@ func (l *lease) stored(r pendingRecord) {
 	if r.Length > 0 {
 		l.durable = r.Grant
 	}
-	l.newer = l.newer && l.grant != r.Grant
 }
