@@ -138,7 +138,7 @@ func (g *Guard) logChange(ctx context.Context, err error) {
 // next check.
 func (g *Guard) probe(ctx context.Context) time.Duration {
 	g.mu.Lock()
-	started := g.machine.Started()
+	started := g.machine.started
 	g.mu.Unlock()
 	if !started {
 		return probeRetryInterval

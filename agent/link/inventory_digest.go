@@ -150,6 +150,3 @@ func (m *Machine) Tick(now time.Time) error {
 	}
 	return nil
 }
-
-// AckTimeout returns how long the oldest batch may be unacknowledged.
-func (m *Machine) AckTimeout() time.Duration { return m.ackTimeout }

@@ -66,7 +66,7 @@ type Machine struct {
 	helloSent bool
 	inventory []Ref
 	sync      inventorySync
-	// ackTimeout is from the hub's Welcome.
+	// ackTimeout is how long the oldest batch may be unacknowledged, from the hub's Welcome.
 	ackTimeout time.Duration
 	capacity   capacityReports
 	// countedFrom is the first capacity report that counts the inventory.

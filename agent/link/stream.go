@@ -222,7 +222,7 @@ func (s *stream) watch(ctx context.Context) error {
 	}
 	maxSend := max(s.options.scaled(sendTimeout), minSendTimeout)
 	s.mu.Lock()
-	period := min(s.machine.AckTimeout(), maxSend) / ticksPerTimeout
+	period := min(s.machine.ackTimeout, maxSend) / ticksPerTimeout
 	s.mu.Unlock()
 	ticker := time.NewTicker(max(period, time.Millisecond))
 	defer ticker.Stop()
