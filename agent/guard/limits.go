@@ -10,7 +10,12 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
+
+var metricRejected = metrics.NewCounter("vdi_agent_guard_connections_rejected_total",
+	"Connections for guards and gates that were rejected because of the limits, in total or of their address.")
 
 const (
 	// headerTimeout limits how long a connection takes to send its request, one packet.
