@@ -32,6 +32,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/agent/nsinformer"
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	"github.com/vdi-fleet/vdi-fleet/agent/session"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	defer trace.Stop()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	mgr, leader, err := newManager(cfg, options, end)
+	mgr, leadership, err := newManager(cfg, options, end)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err != nil {
 		return fmt.Errorf("making the member's client: %w", err)
 	}
-	watcher, err := connect(mgr, clientset, leader, options, store, lease)
+	watcher, err := connect(mgr, clientset, leadership, options, store, lease)
 	if err != nil {
 		return err
 	}
@@ -92,14 +93,14 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 // authorize callers.
 // +kubebuilder:rbac:roleName=vdi-agent-metrics-reader,urls=/metrics,verbs=get
 
-func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manager, *leader, error) {
+func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manager, *election.Leadership, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = options.KubeAPIQPS, options.KubeAPIBurst
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), gatewayv1.Install(scheme)); err != nil {
 		return nil, nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	leader, err := newLeader(cfg, options, scheme, lost)
+	leadership, lock, err := newLeadership(cfg, options, scheme, lost)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +113,7 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 		HealthProbeBindAddress:              options.HealthProbeBindAddress,
 		NewCache:                            nsinformer.NewCache,
 		LeaderElection:                      options.LeaderElect,
-		LeaderElectionResourceLockInterface: leader.lock,
+		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
 		LeaseDuration:                       ptr.To(election.IncumbentLeaseDuration),
 		RenewDeadline:                       ptr.To(election.IncumbentRenewDeadline),
@@ -125,7 +126,7 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the manager: %w", err)
 	}
-	return mgr, leader, nil
+	return mgr, leadership, nil
 }
 
 // reconcile adds the member's controllers to the manager. The states of nodes, from the
@@ -164,7 +165,7 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 
 // connect connects capacity, assignments, the lease and the link, and returns the capacity
 // watcher.
-func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
+func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leadership *election.Leadership, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
 	watcher := capacity.NewWatcher(capacity.Options{
 		Client: clientset, Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
@@ -177,7 +178,7 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, o
 		return string(namespace.UID), err
 	}
 	linkOptions := options.link(uuid.NewString())
-	linkOptions.Leading = leader.leadership.Leading
+	linkOptions.Leading = leadership.Leading
 	if !options.externallyIssued() {
 		keeper := identity.NewKeeper(options.identity(), identity.Member{
 			Reader: mgr.GetAPIReader(), Client: mgr.GetClient(),
@@ -190,7 +191,7 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leader *leader, o
 	}
 	hub = link.NewClient(linkOptions, link.Member{
 		Assignments: store, Orders: store, Capacity: watcher,
-		Terms:       &link.ConfigMapTerms{Reader: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace},
+		Terms:       &link.ConfigMapTerms{Store: objects.Store{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace}},
 		Fingerprint: fingerprint,
 		Lease:       lease,
 		// A renewal before the lease is loaded would not count.

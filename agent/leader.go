@@ -38,40 +38,32 @@ func (o *Options) leaseDuration() time.Duration {
 // retryPeriod returns how often the lock is renewed, or read by the others: 2 s of 15.
 func (o *Options) retryPeriod() time.Duration { return o.leaseDuration() * 2 / 15 }
 
-// leader is the leadership of a replica.
-type leader struct {
-	leadership *election.Leadership
-	// lock is nil without leader election.
-	lock resourcelock.Interface
-}
-
-// newLeader returns the leadership of this replica, and wraps the configuration so that
-// it writes, the lock apart, only while this replica certainly leads. It calls lost when
-// another replica leads.
+// newLeadership returns the leadership of this replica and its lock, nil without leader election. It
+// wraps the configuration so that it writes, the lock apart, only while this replica
+// certainly leads. It calls lost when another replica leads.
 //
 // A leader that can't renew its lock goes on: without the member's API server desktops
 // run, and need the link and the lease. It detects another leader from the API server
 // before it writes anything there, or from the hub: see link.Client.
-func newLeader(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(error)) (*leader, error) {
+func newLeadership(cfg *rest.Config, o Options, scheme *runtime.Scheme, lost func(error)) (*election.Leadership, resourcelock.Interface, error) {
 	if !o.LeaderElect {
-		return &leader{leadership: election.Always()}, nil
+		return election.Always(), nil, nil
 	}
 	holder, err := election.Holder(cfg, os.Getenv("POD_NAME"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lock, err := election.NewLock(cfg, election.LockOptions{
 		Namespace: o.Namespace, Name: leaderElectionID, Holder: holder,
 		RenewDeadline: o.leaseDuration() * 2 / 3, Scheme: scheme,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	l := &leader{leadership: election.New()}
-	l.lock = l.leadership.Incumbent(lock, election.IncumbentOptions{
+	leadership := election.New()
+	leadership.Wrap(cfg)
+	return leadership, leadership.Incumbent(lock, election.IncumbentOptions{
 		Duration: o.leaseDuration(),
 		Lost:     func(holder string) { lost(fmt.Errorf("%w: %s", errLost, holder)) },
-	})
-	l.leadership.Wrap(cfg)
-	return l, nil
+	}), nil
 }

@@ -63,7 +63,7 @@ func TestAReplicaThatIsNotCertainToLeadWritesOnlyItsLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := &rest.Config{Host: server.URL}
-	l, err := newLeader(cfg, Options{Namespace: "vdi-system", LeaderElect: true, TimeFactor: 1}, scheme, func(error) {})
+	_, lock, err := newLeadership(cfg, Options{Namespace: "vdi-system", LeaderElect: true, TimeFactor: 1}, scheme, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestAReplicaThatIsNotCertainToLeadWritesOnlyItsLock(t *testing.T) {
 	if _, err := client.CoreV1().ConfigMaps("vdi-system").Get(t.Context(), "a", metav1.GetOptions{}); err == nil || errors.Is(err, election.ErrNotLeading) {
 		t.Errorf("it may read: %v", err)
 	}
-	if err := l.lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.lock.Identity()}); err == nil || errors.Is(err, election.ErrNotLeading) {
+	if err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: lock.Identity()}); err == nil || errors.Is(err, election.ErrNotLeading) {
 		t.Errorf("it may take its lock: %v", err)
 	}
 	saw := strings.Join(api.saw, "\n")
@@ -92,14 +92,14 @@ func TestAReplicaThatIsNotCertainToLeadWritesOnlyItsLock(t *testing.T) {
 	if len(api.saw) != 2 {
 		t.Errorf("%d requests were sent:\n%s", len(api.saw), saw)
 	}
-	if !strings.HasPrefix(l.lock.Identity(), "vdi-agent-7_") {
-		t.Errorf("the lock is held by %s", l.lock.Identity())
+	if !strings.HasPrefix(lock.Identity(), "vdi-agent-7_") {
+		t.Errorf("the lock is held by %s", lock.Identity())
 	}
 }
 
 func TestAnAgentWithoutReplicasLeadsWithoutALock(t *testing.T) {
-	l, err := newLeader(&rest.Config{}, Options{TimeFactor: 1}, runtime.NewScheme(), func(error) {})
-	if err != nil || l.lock != nil || !l.leadership.Leading() {
-		t.Errorf("%+v, %v", l, err)
+	leadership, lock, err := newLeadership(&rest.Config{}, Options{TimeFactor: 1}, runtime.NewScheme(), func(error) {})
+	if err != nil || lock != nil || !leadership.Leading() {
+		t.Errorf("%+v, %v, %v", leadership, lock, err)
 	}
 }

@@ -1,25 +1,15 @@
 package activity
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-)
+import "github.com/vdi-fleet/vdi-fleet/proto/metrics"
 
 var (
-	silent = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
-		Name: "vdi_agent_activity_unknown",
-		Help: "Desktops whose activity probes fail, so that their idle timeout is not enforced.",
-	})
+	silent = metrics.NewGauge("vdi_agent_activity_unknown",
+		"Desktops whose activity probes fail, so that their idle timeout is not enforced.")
 
-	watched = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
-		Name: "vdi_agent_activity_watched",
-		Help: "Desktops that are probed for user activity.",
-	})
+	watched = metrics.NewGauge("vdi_agent_activity_watched",
+		"Desktops that are probed for user activity.")
 
-	answers = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "vdi_agent_activity_answer_seconds",
-		Help:    "Duration of activity probes, by result: known or unknown.",
-		Buckets: []float64{0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 3},
-	}, []string{"result"})
+	answers = metrics.NewHistogramVec("vdi_agent_activity_answer_seconds",
+		"Duration of activity probes, by result: known or unknown.",
+		[]float64{0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 3}, "result")
 )

@@ -23,6 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
@@ -88,11 +89,12 @@ func (b *realFixture) run(scheme *runtime.Scheme) {
 	managed := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: managed}},
+		Cache:      cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: managed}},
+		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, // of other tests in this process
 	})
 	b.Expect(err).NotTo(HaveOccurred())
 	b.store = New(Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Reporter: b.results, Capacity: lackingCapacity(""),
-		Restrictions: &restriction.Settings{OpenNetwork: true, PrivateEgress: true}, SkipNameValidation: true})
+		Restrictions: &restriction.Settings{OpenNetwork: true, PrivateEgress: true}})
 	b.Expect(b.store.SetupWithManager(mgr)).To(Succeed())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -222,20 +222,16 @@ func (o *obstacle) Error() string { return o.why }
 // secretFailure hides the text of an API server's error, which may quote the content of
 // the Secret, and keeps its reason.
 type secretFailure struct {
-	action string
-	secret types.NamespacedName
-	reason string
-	cause  error
+	text  string
+	cause error
 }
 
 func secretError(action string, secret *corev1.Secret, err error) error {
 	reason := cmp.Or(string(apierrors.ReasonForError(err)), "the API server did not answer")
-	return &secretFailure{action, client.ObjectKeyFromObject(secret), reason, err}
+	return &secretFailure{fmt.Sprintf("%s Secret %s: %s", action, client.ObjectKeyFromObject(secret), reason), err}
 }
 
-func (e *secretFailure) Error() string {
-	return fmt.Sprintf("%s Secret %s: %s", e.action, e.secret, e.reason)
-}
+func (e *secretFailure) Error() string { return e.text }
 func (e *secretFailure) Unwrap() error { return e.cause }
 
 // sweepRetry is the delay before failed deletions are retried.

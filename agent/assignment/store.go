@@ -61,9 +61,6 @@ type Options struct {
 	Restrictions *restriction.Settings
 	// Trace of sessions. Without it none is traced.
 	Trace *tracing.Tracer
-	// SkipNameValidation permits a second controller of the same name in this process,
-	// which tests need.
-	SkipNameValidation bool
 }
 
 // Store stores the hub's orders as SessionAssignments.
@@ -95,7 +92,6 @@ func (s *Store) SetupWithManager(mgr ctrl.Manager) error {
 	made, err := controller.NewTyped(ControllerName, mgr, controller.TypedOptions[types.UID]{
 		Reconciler:              s,
 		MaxConcurrentReconciles: workers,
-		SkipNameValidation:      ptr.To(s.SkipNameValidation),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](50*time.Millisecond, 30*time.Second),
 		LogConstructor: func(uid *types.UID) logr.Logger {
 			return mgr.GetLogger().WithName(ControllerName).WithValues("sessionUID", ptr.Deref(uid, ""))

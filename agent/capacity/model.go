@@ -122,9 +122,10 @@ func NewModel(restrictions restriction.Settings) *Model {
 	}
 }
 
-// SetNode adds or replaces a node.
+// SetNode adds or replaces a node. Most events of nodes and Pods change nothing that the
+// model needs: heartbeats, readiness, other owners' annotations.
 func (m *Model) SetNode(n Node) {
-	if known := m.nodes[n.Name]; known != nil && known.equal(&n) {
+	if known := m.nodes[n.Name]; known != nil && reflect.DeepEqual(&known.Node, &n) {
 		return
 	}
 	m.version++
@@ -149,7 +150,7 @@ func (m *Model) Node(name string) observe.Node {
 
 // SetPod adds or replaces a Pod.
 func (m *Model) SetPod(p Pod) {
-	if known := m.pods[p.UID]; known != nil && known.equal(&p) {
+	if known := m.pods[p.UID]; known != nil && reflect.DeepEqual(known, &p) {
 		return
 	}
 	m.DeletePod(p.UID)

@@ -4,19 +4,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
-var metricNotEnforced = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
-	Name: "vdi_agent_namespaces_not_enforced",
-	Help: "Admitted namespaces that do not enforce Pod Security level restricted.",
-})
+var metricNotEnforced = metrics.NewGauge("vdi_agent_namespaces_not_enforced",
+	"Admitted namespaces that do not enforce Pod Security level restricted.")
 
 // enforcing returns whether each admitted namespace enforces level restricted. Without it,
 // the agent's token allows to create Pods that take over a node.

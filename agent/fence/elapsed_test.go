@@ -3,6 +3,8 @@ package fence
 import (
 	"testing"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // machine has clocks that a test moves.
@@ -15,7 +17,7 @@ func (m *machine) runs(d time.Duration) { m.boot, m.wall = m.boot+d, m.wall.Add(
 
 func TestElapsedCountsAPauseOfTheMachine(t *testing.T) {
 	m := &machine{boot: time.Hour, wall: noon}
-	clock := newElapsed(func() time.Duration { return m.boot }, func() time.Time { return m.wall }, 10*time.Second)
+	clock := newElapsed(func() boottime.Instant { return boottime.Instant{Boot: m.boot, Wall: m.wall} }, 10*time.Second)
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -39,7 +41,7 @@ func TestElapsedCountsAPauseOfTheMachine(t *testing.T) {
 // A hypervisor stops the boot clock too. The remaining lease, accepted renewals and the next
 // process's lease depend on the wall clock.
 func TestALeaseIsOverAfterAPauseOfTheMachine(t *testing.T) {
-	paused := func(seconds int, pause time.Duration) Instant {
+	paused := func(seconds int, pause time.Duration) boottime.Instant {
 		now := at(seconds)
 		now.Wall = now.Wall.Add(pause)
 		return now

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
@@ -64,7 +65,7 @@ type Keeper struct {
 	// timeFactor scales every timing.
 	timeFactor float64
 	// Clock and BootID of the machine, which tests replace.
-	Clock  func() Instant
+	Clock  func() boottime.Instant
 	BootID func() (string, error)
 
 	changes chan event.GenericEvent
@@ -89,10 +90,10 @@ type Keeper struct {
 func NewKeeper(live client.Reader, cached client.Client, namespace string, timeFactor float64) *Keeper {
 	return &Keeper{
 		live: live, client: cached, timeFactor: timeFactor,
-		Clock:   func() Instant { return Instant{Boot: boottime.Now(), Wall: wallClock()} },
+		Clock:   boottime.Read,
 		BootID:  boottime.ID,
 		changes: make(chan event.GenericEvent, 1), wake: make(chan struct{}, 1), loaded: make(chan struct{}),
-		record: recordStore{live: live, client: cached, namespace: namespace},
+		record: recordStore{Store: objects.Store{Live: live, Client: cached, Namespace: namespace}},
 	}
 }
 
@@ -113,8 +114,7 @@ func (k *Keeper) Loaded(ctx context.Context) bool {
 // Changes receives an event when the state of the lease changes.
 func (k *Keeper) Changes() <-chan event.GenericEvent { return k.changes }
 
-// Sending is called before a renewal is sent. If the renewal is granted, the returned
-// function is called with the length of the lease.
+// Sending implements link.Lease.
 func (k *Keeper) Sending() (granted func(length time.Duration)) {
 	sent := k.Clock()
 	return func(length time.Duration) {

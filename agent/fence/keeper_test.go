@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // member is an API server whose refusals the test decides, and a keeper in it.
@@ -26,7 +27,7 @@ type member struct {
 	t    *testing.T
 	api  client.WithWatch
 	k    *Keeper
-	now  Instant
+	now  boottime.Instant
 	boot string
 	// refuse answers a write of a kind instead of the API server, or after it has
 	// done it.
@@ -82,11 +83,11 @@ func (m *member) restart() {
 		},
 	})
 	m.k = NewKeeper(m.api, c, "agents", 1)
-	m.k.Clock, m.k.BootID = func() Instant { return m.now }, func() (string, error) { return m.boot, nil }
+	m.k.Clock, m.k.BootID = func() boottime.Instant { return m.now }, func() (string, error) { return m.boot, nil }
 }
 
 func (m *member) wait(d time.Duration) {
-	m.now = Instant{Boot: m.now.Boot + d, Wall: m.now.Wall.Add(d)}
+	m.now = boottime.Instant{Boot: m.now.Boot + d, Wall: m.now.Wall.Add(d)}
 }
 
 // steps of the keeper, until it has nothing more to do.

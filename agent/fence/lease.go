@@ -1,19 +1,15 @@
 package fence
 
-import "time"
+import (
+	"time"
 
-// Instant is a moment on both clocks of a machine.
-type Instant struct {
-	// Boot is the time since the machine booted: see boottime.Now.
-	Boot time.Duration
-	// Wall is the time of the wall clock, which may be set.
-	Wall time.Time
-}
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
+)
 
 // Grant is a renewal that the hub has granted.
 type Grant struct {
 	// Sent is when the agent sent it.
-	Sent Instant
+	Sent boottime.Instant
 	// Length of the lease from then; zero without a grant.
 	Length time.Duration
 }
@@ -21,11 +17,9 @@ type Grant struct {
 // end returns when the lease ends, by the boot clock.
 func (g Grant) end() time.Duration { return g.Sent.Boot + g.Length }
 
-// left returns how long the lease still lasts, and at most zero if it is over. A hypervisor's
-// pause stops the boot clock, and only the wall clock shows it: the elapsed time is the
-// greater of the boot clock's, and the wall clock's less the skew.
-func (g Grant) left(now Instant, skew time.Duration) time.Duration {
-	return g.Length - max(now.Boot-g.Sent.Boot, now.Wall.Sub(g.Sent.Wall)-skew)
+// left returns how long the lease still lasts, and at most zero if it is over.
+func (g Grant) left(now boottime.Instant, skew time.Duration) time.Duration {
+	return g.Length - now.Since(g.Sent, skew)
 }
 
 // Record is the lease as stored in the member's API server.
@@ -42,9 +36,8 @@ type Record struct {
 // lease is the state of the lease in a process. It is not safe for concurrent use.
 type lease struct {
 	bootID string
-	// grant is the newest one unless it is over, and newer is set if the record's is older.
+	// grant is the newest one, unless it is over.
 	grant Grant
-	newer bool
 	// skew is the most by which the wall clock may be wrong.
 	skew time.Duration
 	// record was last read or written, and durable is the newest stored grant.
@@ -64,7 +57,7 @@ type pendingRecord struct {
 
 // restore returns the lease from the record of an earlier process, which may be nil. After a
 // reboot or on another node the remaining time is reduced by the skew.
-func restore(stored *Record, bootID string, now Instant, skew time.Duration) *lease {
+func restore(stored *Record, bootID string, now boottime.Instant, skew time.Duration) *lease {
 	l := &lease{bootID: bootID, lapses: 1, skew: skew}
 	if stored == nil {
 		return l
@@ -73,7 +66,7 @@ func restore(stored *Record, bootID string, now Instant, skew time.Duration) *le
 	grant := stored.Grant
 	if stored.BootID != bootID {
 		elapsed := now.Wall.Sub(stored.Sent.Wall) + skew
-		grant.Sent = Instant{Boot: now.Boot - elapsed, Wall: now.Wall.Add(-elapsed)}
+		grant.Sent = boottime.Instant{Boot: now.Boot - elapsed, Wall: now.Wall.Add(-elapsed)}
 	}
 	if stored.Length <= 0 || grant.Sent.Boot > now.Boot || grant.left(now, skew) <= 0 {
 		return l
@@ -83,27 +76,27 @@ func restore(stored *Record, bootID string, now Instant, skew time.Duration) *le
 }
 
 // advance sets the time, and counts a lapse if the lease is over.
-func (l *lease) advance(now Instant) {
+func (l *lease) advance(now boottime.Instant) {
 	if l.grant.Length > 0 && l.grant.left(now, l.skew) <= 0 {
-		l.grant, l.newer = Grant{}, false
+		l.grant = Grant{}
 		l.lapses++
 	}
 }
 
 // granted records a renewal that the hub has granted, if it extends the lease.
-func (l *lease) granted(g Grant, now Instant) {
+func (l *lease) granted(g Grant, now boottime.Instant) {
 	l.advance(now)
 	if g.Length <= 0 || g.Sent.Boot > now.Boot || g.left(now, l.skew) <= 0 || g.end() <= l.grant.end() {
 		return
 	}
-	l.grant, l.newer = g, true
+	l.grant = g
 }
 
 // lapsed reports whether there was a lapse that is not handled.
 func (l *lease) lapsed() bool { return l.lapses > l.handled }
 
 // left returns how long the lease is still valid, and zero if it is not.
-func (l *lease) left(now Instant) time.Duration {
+func (l *lease) left(now boottime.Instant) time.Duration {
 	l.advance(now)
 	if l.lapsed() || l.record.Marking || l.grant.Length == 0 {
 		return 0
@@ -112,13 +105,13 @@ func (l *lease) left(now Instant) time.Duration {
 }
 
 // renewed reports whether there is a grant, valid yet or not.
-func (l *lease) renewed(now Instant) bool {
+func (l *lease) renewed(now boottime.Instant) bool {
 	l.advance(now)
 	return l.grant.Length > 0
 }
 
 // isDurable reports whether a new process would restore a valid lease.
-func (l *lease) isDurable(now Instant) bool { return l.durable.left(now, l.skew) > 0 }
+func (l *lease) isDurable(now boottime.Instant) bool { return l.durable.left(now, l.skew) > 0 }
 
 // number returns the record that numbers the lapses so far, above all marks of
 // assignments.
@@ -136,9 +129,9 @@ func (l *lease) marked() pendingRecord {
 
 // refresh returns the record with the newest grant, if the durable one is older by a sixth
 // of the lease.
-func (l *lease) refresh(now Instant) (pendingRecord, bool) {
+func (l *lease) refresh(now boottime.Instant) (pendingRecord, bool) {
 	l.advance(now)
-	if !l.newer || l.lapsed() || l.grant.end()-l.durable.end() < l.grant.Length/6 {
+	if l.grant.Length == 0 || l.lapsed() || l.grant.end()-l.durable.end() < l.grant.Length/6 {
 		return pendingRecord{}, false
 	}
 	return pendingRecord{
@@ -153,5 +146,4 @@ func (l *lease) stored(r pendingRecord) {
 	if r.Length > 0 {
 		l.durable = r.Grant
 	}
-	l.newer = l.newer && l.grant != r.Grant
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 const length = 180 * time.Second
@@ -13,9 +15,9 @@ const length = 180 * time.Second
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // at is a moment so many seconds after a boot at noon.
-func at(seconds int) Instant {
+func at(seconds int) boottime.Instant {
 	d := time.Duration(seconds) * time.Second
-	return Instant{Boot: d, Wall: noon.Add(d)}
+	return boottime.Instant{Boot: d, Wall: noon.Add(d)}
 }
 
 func grantedAt(seconds int) Grant { return Grant{Sent: at(seconds), Length: length} }
@@ -90,17 +92,17 @@ func TestARestart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		left   *Record
 		boot   string
-		now    Instant
+		now    boottime.Instant
 		want   time.Duration
 		lapsed bool
 	}{
 		"goes on with what is left":             {record(func(*Record) {}), "boot", at(150), 130 * time.Second, false},
-		"whatever the wall clock shows":         {record(func(*Record) {}), "boot", Instant{Boot: 150 * time.Second, Wall: noon.Add(-time.Hour)}, 130 * time.Second, false},
+		"whatever the wall clock shows":         {record(func(*Record) {}), "boot", boottime.Instant{Boot: 150 * time.Second, Wall: noon.Add(-time.Hour)}, 130 * time.Second, false},
 		"is a lapse once nothing is left":       {record(func(*Record) {}), "boot", at(280), 0, true},
-		"after another boot has less by a skew": {record(func(*Record) {}), "later", Instant{Boot: time.Second, Wall: noon.Add(150 * time.Second)}, 120 * time.Second, false},
-		"after another boot is over earlier":    {record(func(*Record) {}), "later", Instant{Boot: time.Second, Wall: noon.Add(270 * time.Second)}, 0, true},
-		"on a node whose clock is behind":       {record(func(*Record) {}), "other", Instant{Boot: time.Hour, Wall: noon.Add(95 * time.Second)}, 175 * time.Second, false},
-		"on one whose clock is far behind":      {record(func(*Record) {}), "other", Instant{Boot: time.Hour, Wall: noon}, 0, true},
+		"after another boot has less by a skew": {record(func(*Record) {}), "later", boottime.Instant{Boot: time.Second, Wall: noon.Add(150 * time.Second)}, 120 * time.Second, false},
+		"after another boot is over earlier":    {record(func(*Record) {}), "later", boottime.Instant{Boot: time.Second, Wall: noon.Add(270 * time.Second)}, 0, true},
+		"on a node whose clock is behind":       {record(func(*Record) {}), "other", boottime.Instant{Boot: time.Hour, Wall: noon.Add(95 * time.Second)}, 175 * time.Second, false},
+		"on one whose clock is far behind":      {record(func(*Record) {}), "other", boottime.Instant{Boot: time.Hour, Wall: noon}, 0, true},
 		"of an agent that never had a lease":    {nil, "boot", at(150), 0, true},
 		"from before the boot began":            {record(func(*Record) {}), "boot", at(50), 0, true},
 		"amid marking goes on with that":        {record(func(r *Record) { r.Marking = true }), "boot", at(150), 0, false},
@@ -148,7 +150,7 @@ type world struct {
 
 	l *lease
 	// sent renewals that were not answered yet.
-	sent []Instant
+	sent []boottime.Instant
 	// record that is durable, and a write that is on its way.
 	record  *Record
 	writing *pendingRecord
@@ -162,8 +164,8 @@ type world struct {
 	status, spec                 int64
 }
 
-func (w *world) instant() Instant {
-	return Instant{Boot: w.now - w.booted, Wall: noon.Add(w.now + w.wrong)}
+func (w *world) instant() boottime.Instant {
+	return boottime.Instant{Boot: w.now - w.booted, Wall: noon.Add(w.now + w.wrong)}
 }
 
 func (w *world) bootID() string { return fmt.Sprint(w.boot) }

@@ -1,22 +1,12 @@
 package fence
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-)
+import "github.com/vdi-fleet/vdi-fleet/proto/metrics"
 
 var (
-	metricRemaining = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
-		Name: "vdi_agent_lease_remaining_seconds",
-		Help: "Remaining time of the lease under which fenced desktops may run; 0 if they may not.",
-	})
-	metricLapses = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-		Name: "vdi_agent_lease_lapses_total",
-		Help: "Lapses of the lease that stopped fenced desktops.",
-	})
-	metricGuarded = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
-		Name: "vdi_agent_guarded_sessions",
-		Help: "Fenced sessions whose desktops a guard stops when the lease is over.",
-	})
+	metricRemaining = metrics.NewGauge("vdi_agent_lease_remaining_seconds",
+		"Remaining time of the lease under which fenced desktops may run; 0 if they may not.")
+	metricLapses = metrics.NewCounter("vdi_agent_lease_lapses_total",
+		"Lapses of the lease that stopped fenced desktops.")
+	metricGuarded = metrics.NewGauge("vdi_agent_guarded_sessions",
+		"Fenced sessions whose desktops a guard stops when the lease is over.")
 )

@@ -10,10 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 )
 
 // ConfigMapName is where an agent keeps its lease, in its own namespace.
@@ -70,10 +68,7 @@ func decode(data map[string]string) (Record, error) {
 
 // recordStore stores the record in a ConfigMap of the member. It is for one goroutine.
 type recordStore struct {
-	// live must not be a cache.
-	live      client.Reader
-	client    client.Client
-	namespace string
+	objects.Store
 	// version and data were last read or written, and are empty without a record. A write
 	// requires that version: another process may lead by now.
 	version string
@@ -101,32 +96,15 @@ func (s *recordStore) load(ctx context.Context) (r *Record, ok bool, err error) 
 // read returns the ConfigMap, or an empty one.
 func (s *recordStore) read(ctx context.Context) (*corev1.ConfigMap, error) {
 	m := &corev1.ConfigMap{}
-	err := s.live.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: ConfigMapName}, m)
-	if apierrors.IsNotFound(err) {
-		return &corev1.ConfigMap{}, nil
-	}
-	if err != nil {
+	if err := s.Read(ctx, ConfigMapName, m); err != nil {
 		return nil, fmt.Errorf("reading the record of the lease: %w", err)
 	}
 	return m, nil
 }
 
 func (s *recordStore) save(ctx context.Context, r Record) error {
-	m := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.namespace, Name: ConfigMapName, ResourceVersion: s.version,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-		},
-		Data: r.encode(),
-	}
-	var err error
-	if s.version != "" {
-		err = s.client.Update(ctx, m)
-	}
-	if s.version == "" || apierrors.IsNotFound(err) {
-		m.ResourceVersion = ""
-		err = s.client.Create(ctx, m)
-	}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: s.version}, Data: r.encode()}
+	err := s.Write(ctx, ConfigMapName, m)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return s.resolve(ctx, r, err)
 	}

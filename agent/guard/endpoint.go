@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -102,12 +102,8 @@ func (e *Endpoint) Start(ctx context.Context) error {
 
 // Serve is Start on an existing listener.
 func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
-	server := limitedServer(e)
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
 	go e.awaitKey(ctx)
-	limited := newLimitListener(listener, maxConnections, maxConnectionsPerAddress)
-	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+	if err := serve(ctx, newLimitListener(listener, maxConnections, maxConnectionsPerAddress), e); err != nil {
 		return fmt.Errorf("serving guards: %w", err)
 	}
 	return nil
@@ -118,7 +114,7 @@ func (e *Endpoint) Serve(ctx context.Context, listener net.Listener) error {
 func (e *Endpoint) awaitKey(ctx context.Context) {
 	var logged sync.Once
 	_ = wait.PollUntilContextCancel(ctx, keyRetry, true, func(ctx context.Context) (bool, error) {
-		key, err := loadKey(ctx, e.options.Live, e.options.Client, e.options.Namespace)
+		key, err := loadKey(ctx, objects.Store{Live: e.options.Live, Client: e.options.Client, Namespace: e.options.Namespace})
 		if err == nil {
 			e.key.Store(&key)
 			e.options.KeyKnown()

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -78,15 +77,13 @@ func (g *Guard) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for the kubelet: %w", err)
 	}
-	server := limitedServer(g)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := server.Serve(newLimitListener(listener, maxProbes, maxProbesPerAddress)); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(ctx, newLimitListener(listener, maxProbes, maxProbesPerAddress), g); err != nil {
 			return fmt.Errorf("serving the kubelet: %w", err)
 		}
 		return nil
 	})
-	group.Go(func() error { <-ctx.Done(); return server.Close() })
 	group.Go(func() error { return repeat(ctx, g.renew) })
 	group.Go(func() error { return repeat(ctx, g.probe) })
 	return group.Wait()
@@ -141,7 +138,7 @@ func (g *Guard) logChange(ctx context.Context, err error) {
 // next check.
 func (g *Guard) probe(ctx context.Context) time.Duration {
 	g.mu.Lock()
-	started := g.machine.Started()
+	started := g.machine.started
 	g.mu.Unlock()
 	if !started {
 		return probeRetryInterval

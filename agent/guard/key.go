@@ -8,11 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 )
 
 // SecretName is the Secret with the key that signs the agent's answers.
@@ -24,11 +21,13 @@ const seedKey = "seed"
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=create
 
 // loadKey reads the key, or creates it once: running guards have its public key.
-func loadKey(ctx context.Context, live client.Reader, writer client.Client, namespace string) (ed25519.PrivateKey, error) {
+func loadKey(ctx context.Context, store objects.Store) (ed25519.PrivateKey, error) {
 	for attempt := 0; ; attempt++ {
 		var secret corev1.Secret
-		err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: SecretName}, &secret)
-		if err == nil {
+		if err := store.Read(ctx, SecretName, &secret); err != nil {
+			return nil, fmt.Errorf("reading the key for guards: %w", err)
+		}
+		if secret.ResourceVersion != "" {
 			seed := secret.Data[seedKey]
 			if len(seed) != ed25519.SeedSize {
 				return nil, fmt.Errorf("secret %s has no key of %d bytes under %q: delete it, which recreates the desktops that have guards",
@@ -36,24 +35,11 @@ func loadKey(ctx context.Context, live client.Reader, writer client.Client, name
 			}
 			return ed25519.NewKeyFromSeed(seed), nil
 		}
-		if !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("reading the key for guards: %w", err)
-		}
-		err = createKey(ctx, writer, namespace)
+		seed := make([]byte, ed25519.SeedSize)
+		_, _ = rand.Read(seed) // It never fails.
+		err := store.Write(ctx, SecretName, &corev1.Secret{Data: map[string][]byte{seedKey: seed}})
 		if err != nil && (!apierrors.IsAlreadyExists(err) || attempt > 0) {
 			return nil, fmt.Errorf("storing the key for guards: %w", err)
 		}
 	}
-}
-
-func createKey(ctx context.Context, writer client.Client, namespace string) error {
-	seed := make([]byte, ed25519.SeedSize)
-	_, _ = rand.Read(seed) // It never fails.
-	return writer.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: SecretName,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-		},
-		Data: map[string][]byte{seedKey: seed},
-	})
 }

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 )
 
 func TestTheAgentsKeyIsCreatedOnceAndAnUnreadableOneIsReported(t *testing.T) {
@@ -18,7 +20,7 @@ func TestTheAgentsKeyIsCreatedOnceAndAnUnreadableOneIsReported(t *testing.T) {
 	if err := a.client.Update(t.Context(), &secret); err != nil {
 		t.Fatal(err)
 	}
-	_, err := loadKey(t.Context(), a.client, a.client, "agents")
+	_, err := loadKey(t.Context(), objects.Store{Live: a.client, Client: a.client, Namespace: "agents"})
 	if err == nil || !strings.Contains(err.Error(), SecretName) {
 		t.Errorf("error %v", err)
 	}

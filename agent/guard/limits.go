@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -8,7 +10,12 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
+
+var metricRejected = metrics.NewCounter("vdi_agent_guard_connections_rejected_total",
+	"Connections for guards and gates that were rejected because of the limits, in total or of their address.")
 
 const (
 	// headerTimeout limits how long a connection takes to send its request, one packet.
@@ -23,15 +30,20 @@ const (
 	maxProbesPerAddress = 8
 )
 
-// limitedServer returns an HTTP server for short requests of untrusted callers.
-func limitedServer(handler http.Handler) *http.Server {
+// serve serves short requests of untrusted callers until the context ends.
+func serve(ctx context.Context, listener *limitListener, handler http.Handler) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: serveTimeout, WriteTimeout: serveTimeout,
 		MaxHeaderBytes: maxHeader,
 	}
 	// Idle connections would count against the limits.
 	server.SetKeepAlivesEnabled(false)
-	return server
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // limitListener limits open connections, in total and for each address, and closes others

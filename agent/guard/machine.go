@@ -71,9 +71,6 @@ func (m *Machine) Runs(now time.Duration) {
 	}
 }
 
-// Started reports whether Runs was called.
-func (m *Machine) Started() bool { return m.started }
-
 // Answers records that the desktop has answered on its port.
 func (m *Machine) Answers(now time.Duration) {
 	m.opened, m.open = true, now

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
@@ -92,7 +93,7 @@ func NewKeeper(options Options, member Member) *Keeper {
 			return reading{wall: time.Now(), boot: boottime.Now(), random: rand.Float64()}
 		},
 		wake:    make(chan struct{}, 1),
-		store:   store{reader: member.Reader, client: member.Client, namespace: options.Namespace},
+		store:   store{Store: objects.Store{Live: member.Reader, Client: member.Client, Namespace: options.Namespace}},
 		refused: map[string]bool{}, replaced: make(chan struct{}),
 	}
 }

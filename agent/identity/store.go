@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -23,29 +22,17 @@ const SecretName = "vdi-agent-identity"
 
 // store stores the state in a Secret. It is for one goroutine at a time.
 type store struct {
-	// reader must not be a cache.
-	reader    client.Reader
-	client    client.Client
-	namespace string
+	objects.Store
 	// version of the Secret when it was last read or written, and empty without one. A
 	// write requires that version: two agents must not mix their keys.
 	version string
-}
-
-func (s *store) key(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: s.namespace, Name: name}
 }
 
 // load reads the state, and reports whether it could. The error may be about a part that was
 // omitted.
 func (s *store) load(ctx context.Context, now reading) (state, bool, error) {
 	secret := &corev1.Secret{}
-	err := s.reader.Get(ctx, s.key(SecretName), secret)
-	if apierrors.IsNotFound(err) {
-		s.version = ""
-		return state{}, true, nil
-	}
-	if err != nil {
+	if err := s.Read(ctx, SecretName, secret); err != nil {
 		return state{}, false, fmt.Errorf("reading the agent's identity: %w", err)
 	}
 	s.version = secret.ResourceVersion
@@ -58,22 +45,8 @@ func (s *store) load(ctx context.Context, now reading) (state, bool, error) {
 
 // save writes the state. It recreates a Secret that was deleted.
 func (s *store) save(ctx context.Context, what state) error {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.namespace, Name: SecretName, ResourceVersion: s.version,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-		},
-		Data: what.encode(),
-	}
-	var err error
-	if s.version != "" {
-		err = s.client.Update(ctx, secret)
-	}
-	if s.version == "" || apierrors.IsNotFound(err) {
-		secret.ResourceVersion = ""
-		err = s.client.Create(ctx, secret)
-	}
-	if err != nil {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: s.version}, Data: what.encode()}
+	if err := s.Write(ctx, SecretName, secret); err != nil {
 		return fmt.Errorf("storing the agent's identity: %w", err)
 	}
 	s.version = secret.ResourceVersion
@@ -91,9 +64,8 @@ type bootstrap struct {
 // bootstrap reads the bootstrap Secret, if there is one.
 func (s *store) bootstrap(ctx context.Context) (bootstrap, error) {
 	secret := &corev1.Secret{}
-	err := s.reader.Get(ctx, s.key(v1alpha1.AgentBootstrap), secret)
-	if err != nil {
-		return bootstrap{}, client.IgnoreNotFound(err)
+	if err := s.Read(ctx, v1alpha1.AgentBootstrap, secret); err != nil {
+		return bootstrap{}, err
 	}
 	return bootstrap{
 		token: strings.TrimSpace(string(secret.Data[v1alpha1.BootstrapToken])),
@@ -107,7 +79,7 @@ func (s *store) deleteToken(ctx context.Context, b bootstrap) error {
 		return nil
 	}
 	delete(b.secret.Data, v1alpha1.BootstrapToken)
-	if err := s.client.Update(ctx, b.secret); client.IgnoreNotFound(err) != nil {
+	if err := s.Client.Update(ctx, b.secret); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the join token: %w", err)
 	}
 	return nil

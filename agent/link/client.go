@@ -55,25 +55,18 @@ func NewClient(options Options, member Member) *Client {
 func (c *Client) NeedLeaderElection() bool { return true }
 
 // Mark reports an assignment whose status has changed, or that is gone.
-func (c *Client) Mark(ref Ref) {
-	c.mu.Lock()
-	c.reporter.Mark(ref, time.Now())
-	c.mu.Unlock()
-	c.signal()
-}
+func (c *Client) Mark(ref Ref) { c.do(func() { c.reporter.Mark(ref, time.Now()) }) }
 
 // Add sends the answer to an order, once there is a stream.
-func (c *Client) Add(result *fleetv1.OrderResult) {
-	c.mu.Lock()
-	c.results.Add(result)
-	c.mu.Unlock()
-	c.signal()
-}
+func (c *Client) Add(result *fleetv1.OrderResult) { c.do(func() { c.results.Add(result) }) }
 
 // CapacityChanged sends the newest capacity report.
-func (c *Client) CapacityChanged() {
+func (c *Client) CapacityChanged() { c.do(func() { c.capacityChanged = true }) }
+
+// do makes a change that may produce messages.
+func (c *Client) do(change func()) {
 	c.mu.Lock()
-	c.capacityChanged = true
+	change()
 	c.mu.Unlock()
 	c.signal()
 }
@@ -88,9 +81,6 @@ func (c *Client) signal() {
 // Start connects, and reconnects, until the context ends or another replica of the agent
 // leads.
 func (c *Client) Start(ctx context.Context) error {
-	if err := c.options.validate(); err != nil {
-		return err
-	}
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("link"))
 	hello, ok := c.prepareHello(ctx)
 	if !ok {

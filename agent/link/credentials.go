@@ -8,15 +8,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
-var metricCertificateExpiry = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
-	Name: "vdi_agent_link_certificate_expiry_timestamp_seconds",
-	Help: "Expiry of the certificate that the agent last connected with.",
-})
+var metricCertificateExpiry = metrics.NewGauge("vdi_agent_link_certificate_expiry_timestamp_seconds",
+	"Expiry of the certificate that the agent last connected with.")
 
 // errReplaced ends a stream normally: the next one has a newer certificate.
 var errReplaced = errors.New("the agent's certificate was replaced")

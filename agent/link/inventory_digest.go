@@ -62,13 +62,13 @@ func (t *inventorySync) withDeletions(render Render) Render {
 	}
 }
 
-func (m *Machine) nextDigest(sources Sources) *fleetv1.ConnectRequest {
+func (m *Machine) nextDigest(now time.Time, sources Sources) *fleetv1.ConnectRequest {
 	for _, ref := range m.inventory {
 		if hash, ok := sources.hash(ref); ok {
 			m.sync.reported.Set(ref, convert.BucketOf(string(ref.UID)), hash)
 		}
 	}
-	m.state, m.inventory, m.sync.sentAt = AwaitRequest, nil, m.now
+	m.state, m.inventory, m.sync.sentAt = AwaitRequest, nil, now
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{
 		InventoryDigest: convert.DigestToWire(m.sync.reported.Digest())}}
 }
@@ -137,24 +137,16 @@ func (m *Machine) SyncState(assigned uint64, assignments int) *fleetv1.SyncState
 	}
 }
 
-// Tick sets the time, by a monotonic clock. It returns an error that wraps ErrStalled if the
-// hub has not acknowledged reports, or not answered the digest, for too long.
+// Tick returns an error that wraps ErrStalled if the hub has not acknowledged reports, or not answered the digest, for too long.
 func (m *Machine) Tick(now time.Time) error {
-	m.now = now
 	if age := m.reporter.UnacknowledgedAge(now); age > m.ackTimeout && m.state == Serving {
 		return fmt.Errorf("%w: a batch of reports has not been acknowledged for %s", ErrStalled, age.Round(time.Millisecond))
 	}
 	if m.state != AwaitRequest || m.sync.listing {
 		return nil
 	}
-	if m.sync.sentAt.IsZero() {
-		m.sync.sentAt = now
-	}
 	if age := now.Sub(m.sync.sentAt); age > m.ackTimeout {
 		return fmt.Errorf("%w: the inventory's digest has not been answered for %s", ErrStalled, age.Round(time.Millisecond))
 	}
 	return nil
 }
-
-// AckTimeout returns how long the oldest batch may be unacknowledged.
-func (m *Machine) AckTimeout() time.Duration { return m.ackTimeout }

@@ -66,9 +66,8 @@ type Machine struct {
 	helloSent bool
 	inventory []Ref
 	sync      inventorySync
-	// ackTimeout is from the hub's Welcome, and now the time of the last Tick.
+	// ackTimeout is how long the oldest batch may be unacknowledged, from the hub's Welcome.
 	ackTimeout time.Duration
-	now        time.Time
 	capacity   capacityReports
 	// countedFrom is the first capacity report that counts the inventory.
 	countedFrom  uint64
@@ -165,7 +164,7 @@ func (m *Machine) Next(now time.Time, sources Sources) (message *fleetv1.Connect
 	case AwaitWelcome:
 		return m.nextHello(), 0
 	case SendingDigest:
-		return m.nextDigest(sources), 0
+		return m.nextDigest(now, sources), 0
 	case SendingInventory:
 		return m.nextPage(sources.Render), 0
 	case Serving:

@@ -1,34 +1,18 @@
 package link
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-)
+import "github.com/vdi-fleet/vdi-fleet/proto/metrics"
 
 var (
-	metricConnected = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
-		Name: "vdi_agent_link_connected",
-		Help: "1 while the agent is connected and the hub has its inventory.",
-	})
-	metricConnects = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_agent_link_connections_total",
-		Help: "Connections to the hub that ended, by whether they had reached state Serving.",
-	}, []string{"served"})
-	metricRenewals = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_agent_link_renewals_total",
-		Help: "Renewals of the lease, by gRPC code.",
-	}, []string{"code"})
-	metricOrders = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-		Name: "vdi_agent_link_orders_received_total",
-		Help: "Orders received from the hub.",
-	})
-	metricReports = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-		Name: "vdi_agent_link_reports_sent_total",
-		Help: "Reports of assignments sent, including inventories.",
-	})
-	metricDirty = promauto.With(metrics.Registry).NewGauge(prometheus.GaugeOpts{
-		Name: "vdi_agent_link_dirty_assignments",
-		Help: "Assignments whose newest status was not sent yet.",
-	})
+	metricConnected = metrics.NewGauge("vdi_agent_link_connected",
+		"1 while the agent is connected and the hub has its inventory.")
+	metricConnects = metrics.NewCounterVec("vdi_agent_link_connections_total",
+		"Connections to the hub that ended, by whether they had reached state Serving.", "served")
+	metricRenewals = metrics.NewCounterVec("vdi_agent_link_renewals_total",
+		"Renewals of the lease, by gRPC code.", "code")
+	metricOrders = metrics.NewCounter("vdi_agent_link_orders_received_total",
+		"Orders received from the hub.")
+	metricReports = metrics.NewCounter("vdi_agent_link_reports_sent_total",
+		"Reports of assignments sent, including inventories.")
+	metricDirty = metrics.NewGauge("vdi_agent_link_dirty_assignments",
+		"Assignments whose newest status was not sent yet.")
 )

@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -91,19 +90,6 @@ type Member struct {
 	// Synced waits until the caches have synced. It returns false if the context ends
 	// first.
 	Synced func(context.Context) bool
-}
-
-func (o *Options) validate() error {
-	files, given := o.Credentials.(Files)
-	switch {
-	case o.HubAddress == "":
-		return errors.New("link: no address of the hub")
-	case given && (files.CertFile == "" || files.KeyFile == "" || files.HubCAFile == ""):
-		return errors.New("link: certificate, key and the hub's CA are required")
-	case o.Instance == "":
-		return errors.New("link: no instance")
-	}
-	return nil
 }
 
 // scaled returns a duration times the time factor.

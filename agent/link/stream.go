@@ -156,10 +156,7 @@ func (s *stream) inventory(ctx context.Context) error {
 		return err
 	}
 	countedFrom := s.member.Capacity.NextSequence()
-	s.mu.Lock()
-	s.machine.Begin(refs, countedFrom)
-	s.mu.Unlock()
-	s.signal()
+	s.do(func() { s.machine.Begin(refs, countedFrom) })
 	log.FromContext(ctx).Info("Connected to the hub", "hub", s.options.HubAddress,
 		"hubTerm", s.highest().Term, "assignments", len(refs))
 	return nil
@@ -171,9 +168,7 @@ func (s *stream) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.machine.Listed(refs)
-	s.mu.Unlock()
+	s.do(func() { s.machine.Listed(refs) })
 	return nil
 }
 
@@ -227,7 +222,7 @@ func (s *stream) watch(ctx context.Context) error {
 	}
 	maxSend := max(s.options.scaled(sendTimeout), minSendTimeout)
 	s.mu.Lock()
-	period := min(s.machine.AckTimeout(), maxSend) / ticksPerTimeout
+	period := min(s.machine.ackTimeout, maxSend) / ticksPerTimeout
 	s.mu.Unlock()
 	ticker := time.NewTicker(max(period, time.Millisecond))
 	defer ticker.Stop()

@@ -17,51 +17,32 @@ type InventoryItem struct {
 type Summary struct {
 	items    map[Ref]summaryItem
 	assigned uint64
-	// round is the number of the last update, which finds deleted assignments.
-	round uint64
 }
 
 type summaryItem struct {
 	version        string
 	hash, assigned uint64
-	round          uint64
 }
 
 // Update sets the listed assignments.
 func (s *Summary) Update(listed []InventoryItem, render Render) {
-	if s.items == nil {
-		s.items = make(map[Ref]summaryItem, len(listed))
-	}
-	s.round++
-	kept := 0
+	before := s.items
+	*s = Summary{items: make(map[Ref]summaryItem, len(listed))}
 	for _, l := range listed {
-		item, known := s.items[l.Ref]
+		item, known := before[l.Ref]
 		if !known || l.Version == "" || item.version != l.Version {
-			s.assigned -= item.assigned
 			r := limitSize(render(l.Ref))
 			if r == nil {
-				delete(s.items, l.Ref) // deleted since
-				continue
+				continue // deleted since
 			}
 			r.ReportHash = convert.ReportHash(r)
 			item = summaryItem{
 				version: l.Version, hash: hashOf(r),
 				assigned: convert.AssignedHash(r.GetSessionUid(), r.GetEpoch(), r.GetSpecHash()),
 			}
-			s.assigned += item.assigned
 		}
-		item.round = s.round
 		s.items[l.Ref] = item
-		kept++
-	}
-	if len(s.items) == kept {
-		return
-	}
-	for ref, item := range s.items {
-		if item.round != s.round {
-			s.assigned -= item.assigned
-			delete(s.items, ref)
-		}
+		s.assigned += item.assigned
 	}
 }
 

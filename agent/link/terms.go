@@ -8,13 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 )
 
 // TermsConfigMap is the ConfigMap with an agent's terms, in its own namespace.
@@ -35,10 +32,7 @@ const (
 // ConfigMapTerms stores terms in a ConfigMap. It writes at each start of the agent, and for
 // each new term of the hub: every 10 s while the hub sends orders to any member.
 type ConfigMapTerms struct {
-	// Reader must not be a cache.
-	Reader    client.Reader
-	Client    client.Client
-	Namespace string
+	objects.Store
 
 	mu      sync.Mutex
 	highest HubTerm
@@ -97,12 +91,9 @@ func parseTerm(data map[string]string, key string) int64 {
 }
 
 func (t *ConfigMapTerms) update(ctx context.Context, change func(map[string]string) bool) error {
-	key := types.NamespacedName{Namespace: t.Namespace, Name: TermsConfigMap}
 	return retry.OnError(retry.DefaultBackoff, isConflict, func() error {
 		state := &corev1.ConfigMap{}
-		err := t.Reader.Get(ctx, key, state)
-		missing := apierrors.IsNotFound(err)
-		if err != nil && !missing {
+		if err := t.Read(ctx, TermsConfigMap, state); err != nil {
 			return err
 		}
 		if state.Data == nil {
@@ -111,12 +102,7 @@ func (t *ConfigMapTerms) update(ctx context.Context, change func(map[string]stri
 		if !change(state.Data) {
 			return nil
 		}
-		if !missing {
-			return t.Client.Update(ctx, state)
-		}
-		state.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}}
-		return t.Client.Create(ctx, state)
+		return t.Write(ctx, TermsConfigMap, state)
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/objects"
 )
 
 func TestTermsSurviveARestart(t *testing.T) {
@@ -26,7 +28,9 @@ func TestTermsSurviveARestart(t *testing.T) {
 			return c.Update(ctx, o, opts...)
 		},
 	}).Build()
-	process := func() *ConfigMapTerms { return &ConfigMapTerms{Reader: api, Client: api, Namespace: "vdi-system"} }
+	process := func() *ConfigMapTerms {
+		return &ConfigMapTerms{Store: objects.Store{Live: api, Client: api, Namespace: "vdi-system"}}
+	}
 	begin := func(p *ConfigMapTerms, wantTerm, wantHighest int64) {
 		t.Helper()
 		term, highest, err := p.Begin(t.Context())

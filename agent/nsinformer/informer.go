@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -30,6 +28,9 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list
+
+// namespaces are watched by their metadata.
+var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 // managedSelector selects the objects that are listed and watched.
 var managedSelector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}).String()
@@ -58,19 +59,20 @@ type Cluster struct {
 // may read only there, and client-go's for others. It is for the options of a cache.
 func (c Cluster) NewInformer(clusterWide toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if namespaceLimited(object) {
-		clusterWide = &listerWatcher{
+		l := &listerWatcher{
 			cluster: c, object: object, readable: map[string]bool{}, forbiddenSince: map[string]time.Time{},
 		}
+		clusterWide = toolscache.ToListWatcherWithWatchListSemantics(
+			&toolscache.ListWatch{ListWithContextFunc: l.list, WatchFuncWithContext: l.watch}, l)
 	}
 	return toolscache.NewSharedIndexInformer(clusterWide, object, resync, indexers)
 }
 
-// listerWatcher lists and watches one kind in the admitted namespaces.
+// listerWatcher lists and watches one kind in the admitted namespaces. It is for one
+// reflector, which lists and watches in turn.
 type listerWatcher struct {
 	cluster Cluster
 	object  runtime.Object
-
-	mu      sync.Mutex
 	clients *clients
 	// listed is where the next watch continues. It is nil if there was no list since the
 	// last watch: the next one has expired.
@@ -83,12 +85,11 @@ type listerWatcher struct {
 
 // clients are the clients of the API server, created with the first list.
 type clients struct {
-	namespaces  kubernetes.Interface
-	assignments metadata.Interface
-	kind        rest.Interface
-	resource    string
-	list        runtime.Object
-	parameters  runtime.ParameterCodec
+	names      metadata.Interface
+	kind       rest.Interface
+	resource   string
+	list       runtime.Object
+	parameters runtime.ParameterCodec
 }
 
 // listed has the resource versions of a list.
@@ -105,18 +106,8 @@ type listed struct {
 // IsWatchListSemanticsUnSupported makes reflectors list first, and then watch.
 func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
-// List calls ListWithContext.
-func (l *listerWatcher) List(options metav1.ListOptions) (runtime.Object, error) {
-	return l.ListWithContext(context.Background(), options)
-}
-
-// Watch calls WatchWithContext.
-func (l *listerWatcher) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return l.WatchWithContext(context.Background(), options)
-}
-
-// ListWithContext lists the admitted namespaces one after the other.
-func (l *listerWatcher) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+// list lists the admitted namespaces one after the other.
+func (l *listerWatcher) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	c, err := l.connect()
 	if err != nil {
 		return nil, err
@@ -137,12 +128,11 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, _ metav1.ListOption
 		if err != nil {
 			return nil, err
 		}
-		l.setReadable(name)
+		l.readable[name] = true
+		delete(l.forbiddenSince, name)
 		all, seen.byNamespace[name] = append(all, items...), version
 	}
-	l.mu.Lock()
 	l.listed = seen
-	l.mu.Unlock()
 	list := c.list.DeepCopyObject()
 	if err := meta.SetList(list, all); err != nil {
 		return nil, fmt.Errorf("listing %s: %w", c.resource, err)
@@ -159,8 +149,6 @@ func (l *listerWatcher) ListWithContext(ctx context.Context, _ metav1.ListOption
 // retried for some time: an API server that starts may forbid allowed requests, and its
 // objects must not seem to be deleted.
 func (l *listerWatcher) skipForbidden(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if !l.readable[name] {
 		return true
 	}
@@ -171,24 +159,15 @@ func (l *listerWatcher) skipForbidden(name string) bool {
 	return known && time.Since(since) > forbiddenAfter
 }
 
-func (l *listerWatcher) setReadable(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.readable[name] = true
-	delete(l.forbiddenSince, name)
-}
-
-// WatchWithContext continues from the last list. The end of one watch ends all of them, as
+// watch continues from the last list. The end of one watch ends all of them, as
 // if the version had expired, and a list follows.
-func (l *listerWatcher) WatchWithContext(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+func (l *listerWatcher) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 	c, err := l.connect()
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
 	from := l.listed
 	l.listed = nil
-	l.mu.Unlock()
 	if from == nil {
 		return nil, expired
 	}
@@ -196,17 +175,14 @@ func (l *listerWatcher) WatchWithContext(ctx context.Context, _ metav1.ListOptio
 }
 
 func (l *listerWatcher) connect() (*clients, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.clients != nil {
-		return l.clients, nil
+	if l.clients == nil {
+		c, err := l.cluster.clients(l.object)
+		if err != nil {
+			return nil, err
+		}
+		l.clients = c
 	}
-	c, err := l.cluster.clients(l.object)
-	if err != nil {
-		return nil, err
-	}
-	l.clients = c
-	return c, nil
+	return l.clients, nil
 }
 
 func (c Cluster) clients(object runtime.Object) (*clients, error) {
@@ -226,24 +202,19 @@ func (c Cluster) clients(object runtime.Object) (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := kubernetes.NewForConfigAndClient(c.Config, c.HTTPClient)
-	if err != nil {
-		return nil, err
-	}
-	assignments, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.Config), c.HTTPClient)
+	names, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.Config), c.HTTPClient)
 	if err != nil {
 		return nil, err
 	}
 	return &clients{
-		namespaces: namespaces, assignments: assignments,
-		kind: kind, resource: mapping.Resource.Resource, list: list, parameters: runtime.NewParameterCodec(c.Scheme),
+		names: names, kind: kind, resource: mapping.Resource.Resource, list: list, parameters: runtime.NewParameterCodec(c.Scheme),
 	}, nil
 }
 
 // admitted returns the admitted namespaces, sorted, and the version of the list of
 // those with the label.
 func (c *clients) admitted(ctx context.Context) (names []string, version string, err error) {
-	labeled, err := c.namespaces.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: label})
+	labeled, err := c.names.Resource(namespaces).List(ctx, metav1.ListOptions{LabelSelector: label})
 	if err != nil {
 		return nil, "", fmt.Errorf("listing the admitted namespaces: %w", err)
 	}
@@ -251,7 +222,7 @@ func (c *clients) admitted(ctx context.Context) (names []string, version string,
 		names = append(names, labeled.Items[i].Name)
 	}
 	// The API server's cache suffices: newer assignments are in labeled namespaces.
-	withAssignments, err := c.assignments.Resource(v1alpha1.GroupVersion.WithResource("sessionassignments")).
+	withAssignments, err := c.names.Resource(v1alpha1.GroupVersion.WithResource("sessionassignments")).
 		List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, "", fmt.Errorf("listing the namespaces with assignments: %w", err)

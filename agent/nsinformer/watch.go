@@ -2,14 +2,14 @@ package nsinformer
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -35,22 +35,20 @@ type merged struct {
 	clients *clients
 	results chan watch.Event
 	cancel  context.CancelFunc
-	// running counts the goroutines that may send.
-	running sync.WaitGroup
-	// ended is closed when one of the watches has ended.
-	ended   chan struct{}
-	endOnce sync.Once
+	// watches are the goroutines that may send. The end of one ends all.
+	watches *errgroup.Group
 }
 
 func startMerged(ctx context.Context, c *clients, from *listed) *merged {
 	ctx, cancel := context.WithCancel(ctx)
-	m := &merged{clients: c, results: make(chan watch.Event), cancel: cancel, ended: make(chan struct{})}
+	watches, each := errgroup.WithContext(ctx)
+	m := &merged{clients: c, results: make(chan watch.Event), cancel: cancel, watches: watches}
 	for namespace, version := range from.byNamespace {
-		m.running.Go(func() { m.follow(ctx, namespace, version) })
+		watches.Go(func() error { return m.follow(each, namespace, version) })
 	}
-	m.running.Go(func() { m.namespaces(ctx, from) })
+	watches.Go(func() error { return m.namespaces(each, from) })
 	for _, namespace := range from.forbidden {
-		m.running.Go(func() { m.retryJoin(ctx, namespace) })
+		watches.Go(func() error { return m.retryJoin(each, namespace) })
 	}
 	go m.finish(ctx)
 	return m
@@ -62,20 +60,15 @@ func (m *merged) ResultChan() <-chan watch.Event { return m.results }
 // Stop implements watch.Interface.
 func (m *merged) Stop() { m.cancel() }
 
-// finish ends all watches once one has ended.
+// finish waits for the end of all watches.
 func (m *merged) finish(ctx context.Context) {
 	defer close(m.results)
-	select {
-	case <-m.ended:
+	defer m.cancel()
+	if _ = m.watches.Wait(); ctx.Err() == nil {
 		status := expired.Status()
 		m.send(ctx, watch.Event{Type: watch.Error, Object: &status})
-	case <-ctx.Done():
 	}
-	m.cancel()
-	m.running.Wait()
 }
-
-func (m *merged) end() { m.endOnce.Do(func() { close(m.ended) }) }
 
 func (m *merged) send(ctx context.Context, event watch.Event) bool {
 	select {
@@ -86,14 +79,13 @@ func (m *merged) send(ctx context.Context, event watch.Event) bool {
 	}
 }
 
-// follow sends the changes in a namespace after a version.
-func (m *merged) follow(ctx context.Context, namespace, version string) {
-	defer m.end()
+// follow sends the changes in a namespace after a version, and returns expired at the end.
+func (m *merged) follow(ctx context.Context, namespace, version string) error {
 	w, err := m.clients.request(namespace, &metav1.ListOptions{LabelSelector: managedSelector, Watch: true, ResourceVersion: version}).Watch(ctx)
-	if err != nil {
-		return
+	if err == nil {
+		m.forward(ctx, w, func(event watch.Event) bool { return m.send(ctx, event) })
 	}
-	m.forward(ctx, w, func(event watch.Event) bool { return m.send(ctx, event) })
+	return expired
 }
 
 // forward handles each change of an object until the watch ends.
@@ -114,64 +106,58 @@ func (m *merged) forward(ctx context.Context, w watch.Interface, handle func(wat
 	}
 }
 
-// join lists and watches another namespace. It returns false if that is forbidden.
-func (m *merged) join(ctx context.Context, namespace string) bool {
+// join lists and watches another namespace. Its error is Forbidden if the list is.
+func (m *merged) join(ctx context.Context, namespace string) error {
 	items, version, err := m.clients.listIn(ctx, namespace)
-	switch {
-	case apierrors.IsForbidden(err):
-		return false
-	case err != nil:
-		m.end()
-		return true
+	if err != nil {
+		return err
 	}
 	for _, item := range items {
 		if !m.send(ctx, watch.Event{Type: watch.Added, Object: item}) {
-			return true
+			return ctx.Err()
 		}
 	}
-	m.follow(ctx, namespace, version)
-	return true
+	return m.follow(ctx, namespace, version)
 }
 
 // retryJoin joins a namespace once that is not forbidden any more.
-func (m *merged) retryJoin(ctx context.Context, namespace string) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(forbiddenRetry):
+func (m *merged) retryJoin(ctx context.Context, namespace string) error {
+	return wait.PollUntilContextCancel(ctx, forbiddenRetry, false, func(ctx context.Context) (bool, error) {
+		err := m.join(ctx, namespace)
+		if apierrors.IsForbidden(err) {
+			return false, nil
 		}
-		if m.join(ctx, namespace) {
-			return
-		}
-	}
+		return true, err
+	})
 }
 
 // namespaces joins newly admitted namespaces, and ends all watches when one is not admitted
 // any more: the next list omits it, unless it has an assignment.
-func (m *merged) namespaces(ctx context.Context, from *listed) {
-	defer m.end()
+func (m *merged) namespaces(ctx context.Context, from *listed) error {
 	known := sets.KeySet(from.byNamespace).Insert(from.forbidden...)
-	w, err := m.clients.namespaces.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.namespaces})
+	w, err := m.clients.names.Resource(namespaces).Watch(ctx, metav1.ListOptions{LabelSelector: label, ResourceVersion: from.namespaces})
 	if err != nil {
-		return
+		return expired
 	}
 	m.forward(ctx, w, func(event watch.Event) bool {
-		name := event.Object.(*corev1.Namespace).Name
+		name := event.Object.(*metav1.PartialObjectMetadata).Name
 		switch {
 		case event.Type == watch.Deleted:
 			return false
 		case event.Type == watch.Added && !known.Has(name):
 			known.Insert(name)
-			m.running.Go(func() {
-				if !m.join(ctx, name) {
+			m.watches.Go(func() error {
+				err := m.join(ctx, name)
+				if apierrors.IsForbidden(err) {
 					logForbidden(ctx, m.clients.resource, name)
-					m.retryJoin(ctx, name)
+					return m.retryJoin(ctx, name)
 				}
+				return err
 			})
 		}
 		return true
 	})
+	return expired
 }
 
 func logForbidden(ctx context.Context, resource, namespace string) {

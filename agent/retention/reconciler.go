@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -16,12 +14,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
 // +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=persistentvolumeclaims,verbs=get;list;watch;delete
@@ -48,9 +45,6 @@ type Reconciler struct {
 	// OverdueFor is how long this process must have seen a claim overdue and unused before
 	// it is deleted.
 	OverdueFor time.Duration
-	// SkipNameValidation allows a second controller of the same name in this
-	// process, which tests need.
-	SkipNameValidation bool
 
 	overdue overdue
 }
@@ -60,7 +54,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(marked))).
-		WithOptions(controller.Options{SkipNameValidation: ptr.To(r.SkipNameValidation)}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("building the retention controller: %w", err)
@@ -155,7 +148,5 @@ func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
 	return lastUse.Add(keep), ok
 }
 
-var deleted = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-	Name: "vdi_agent_homes_deleted_total",
-	Help: "Homes that were deleted after their retention time.",
-})
+var deleted = metrics.NewCounter("vdi_agent_homes_deleted_total",
+	"Homes that were deleted after their retention time.")

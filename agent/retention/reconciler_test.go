@@ -17,8 +17,10 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
@@ -245,11 +247,14 @@ func TestRetention(t *testing.T) {
 
 	t.Run("runs under a manager", func(t *testing.T) {
 		g := NewWithT(t)
-		mgr, err := ctrl.NewManager(member.Config, ctrl.Options{Scheme: admin.Scheme(), Metrics: server.Options{BindAddress: "0"}})
+		mgr, err := ctrl.NewManager(member.Config, ctrl.Options{
+			Scheme: admin.Scheme(), Metrics: server.Options{BindAddress: "0"},
+			Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // of other tests in this process
+		})
 		g.Expect(err).NotTo(HaveOccurred())
 		reconciler := &retention.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-agent"), Clock: clock.RealClock{},
-			OverdueFor: 10 * time.Millisecond, SkipNameValidation: true,
+			OverdueFor: 10 * time.Millisecond,
 		}
 		g.Expect(reconciler.SetupWithManager(mgr)).To(Succeed())
 		ctx, stop := context.WithCancel(t.Context())

@@ -30,9 +30,9 @@ type leasingHub struct {
 	keeper *fence.Keeper
 }
 
-func (h *leasingHub) now() fence.Instant {
+func (h *leasingHub) now() boottime.Instant {
 	by := time.Duration(h.by.Load())
-	return fence.Instant{Boot: boottime.Now() + by, Wall: time.Now().Add(by)}
+	return boottime.Instant{Boot: boottime.Now() + by, Wall: time.Now().Add(by)}
 }
 
 func (h *leasingHub) lease(mgr ctrl.Manager, r *session.Reconciler) {

@@ -105,11 +105,9 @@ func (a *acceptor) count(metered *meteredConn, info credentials.AuthInfo, addres
 	if err != nil {
 		caller = nil
 	}
-	end, err := a.meters.connection(caller, address)
-	if err != nil {
+	if metered.end, err = a.meters.connection(caller, address); err != nil {
 		return nil, err
 	}
-	metered.onClose(end)
 	outcome := "Unauthenticated"
 	if caller != nil {
 		outcome = "Member"

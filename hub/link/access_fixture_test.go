@@ -114,7 +114,7 @@ func (w *world) Access(uid types.UID) (link.Access, bool) {
 	return s, ok
 }
 
-func (w *world) Open(_ context.Context, uid types.UID, _ protocol.Hello, peer link.Peer) (link.Member, error) {
+func (w *world) Open(_ context.Context, uid types.UID, _ *fleetv1.Hello, peer link.Peer) (link.Member, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.opened = append(w.opened, uid)

@@ -123,9 +123,9 @@ type Peer interface {
 // several goroutines.
 type Directory interface {
 	// Open admits the connection of the member with that UID, which is from the
-	// certificate alone, or returns one of this package's errors. The context ends
+	// certificate alone and not from Hello, or returns one of this package's errors. The context ends
 	// with the connection. Open must not wait for the peer's agent.
-	Open(ctx context.Context, member types.UID, hello protocol.Hello, peer Peer) (Member, error)
+	Open(ctx context.Context, member types.UID, hello *fleetv1.Hello, peer Peer) (Member, error)
 	// Refused records that the member's agent was refused before Open was called, with
 	// the remedy: ErrVersion, ErrCapability or ErrUnprovenTerm. It must not wait.
 	Refused(member types.UID, reason error)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -17,32 +16,14 @@ type meteredConn struct {
 	handshake *handshake
 	// timeout of the handshake after the ClientHello.
 	timeout time.Duration
-
-	mu     sync.Mutex
-	closed bool
-	end    func()
-}
-
-// onClose has end called when the connection is closed.
-func (c *meteredConn) onClose(end func()) {
-	c.mu.Lock()
-	closed := c.closed
-	if !closed {
-		c.end = end
-	}
-	c.mu.Unlock()
-	if closed {
-		end()
-	}
+	// end ends the count, and may be called repeatedly. It is set between a successful
+	// handshake, before which the connection is not counted, and its use by a gRPC server.
+	end func()
 }
 
 func (c *meteredConn) Close() error {
-	c.mu.Lock()
-	end := c.end
-	c.closed, c.end = true, nil
-	c.mu.Unlock()
-	if end != nil {
-		end()
+	if c.end != nil {
+		c.end()
 	}
 	return c.Conn.Close()
 }
@@ -51,20 +32,6 @@ func (c *meteredConn) Close() error {
 func (c *meteredConn) receivedHello() error {
 	_ = c.SetDeadline(time.Now().Add(c.timeout))
 	return c.handshake.receivedHello()
-}
-
-// withHelloHook returns a configuration that calls receivedHello of each connection.
-func withHelloHook(config *tls.Config) *tls.Config {
-	config, next := config.Clone(), config.GetConfigForClient
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if conn, ok := hello.Conn.(*meteredConn); ok {
-			if err := conn.receivedHello(); err != nil {
-				return nil, err
-			}
-		}
-		return next(hello)
-	}
-	return config
 }
 
 // secured is a connection after its TLS handshake.

@@ -22,12 +22,10 @@ func (m *meters) handshake(address string, abort func()) (*handshake, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	meter := m.address(prefixOf(address))
-	sameAddress := func(h *handshake) bool { return h.address == meter }
-	anyAddress := func(*handshake) bool { return true }
-	if meter.shaking >= m.limits.HandshakesPerAddress && !m.yield("HandshakesPerAddress", sameAddress) {
+	if meter.shaking >= m.limits.HandshakesPerAddress && !m.yield("HandshakesPerAddress", meter) {
 		return nil, limited("HandshakesPerAddress")
 	}
-	if len(m.handshakes) >= m.limits.Handshakes && !m.yield("Handshakes", anyAddress) {
+	if len(m.handshakes) >= m.limits.Handshakes && !m.yield("Handshakes", nil) {
 		return nil, limited("Handshakes")
 	}
 	h := &handshake{meters: m, address: meter, begun: m.now(), abort: abort}
@@ -36,13 +34,13 @@ func (m *meters) handshake(address string, abort func()) (*handshake, error) {
 	return h, nil
 }
 
-// yield aborts the oldest of some handshakes that waits for its client: one without a
-// ClientHello, or one that had time to finish. Others continue, so that a whole fleet
-// that reconnects at once makes progress.
-func (m *meters) yield(limit string, among func(*handshake) bool) bool {
+// yield aborts the oldest handshake, of an address or of any, that waits for its client:
+// one without a ClientHello, or one that had time to finish. Others continue, so that a
+// whole fleet that reconnects at once makes progress.
+func (m *meters) yield(limit string, address *addressMeter) bool {
 	overdue := m.now().Add(-m.patience)
 	for _, h := range m.handshakes {
-		if among(h) && (!h.hasHello || h.begun.Before(overdue)) {
+		if (address == nil || h.address == address) && (!h.hasHello || h.begun.Before(overdue)) {
 			metricLimited.WithLabelValues(limit).Inc()
 			m.drop(h)
 			h.abort()

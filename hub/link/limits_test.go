@@ -262,19 +262,19 @@ type fakeConn struct {
 func (f *fakeConn) Close() error { f.closed = true; return nil }
 
 func TestAConnectionReleasesItsResources(t *testing.T) {
-	released := 0
-	release := func() { released++ }
-	conn := &meteredConn{Conn: &fakeConn{}}
-	conn.onClose(release)
-	_ = conn.Close()
-	_ = conn.Close()
-	if released != 1 {
-		t.Errorf("it released %d times", released)
+	m := newMeters(Limits{Unauthenticated: 1, UnauthenticatedPerAddress: 1}, 0, time.Now)
+	end, err := m.connection(nil, "192.0.2.1:1")
+	if err != nil {
+		t.Fatal(err)
 	}
-	// It was closed while it shook hands.
-	conn.onClose(release)
-	if released != 2 {
-		t.Error("what it held after it was closed is never released")
+	conn := &meteredConn{Conn: &fakeConn{}, end: end}
+	_ = conn.Close()
+	_ = conn.Close()
+	if m.unauthenticated != 0 {
+		t.Errorf("%d connections are counted after it was closed twice", m.unauthenticated)
+	}
+	if err := (&meteredConn{Conn: &fakeConn{}}).Close(); err != nil {
+		t.Errorf("one that failed its handshake: %v", err)
 	}
 }
 

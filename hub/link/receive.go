@@ -52,7 +52,7 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 	c.traces.acknowledged(effect.Results)
 	c.mu.Unlock()
 	if errors.Is(err, protocol.ErrStaleHub) {
-		err = c.laterHub(message.GetHello().GetHighestHubTerm(), message.GetHello().GetHighestHubTermProof(), err)
+		err = c.laterHub(message.GetHello(), err)
 	}
 	if errors.Is(err, protocol.ErrVersion) || errors.Is(err, protocol.ErrCapability) {
 		countDenied("Connect", err)
@@ -66,7 +66,7 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 		c.log.Error(malformed, "malformed item skipped")
 	}
 	if effect.Admit != nil {
-		return c.admit(*effect.Admit)
+		return c.admit(effect.Admit)
 	}
 	if page != nil {
 		c.timer.Reset(c.server.options.Timeouts.Inventory)
@@ -79,13 +79,13 @@ func (c *connection) handle(message *fleetv1.ConnectRequest) error {
 }
 
 // admit has the Directory admit the agent. From here on the timer is the inventory's.
-func (c *connection) admit(hello protocol.Hello) error {
+func (c *connection) admit(hello *fleetv1.Hello) error {
 	c.mu.Lock()
 	ours := c.conn.HubTerm()
 	c.mu.Unlock()
-	if c.server.terms.ofAnotherHub(c.uid, hello.HighestHubTerm, ours, hello.HubTermProof) {
+	if c.server.terms.ofAnotherHub(c.uid, hello.HighestHubTerm, ours, hello.HighestHubTermProof) {
 		err := fmt.Errorf("the agent has seen another hub of term %d: %w", hello.HighestHubTerm, protocol.ErrStaleHub)
-		return c.laterHub(hello.HighestHubTerm, hello.HubTermProof, err)
+		return c.laterHub(hello, err)
 	}
 	member, err := c.server.directory.Open(c.stream.Context(), c.uid, hello, c)
 	if err != nil {
@@ -105,8 +105,8 @@ func (c *connection) admit(hello protocol.Hello) error {
 }
 
 // laterHub returns the refusal of an agent that has seen a later hub.
-func (c *connection) laterHub(seen int64, proof string, refusal error) error {
-	err := c.server.terms.laterHub(c.stream.Context(), c.uid, seen, proof, refusal)
+func (c *connection) laterHub(hello *fleetv1.Hello, refusal error) error {
+	err := c.server.terms.laterHub(c.stream.Context(), c.uid, hello.GetHighestHubTerm(), hello.GetHighestHubTermProof(), refusal)
 	countDenied("Connect", err)
 	if errors.Is(err, ErrUnprovenTerm) {
 		c.server.directory.Refused(c.uid, err)

@@ -64,7 +64,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	s.authorizer.log = log.FromContext(ctx).WithName("link")
 	acceptor := &acceptor{
-		listener: listener, credentials: credentials.NewTLS(withHelloHook(certs.serverTLS())), meters: s.meters, trustDomain: s.options.TrustDomain,
+		listener: listener, credentials: credentials.NewTLS(certs.serverTLS()), meters: s.meters, trustDomain: s.options.TrustDomain,
 		clientHello: s.options.Timeouts.ClientHello, handshake: s.options.Timeouts.Hello,
 		agents: newConnQueue(listener.Addr()), unauthenticated: newConnQueue(listener.Addr()),
 	}

@@ -55,7 +55,7 @@ func (s *Server) Connect(stream connectStream) error {
 	c := &connection{
 		server: s, caller: caller, uid: caller.Member, stream: stream,
 		log:    s.authorizer.log.WithValues("clusterUID", caller.Member),
-		conn:   protocol.NewConn(s.terms.Current(), s.options.Tuning),
+		conn:   protocol.NewConn(s.terms.Current(), s.options.Tuning, time.Now()),
 		traces: newOrderTraces(s.options.Trace),
 		wake:   make(chan struct{}, 1),
 		ended:  ended,
@@ -90,15 +90,11 @@ func (c *connection) openingTimeout() {
 }
 
 func (c *connection) Put(order protocol.Order) {
-	c.mu.Lock()
-	changed := c.conn.Put(order)
-	if changed {
-		c.traces.put(order)
-	}
-	c.mu.Unlock()
-	if changed {
-		c.signal()
-	}
+	c.do(func(conn *protocol.Conn) {
+		if conn.Put(order) {
+			c.traces.put(order)
+		}
+	})
 }
 
 func (c *connection) SetTemplates(t *fleetv1.TemplateSet) {
@@ -155,7 +151,9 @@ func (c *connection) send() {
 		if message.GetOrders() != nil && c.server.terms.Ordered != nil {
 			c.server.terms.Ordered()
 		}
+		c.mu.Lock()
 		c.traces.sent(message)
+		c.mu.Unlock()
 	}
 }
 

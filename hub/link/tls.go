@@ -23,10 +23,18 @@ type certificates struct {
 }
 
 // serverTLS requires TLS 1.3. A client certificate is optional and must be valid;
-// authorize decides which calls require one, since an agent that enrolls has none.
+// authorize decides which calls require one, since an agent that enrolls has none. A
+// metered connection counts its ClientHello.
 func (c *certificates) serverTLS() *tls.Config {
 	config := c.config13()
-	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current() }
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if conn, ok := hello.Conn.(*meteredConn); ok {
+			if err := conn.receivedHello(); err != nil {
+				return nil, err
+			}
+		}
+		return c.current()
+	}
 	return config
 }
 

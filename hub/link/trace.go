@@ -1,7 +1,6 @@
 package link
 
 import (
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,10 +19,9 @@ const (
 )
 
 // orderTraces are the unacknowledged assignments of traced sessions of one connection.
-// Without a tracer there are none.
+// Without a tracer there are none. The connection's lock protects them.
 type orderTraces struct {
 	tracer *tracing.Tracer
-	mu     sync.Mutex
 	open   map[types.UID]orderTrace
 }
 
@@ -50,8 +48,6 @@ func (w *orderTraces) put(order protocol.Order) {
 		return
 	}
 	hash := protocol.SpecHash(a)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.open[a.Spec.Session.UID] = orderTrace{
 		lifecycle: lifecycle, self: lifecycle.Named("assign/" + hash), epoch: a.Spec.Epoch, hash: hash, put: time.Now(),
 	}
@@ -59,8 +55,6 @@ func (w *orderTraces) put(order protocol.Order) {
 
 // sent ends the send spans of the orders of a message.
 func (w *orderTraces) sent(message *fleetv1.ConnectResponse) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	now := time.Now()
 	for _, order := range message.GetOrders().GetItems() {
 		uid := types.UID(order.GetAssign().GetSessionUid())
@@ -76,8 +70,6 @@ func (w *orderTraces) sent(message *fleetv1.ConnectResponse) {
 
 // acknowledged ends the traces of orders that have results.
 func (w *orderTraces) acknowledged(results []protocol.Result) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for i := range results {
 		r := &results[i]
 		one, ok := w.open[r.SessionUID]
@@ -94,8 +86,6 @@ func (w *orderTraces) acknowledged(results []protocol.Result) {
 
 // close ends the traces of unacknowledged orders.
 func (w *orderTraces) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for uid, one := range w.open {
 		w.end(uid, one, "", "the connection ended before the agent acknowledged it")
 	}

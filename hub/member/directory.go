@@ -12,6 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 var errRemoved = errors.New("the member was removed from the fleet")
@@ -29,7 +30,7 @@ var _ link.Directory = &Directory{}
 //
 // The agent of a member that is declared fenced is admitted once the API server has stored
 // that the declaration is removed.
-func (f *Directory) Open(ctx context.Context, uid types.UID, hello protocol.Hello, peer link.Peer) (link.Member, error) {
+func (f *Directory) Open(ctx context.Context, uid types.UID, hello *fleetv1.Hello, peer link.Peer) (link.Member, error) {
 	m, err := f.open(ctx, uid, hello, peer)
 	if errors.Is(err, link.ErrFenced) && f.unfenced(ctx, uid) {
 		return f.open(ctx, uid, hello, peer)
@@ -37,7 +38,7 @@ func (f *Directory) Open(ctx context.Context, uid types.UID, hello protocol.Hell
 	return m, err
 }
 
-func (f *Directory) open(ctx context.Context, uid types.UID, hello protocol.Hello, peer link.Peer) (link.Member, error) {
+func (f *Directory) open(ctx context.Context, uid types.UID, hello *fleetv1.Hello, peer link.Peer) (link.Member, error) {
 	f.mu.Lock()
 	m := f.uids[uid]
 	if m == nil {
@@ -71,7 +72,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello protocol.Hell
 }
 
 // admit makes a connection the member's, or returns an error. The caller holds the lock.
-func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now time.Time) error {
+func (f *Directory) admit(m *member, hello *fleetv1.Hello, peer link.Peer, now time.Time) error {
 	if m.revoked {
 		return link.ErrRevoked
 	}
@@ -104,7 +105,7 @@ func (f *Directory) admit(m *member, hello protocol.Hello, peer link.Peer, now t
 	m.succeeded(hello.AgentTerm)
 	f.outageEnds(m, now)
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
-	m.fingerprint, m.restrictions = hello.Fingerprint, hello.Restrictions
+	m.fingerprint, m.restrictions = hello.Fingerprint, protocol.Restrictions(hello.Restrictions)
 	m.began(f.timings, now)
 	peer.SetTemplates(f.templates)
 	return nil

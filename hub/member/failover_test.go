@@ -13,8 +13,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 var (
@@ -45,7 +45,7 @@ func newRegion(t *testing.T, names ...string) *region {
 
 // connectAs connects a member's agent, from a cluster of its own.
 func (r *region) connectAs(uid types.UID) {
-	m, err := r.Open(context.Background(), uid, protocol.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
+	m, err := r.Open(context.Background(), uid, &fleetv1.Hello{Fingerprint: "fp-" + string(uid), Instance: "i1"}, &peer{})
 	r.Expect(err).NotTo(HaveOccurred())
 	reportAll(m)
 	m.Capacity(capacityReport(1, 100))

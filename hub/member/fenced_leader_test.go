@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
-	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // The agent returned to a leader that ended before it removed the declaration. Its desktops
@@ -114,7 +114,7 @@ func TestDeclarationEndsAConnection(t *testing.T) {
 	r := newRegion(t, "us")
 	r.register("eu", "uid-eu")
 	p := &peer{}
-	_, err := r.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, p)
+	_, err := r.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, p)
 	r.Expect(err).NotTo(HaveOccurred())
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(p.closed).To(MatchError(link.ErrFenced))

@@ -14,8 +14,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
-	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 func declared(fingerprint string) func(*v1alpha1.MemberCluster) {
@@ -93,7 +93,7 @@ func TestDeclarationOfAConnectedMemberDoesNotCount(t *testing.T) {
 
 // tryConnect tries to connect the agent of "eu", and returns the refusal.
 func (r *region) tryConnect() error {
-	_, err := r.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, &peer{})
+	_, err := r.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp-uid-eu", Instance: "i1"}, &peer{})
 	return err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 func (x *controllers) member(name string) *v1alpha1.MemberCluster {
@@ -142,7 +143,7 @@ func TestAgentOfAnotherClusterIsReported(t *testing.T) {
 	x.reconcile("eu")
 	x.changes.take()
 	for range 3 {
-		_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "rebuilt\n", Instance: "i1"}, &peer{})
+		_, err := x.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "rebuilt\n", Instance: "i1"}, &peer{})
 		x.Expect(err).To(MatchError(link.ErrFingerprint), "enrollment has bound it")
 	}
 	x.Expect(x.changes.take()).To(HaveLen(1), "reported once, however often it connects")
@@ -151,7 +152,7 @@ func TestAgentOfAnotherClusterIsReported(t *testing.T) {
 	x.Expect(x.shows(got)).To(ContainElements("Ready=False/FingerprintChanged", "Connected=False/NeverConnected"))
 	x.Expect(got.Status.Conditions[0].Message).To(ContainSubstring(`agent of cluster "rebuilt "`))
 
-	_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "enrolled", Instance: "i2"}, &peer{})
+	_, err := x.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "enrolled", Instance: "i2"}, &peer{})
 	x.Expect(err).NotTo(HaveOccurred())
 	x.reconcile("eu")
 	x.Expect(x.shows(x.member("eu"))).To(ContainElement("Ready=True/Connected"))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,7 +78,7 @@ func (x *fixture) register(name string, uid types.UID, change ...func(*v1alpha1.
 
 func (x *fixture) open(uid types.UID, instance string) (link.Member, *peer, error) {
 	p := &peer{}
-	m, err := x.Open(context.Background(), uid, protocol.Hello{Fingerprint: "fp", Instance: instance}, p)
+	m, err := x.Open(context.Background(), uid, &fleetv1.Hello{Fingerprint: "fp", Instance: instance}, p)
 	return m, p, err
 }
 
@@ -254,17 +255,17 @@ func TestAgentsThatAreAdmitted(t *testing.T) {
 	x.Expect(secondPeer.closed).To(HaveOccurred(), "a silent incumbent is replaced")
 	second.Closed(nil)
 
-	_, err = x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "another", Instance: "i2"}, &peer{})
+	_, err = x.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "another", Instance: "i2"}, &peer{})
 	x.Expect(err).To(MatchError(link.ErrFingerprint))
 }
 
 func TestAgentOfAnEarlierTermIsRefused(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
-	m, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "i2", AgentTerm: 2}, &peer{})
+	m, err := x.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp", Instance: "i2", AgentTerm: 2}, &peer{})
 	x.Expect(err).NotTo(HaveOccurred())
 	m.Closed(nil)
-	_, err = x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "i1", AgentTerm: 1}, &peer{})
+	_, err = x.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp", Instance: "i1", AgentTerm: 1}, &peer{})
 	x.Expect(err).To(MatchError(link.ErrStaleAgent))
 }
 
@@ -354,7 +355,7 @@ func TestOrdersGoToTheOpenConnection(t *testing.T) {
 	x.Expect(cl.GetClient().Delete(ctx, item("running", 3, ""))).To(Succeed())
 	x.Expect(p.orders).To(HaveLen(2))
 	x.Expect(p.orders[0].Assign.Name).To(Equal("wanted"))
-	x.Expect(*p.orders[1].Withdraw).To(Equal(protocol.Withdrawal{SessionUID: "uid-running", Namespace: "desktops", Name: "running", UpToEpoch: 3}))
+	x.Expect(proto.Equal(p.orders[1].Withdraw, &fleetv1.Withdrawal{SessionUid: "uid-running", Namespace: "desktops", Name: "running", UpToEpoch: 3})).To(BeTrue())
 
 	// An ended assignment is dropped only by a client that has read its end.
 	cache := x.cache("uid-eu")

@@ -9,11 +9,11 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
-	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 func (x *fixture) openAs(instance string, term int64) (link.Member, error) {
-	return x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: instance, AgentTerm: term}, &peer{})
+	return x.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp", Instance: instance, AgentTerm: term}, &peer{})
 }
 
 func TestAgentOfAnEarlierTermIsAdmittedOnceTheLaterOneIsSilent(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAgentOfAnEarlierTermReplacesOneThatRenewsNothing(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	held := &peer{}
-	_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "newer", AgentTerm: 9}, held)
+	_, err := x.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp", Instance: "newer", AgentTerm: 9}, held)
 	x.Expect(err).NotTo(HaveOccurred())
 	x.clock.Step(x.timings.Unreachable)
 	_, err = x.openAs("real", 1)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
-	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // renewUncertain renews the lease of an agent that can't write to its API server.
@@ -24,7 +24,7 @@ func TestALaterReplicaReplacesOneThatIsNotCertainToLead(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	incumbent := &peer{}
-	_, err := x.Open(context.Background(), "uid-eu", protocol.Hello{Fingerprint: "fp", Instance: "i1", AgentTerm: 4}, incumbent)
+	_, err := x.Open(context.Background(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp", Instance: "i1", AgentTerm: 4}, incumbent)
 	x.Expect(err).NotTo(HaveOccurred())
 	x.renew("uid-eu", "i1")
 	_, err = x.openAs("clone", 5)

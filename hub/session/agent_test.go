@@ -83,7 +83,7 @@ func (a *agent) connect(h *hub) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &stream{agent: a, todo: make(chan func(link.Member), 4096), stop: stop, done: make(chan struct{})}
 	Eventually(func() (err error) {
-		s.member, err = h.fleet.Open(ctx, a.uid, protocol.Hello{Fingerprint: "fp-" + a.name, Instance: a.instance}, s)
+		s.member, err = h.fleet.Open(ctx, a.uid, &fleetv1.Hello{Fingerprint: "fp-" + a.name, Instance: a.instance}, s)
 		return err
 	}).Should(Succeed())
 	a.mu.Lock()
@@ -297,11 +297,12 @@ func (a *agent) keep(order *api.SessionAssignment) {
 	a.held[uid] = order
 }
 
-func (a *agent) withdraw(w *protocol.Withdrawal, m link.Member) {
+func (a *agent) withdraw(w *fleetv1.Withdrawal, m link.Member) {
+	uid := types.UID(w.SessionUid)
 	a.mu.Lock()
-	a.floor[w.SessionUID] = max(a.floor[w.SessionUID], w.UpToEpoch+1)
-	a.forced[w.SessionUID] = w.Force
-	held := a.held[w.SessionUID]
+	a.floor[uid] = max(a.floor[uid], w.UpToEpoch+1)
+	a.forced[uid] = w.Force
+	held := a.held[uid]
 	mine := held != nil && held.Spec.Epoch <= w.UpToEpoch
 	hold := a.holdStops && mine
 	var report *api.SessionAssignment
@@ -310,7 +311,7 @@ func (a *agent) withdraw(w *protocol.Withdrawal, m link.Member) {
 		report = reportOf(held)
 	}
 	a.mu.Unlock()
-	result := protocol.Result{SessionUID: w.SessionUID, Namespace: w.Namespace, Name: w.Name, Epoch: w.UpToEpoch, Code: protocol.Stored}
+	result := protocol.Result{SessionUID: uid, Namespace: w.Namespace, Name: w.Name, Epoch: w.UpToEpoch, Code: protocol.Stored}
 	m.Results([]protocol.Result{result})
 	if report != nil {
 		m.Changes(asReports(report))
@@ -319,7 +320,7 @@ func (a *agent) withdraw(w *protocol.Withdrawal, m link.Member) {
 		return
 	}
 	if mine {
-		a.set(func() { a.end(w.SessionUID) })
+		a.set(func() { a.end(uid) })
 	}
 	result.Code = protocol.Stopped
 	m.Results([]protocol.Result{result})

@@ -1,3 +1,3 @@
-// Package boottime returns the time since a machine's boot, including suspension, and the
-// boot's ID.
+// Package boottime returns the time since a machine's boot, including suspension, the time
+// between instants on a machine that may be paused, and the boot's ID.
 package boottime

@@ -63,7 +63,7 @@ func (l *incumbentLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 		l.failing = true
 		return record, raw, err
 	}
-	now := l.leadership.now().boot
+	now := l.leadership.now().Boot
 	// A single failed request is not an outage, or intermittent failures would keep the lock
 	// with a dead leader. After half the duration the leader has the other half to renew.
 	if l.failing && now-l.read > l.options.Duration/2 {

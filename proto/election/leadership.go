@@ -23,16 +23,15 @@ const marginShare = 5
 // and arrive later, and for clocks that run at different rates; with it a leader ceases to be
 // certain just when the elector, which has its own deadline, stops.
 //
-// A machine that is paused by its hypervisor stops its boot clock too: the time that has passed
-// is that of the boot clock or of the wall clock less wallSkew, whichever is more. A wall clock
-// that is set forward by more than that ends the certainty until the next renewal.
+// A wall clock that is set forward by more than wallSkew ends the certainty until the next
+// renewal, as a pause of the machine does: see boottime.Instant.
 //
 // The remaining cases are a machine whose wall clock is not correct yet after a pause,
 // and a process that is stopped in the microseconds between the check and the write to
 // its socket. An update carries a resourceVersion that the next leader's write has made
 // obsolete, and agents refuse a lower term than they have seen.
 type Leadership struct {
-	now func() moment
+	now func() boottime.Instant
 	// term is how long this replica leads; nil: it does not.
 	term atomic.Pointer[term]
 	// always is set if no leader is elected.
@@ -42,31 +41,17 @@ type Leadership struct {
 // wallSkew is the most by which the wall clock may be set without ending a term.
 const wallSkew = time.Second
 
-// moment is a time on both clocks of a machine.
-type moment struct {
-	boot time.Duration
-	wall time.Time
-}
-
-// thisMoment reads both clocks, the wall clock without Go's monotonic reading.
-func thisMoment() moment { return moment{boot: boottime.Now(), wall: time.Now().Round(0)} }
-
 // term is the time for which the last renewal of the lock is valid.
 type term struct {
-	sent   moment
+	sent   boottime.Instant
 	length time.Duration
 }
 
-// on reports whether the term is not over.
-func (t *term) on(now moment) bool {
-	return max(now.boot-t.sent.boot, now.wall.Sub(t.sent.wall)-wallSkew) < t.length
-}
-
 // New returns the Leadership of a replica that does not lead yet.
-func New() *Leadership { return &Leadership{now: thisMoment} }
+func New() *Leadership { return &Leadership{now: boottime.Read} }
 
 // Always returns the Leadership of a program with one replica and no election.
-func Always() *Leadership { return &Leadership{now: thisMoment, always: true} }
+func Always() *Leadership { return &Leadership{now: boottime.Read, always: true} }
 
 // Leading reports whether no other replica can be leading.
 func (l *Leadership) Leading() bool {
@@ -74,10 +59,10 @@ func (l *Leadership) Leading() bool {
 		return true
 	}
 	t := l.term.Load()
-	return t != nil && t.on(l.now())
+	return t != nil && l.now().Since(t.sent, wallSkew) < t.length
 }
 
-func (l *Leadership) held(sent moment, duration time.Duration) {
+func (l *Leadership) held(sent boottime.Instant, duration time.Duration) {
 	l.term.Store(&term{sent: sent, length: duration - duration/marginShare})
 }
 

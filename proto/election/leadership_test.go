@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/boottime"
 )
 
 // fakeLock is an API server's Lease: writes take a while, and may fail.
@@ -52,7 +54,9 @@ func (l *fakeLock) Update(_ context.Context, record resourcelock.LeaderElectionR
 // watched is a Leadership on a clock that the test moves.
 func watched() (*Leadership, *fakeLock, resourcelock.Interface) {
 	clock := 100 * time.Hour // a machine that has been up for a while
-	leadership := &Leadership{now: func() moment { return moment{boot: clock, wall: time.Unix(0, 0).Add(clock)} }}
+	leadership := &Leadership{now: func() boottime.Instant {
+		return boottime.Instant{Boot: clock, Wall: time.Unix(0, 0).Add(clock)}
+	}}
 	lock := &fakeLock{clock: &clock}
 	return leadership, lock, leadership.Lock(lock)
 }
@@ -278,18 +282,18 @@ func TestOnlyALeaderWrites(t *testing.T) {
 
 // A hypervisor stops the boot clock too.
 func TestLeadershipOfAMachineThatWasPausedDoesNotLead(t *testing.T) {
-	now := moment{boot: 100 * time.Hour, wall: time.Unix(0, 0)}
-	leadership := &Leadership{now: func() moment { return now }}
+	now := boottime.Instant{Boot: 100 * time.Hour, Wall: time.Unix(0, 0)}
+	leadership := &Leadership{now: func() boottime.Instant { return now }}
 	clock := time.Duration(0)
 	lock := leadership.Lock(&fakeLock{clock: &clock})
 	if err := lock.Update(t.Context(), heldBy("us")); err != nil {
 		t.Fatal(err)
 	}
-	now.wall = now.wall.Add(12*time.Second + wallSkew - 1)
+	now.Wall = now.Wall.Add(12*time.Second + wallSkew - 1)
 	expect(t, leadership, true)
-	now.wall = now.wall.Add(1)
+	now.Wall = now.Wall.Add(1)
 	expect(t, leadership, false)
-	now.wall = now.wall.Add(-time.Hour) // setting it back gains nothing
-	now.boot += 12 * time.Second
+	now.Wall = now.Wall.Add(-time.Hour) // setting it back gains nothing
+	now.Boot += 12 * time.Second
 	expect(t, leadership, false)
 }

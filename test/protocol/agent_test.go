@@ -207,7 +207,7 @@ func TestAgentOverARealControlPlane(t *testing.T) {
 	m.Eventually(m.record.connected).Should(BeFalse())
 	m.record.put(protocol.Order{Assign: desk("s4", 1)})
 	m.startAgent()
-	m.Expect(get(m.record, func(r *record) protocol.Hello { return r.hello })).To(And(
+	m.Expect(get(m.record, func(r *record) *fleetv1.Hello { return r.hello })).To(And(
 		HaveField("AgentTerm", int64(2)), HaveField("HighestHubTerm", int64(2))))
 	m.Eventually(m.ready("s1", 1)).Should(BeTrue())
 

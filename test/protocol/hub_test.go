@@ -44,7 +44,7 @@ type record struct {
 	mu          sync.Mutex
 	peer        hublink.Peer // nil without a connection
 	whole       bool         // its inventory is complete
-	hello       protocol.Hello
+	hello       *fleetv1.Hello
 	inventories int
 	cache       map[types.UID]item
 	reported    map[string]*v1alpha1.SessionAssignment
@@ -73,7 +73,7 @@ func (d *directory) of(uid types.UID) *record {
 	return d.members[uid]
 }
 
-func (d *directory) Open(_ context.Context, uid types.UID, hello protocol.Hello, peer hublink.Peer) (hublink.Member, error) {
+func (d *directory) Open(_ context.Context, uid types.UID, hello *fleetv1.Hello, peer hublink.Peer) (hublink.Member, error) {
 	r := d.of(uid)
 	if r == nil {
 		return nil, hublink.ErrUnknownMember

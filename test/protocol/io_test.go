@@ -124,7 +124,8 @@ func TestAgentsThatAreAdmitted(t *testing.T) {
 	elsewhere.URIs = []string{"spiffe://elsewhere.test/cluster/m1/agent"}
 	two := harness.AgentRequest("m1")
 	two.URIs = append(two.URIs, harness.AgentRequest("connected").URIs...)
-	dir.of("connected").peer = idlePeer{}
+	connected := dir.of("connected")
+	connected.peer, connected.hello = idlePeer{}, &fleetv1.Hello{}
 
 	for name, tc := range map[string]struct {
 		files harness.LinkFiles

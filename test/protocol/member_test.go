@@ -231,7 +231,7 @@ func assignment(uid string, epoch int64, hash string) protocol.Order {
 }
 
 func withdrawal(uid string, upTo int64) protocol.Order {
-	return protocol.Order{Withdraw: &protocol.Withdrawal{SessionUID: types.UID(uid), Namespace: "desks", Name: uid, UpToEpoch: upTo}}
+	return protocol.Order{Withdraw: &fleetv1.Withdrawal{SessionUid: uid, Namespace: "desks", Name: uid, UpToEpoch: upTo}}
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	agentlink "github.com/vdi-fleet/vdi-fleet/agent/link"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // TestAnAgentThatIsNotCertainToLeadReportsItAndYieldsToAnother ends, on the hub, the stream of
@@ -29,7 +30,7 @@ func TestAnAgentThatIsNotCertainToLeadReportsItAndYieldsToAnother(t *testing.T) 
 
 	m1.mu.Lock()
 	incumbent := m1.peer
-	m1.peer, m1.hello.Instance = idlePeer{}, "i2"
+	m1.peer, m1.hello = idlePeer{}, &fleetv1.Hello{Instance: "i2"}
 	m1.mu.Unlock()
 	incumbent.Close(errors.New("replaced"))
 	g.Eventually(ended).Should(Receive(MatchError(agentlink.ErrSuperseded)))
@@ -41,7 +42,7 @@ func TestAnAgentThatIsCertainToLeadOutlastsAnotherWithItsCredentials(t *testing.
 	h := startHub(t, dir)
 	m1 := dir.of("m1")
 	m1.mu.Lock()
-	m1.peer, m1.hello.Instance = idlePeer{}, "clone"
+	m1.peer, m1.hello = idlePeer{}, &fleetv1.Hello{Instance: "clone"}
 	m1.mu.Unlock()
 	startAgent(t, h, agentFiles(t, h, "m1"), "i1")
 	g.Consistently(func() string { return get(m1, func(r *record) string { return r.hello.Instance }) }, "300ms").Should(Equal("clone"))

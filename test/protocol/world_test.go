@@ -66,7 +66,7 @@ func (w *world) log(format string, args ...any) {
 func (w *world) connect() {
 	w.drop()
 	w.connected = true
-	w.hub.conn = protocol.NewConn(w.hub.term, w.hub.tuning)
+	w.hub.conn = protocol.NewConn(w.hub.term, w.hub.tuning, w.now)
 	w.member.begin()
 	w.tick(0)
 }

@@ -128,11 +128,11 @@ func (c *Conn) conclude(verdict *Verdict) {
 		return
 	}
 	// A mismatch that a resync does not remove causes no resync with each renewal.
-	if now := c.inFlight.now; !a.resynced.IsZero() && now.Sub(a.resynced) < c.tuning.AckTimeout {
+	if now := c.now; !a.resynced.IsZero() && now.Sub(a.resynced) < c.tuning.AckTimeout {
 		verdict.Agreement, verdict.Resync = Differs, ""
 		return
 	}
 	verdict.Agreement = Resyncing
-	a.reported, a.assigned, a.resynced = 0, 0, c.inFlight.now
+	a.reported, a.assigned, a.resynced = 0, 0, c.now
 	c.opening.request(convert.AllBuckets())
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -41,7 +42,7 @@ const (
 // most one field is set.
 type Effect struct {
 	// Admit: have the Directory admit the agent, then call Admitted.
-	Admit *Hello
+	Admit *fleetv1.Hello
 	// Digest of the member's inventory: request the buckets in which the Member differs.
 	Digest *convert.Digest
 	// Part of the inventory that was requested: pass it to the Member, then call Applied.
@@ -78,13 +79,16 @@ type Conn struct {
 	received, acked uint64
 	ackDue          bool
 	orderSequence   uint64
-	inFlight        inFlight
+	// inFlight are the unacknowledged batches of orders, the oldest first.
+	inFlight []sentBatch
+	// now is the time of the last Tick.
+	now time.Time
 }
 
-// NewConn returns a connection in AwaitHello.
-func NewConn(hubTerm int64, tuning Tuning) *Conn {
+// NewConn returns a connection in AwaitHello. The time is of a monotonic clock.
+func NewConn(hubTerm int64, tuning Tuning, now time.Time) *Conn {
 	tuning.SetDefaults()
-	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm, tuning: tuning}
+	return &Conn{state: AwaitHello, outbox: NewOutbox(), hubTerm: hubTerm, tuning: tuning, now: now}
 }
 
 // HubTerm returns the term that the connection was opened under.
@@ -151,11 +155,7 @@ func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
 			h.GetHighestHubTerm(), c.hubTerm, ErrStaleHub)
 	}
 	c.state, c.protocol = Admitting, protocol
-	return Effect{Admit: &Hello{
-		Fingerprint: h.GetFingerprint(), Instance: h.GetInstance(), AgentVersion: h.GetAgentVersion(),
-		AgentTerm: h.GetAgentTerm(), HighestHubTerm: h.GetHighestHubTerm(), HubTermProof: h.GetHighestHubTermProof(),
-		Restrictions: restrictionsFromWire(h.GetRestrictions()),
-	}}, nil
+	return Effect{Admit: h}, nil
 }
 
 // Admitted records that the Directory has admitted the agent, which is sent the proof
@@ -230,7 +230,7 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 		c.welcome = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Welcome{Welcome: w}}
 	}
-	if request := c.opening.next(c.inFlight.now); request != nil {
+	if request := c.opening.next(c.now); request != nil {
 		return request
 	}
 	if c.state != Serving {
@@ -245,12 +245,12 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 		c.templates = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Templates{Templates: t}}
 	}
-	if c.inFlight.full() {
+	if len(c.inFlight) >= orderWindow {
 		return nil
 	}
-	if items := c.outbox.Next(c.inFlight.now); len(items) > 0 {
+	if items := c.outbox.Next(c.now); len(items) > 0 {
 		c.orderSequence++
-		c.inFlight.sent(c.orderSequence)
+		c.inFlight = append(c.inFlight, sentBatch{c.orderSequence, c.now})
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Orders{
 			Orders: &fleetv1.OrderBatch{Sequence: c.orderSequence, Items: items}}}
 	}

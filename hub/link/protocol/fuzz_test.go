@@ -66,7 +66,7 @@ func FuzzConn(f *testing.F) {
 	f.Add(script(f, helloRequest(), digest, helloRequest()))
 	f.Add(script(f, holds(0), helloRequest()))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := NewConn(5, Tuning{})
+		c := NewConn(5, Tuning{}, time.Unix(0, 0))
 		for _, uid := range []types.UID{"u", "v", "w"} {
 			a := &v1alpha1.SessionAssignment{}
 			a.Spec.Session.UID, a.Spec.Epoch = uid, 3

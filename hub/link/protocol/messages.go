@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // Reasons for which a connection ends.
@@ -30,8 +31,8 @@ type Order struct {
 	// Assign is to be stored in the member. If it has no annotation
 	// v1alpha1.AnnotationSpecHash, the sender sets it.
 	Assign *v1alpha1.SessionAssignment
-	// Withdraw is to be stopped in the member.
-	Withdraw *Withdrawal
+	// Withdraw is to be stopped in the member: all epochs of the session up to one.
+	Withdraw *fleetv1.Withdrawal
 }
 
 // SessionUID returns the UID of the order's session.
@@ -40,19 +41,9 @@ func (o Order) SessionUID() types.UID {
 	case o.Assign != nil:
 		return o.Assign.Spec.Session.UID
 	case o.Withdraw != nil:
-		return o.Withdraw.SessionUID
+		return types.UID(o.Withdraw.GetSessionUid())
 	}
 	return ""
-}
-
-// Withdrawal orders the member to stop a session's epochs up to one.
-type Withdrawal struct {
-	SessionUID types.UID
-	// Namespace and Name of the assignment in the member.
-	Namespace, Name string
-	UpToEpoch       int64
-	// Force is an operator override: the member does not wait for the kubelet.
-	Force bool
 }
 
 // Code is the outcome of an order.
@@ -86,25 +77,6 @@ type Result struct {
 	// CountedFrom is the sequence of the first capacity report that counts the
 	// assignment as used; zero if the agent does not report it.
 	CountedFrom uint64
-}
-
-// Hello is the first message of an agent. It does not determine the member.
-type Hello struct {
-	// Fingerprint is the UID of the cluster's kube-system namespace.
-	Fingerprint string
-	// Instance is the random identity of the agent's process.
-	Instance string
-	// AgentVersion is displayed only.
-	AgentVersion string
-	// AgentTerm grows with each process of the member's agent.
-	AgentTerm int64
-	// HighestHubTerm that the agent has seen.
-	HighestHubTerm int64
-	// HubTermProof shows that the member was sent that term.
-	HubTermProof string
-	// Restrictions of the member's administrator are displayed only; nil if the agent
-	// does not report them.
-	Restrictions *v1alpha1.MemberRestrictions
 }
 
 // Report is an agent's report of one assignment.

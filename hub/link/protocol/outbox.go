@@ -37,7 +37,7 @@ type Outbox struct {
 type slot struct {
 	assign   *v1alpha1.SessionAssignment
 	hash     string
-	withdraw *Withdrawal
+	withdraw *fleetv1.Withdrawal
 	// assignSent and withdrawSent: sent at sentAt, without a result yet.
 	assignSent, withdrawSent bool
 	sentAt                   time.Time
@@ -92,7 +92,7 @@ func (s *slot) putAssign(a *v1alpha1.SessionAssignment) bool {
 	return true
 }
 
-func (s *slot) putWithdraw(w *Withdrawal) bool {
+func (s *slot) putWithdraw(w *fleetv1.Withdrawal) bool {
 	if s.withdraw != nil && w.UpToEpoch <= s.withdraw.UpToEpoch {
 		if !w.Force || s.withdraw.Force {
 			return false
@@ -155,7 +155,7 @@ const itemOverhead = 16
 // of the higher epoch. It returns false if one is left for the next batch.
 func (o *Outbox) render(uid types.UID, s *slot, batch *orderBatch) bool {
 	if s.withdraw != nil && !s.withdrawSent {
-		order := withdrawalToWire(s.withdraw)
+		order := &fleetv1.Order{Order: &fleetv1.Order_Withdraw{Withdraw: s.withdraw}}
 		if !batch.add(order, proto.Size(order)+itemOverhead) {
 			return false
 		}
@@ -207,12 +207,6 @@ func (o *Outbox) Refused() []Result {
 	refused := o.refused
 	o.refused = nil
 	return refused
-}
-
-func withdrawalToWire(w *Withdrawal) *fleetv1.Order {
-	return &fleetv1.Order{Order: &fleetv1.Order_Withdraw{Withdraw: &fleetv1.Withdrawal{
-		SessionUid: string(w.SessionUID), Namespace: w.Namespace, Name: w.Name, UpToEpoch: w.UpToEpoch, Force: w.Force,
-	}}}
 }
 
 // Resolve drops the orders that a result answers: not those of a later epoch or of

@@ -25,7 +25,7 @@ func assign(uid string, epoch int64, hash string) Order {
 }
 
 func withdraw(uid string, upTo int64) Order {
-	return Order{Withdraw: &Withdrawal{SessionUID: types.UID(uid), Namespace: "desks", Name: uid, UpToEpoch: upTo}}
+	return Order{Withdraw: &fleetv1.Withdrawal{SessionUid: uid, Namespace: "desks", Name: uid, UpToEpoch: upTo}}
 }
 
 func result(uid string, epoch int64, hash string, code Code) Result {

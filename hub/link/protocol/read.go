@@ -83,7 +83,9 @@ func readResults(items []*fleetv1.OrderResult) (read []Result, malformed []error
 	return read, malformed
 }
 
-func restrictionsFromWire(r *fleetv1.Restrictions) *v1alpha1.MemberRestrictions {
+// Restrictions reads those of the member's administrator, nil if the agent does not report
+// them.
+func Restrictions(r *fleetv1.Restrictions) *v1alpha1.MemberRestrictions {
 	if r == nil {
 		return nil
 	}

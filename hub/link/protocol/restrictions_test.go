@@ -24,10 +24,10 @@ func TestRestrictionsAreBounded(t *testing.T) {
 			t.Errorf("%s: it is accepted", name)
 		}
 	}
-	if restrictionsFromWire(nil) != nil {
+	if Restrictions(nil) != nil {
 		t.Error("an agent that does not report restrictions has some")
 	}
-	got := restrictionsFromWire(&fleetv1.Restrictions{
+	got := Restrictions(&fleetv1.Restrictions{
 		HostSuffixes: []string{"a"}, ImagePrefixes: []string{"b"}, RuntimeClasses: []string{"c"}, PriorityClasses: []string{"d"},
 		OpenNetwork: true, PrivateEgress: true, LinkLocalEgress: true, ControlPlane: true,
 	})

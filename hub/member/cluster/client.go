@@ -10,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // errReadOnly is returned for a write that the link has no order for.
@@ -50,8 +51,8 @@ func (c *memberClient) Delete(_ context.Context, obj client.Object, options ...c
 	if !c.cache.ExpectStop(keyOf(a), a.Spec.Session.UID, a.Spec.Epoch) {
 		return nil // confirmed already: the cache's watch is about to report it
 	}
-	return c.send(protocol.Order{Withdraw: &protocol.Withdrawal{
-		SessionUID: a.Spec.Session.UID,
+	return c.send(protocol.Order{Withdraw: &fleetv1.Withdrawal{
+		SessionUid: string(a.Spec.Session.UID),
 		Namespace:  a.Namespace,
 		Name:       a.Name,
 		UpToEpoch:  a.Spec.Epoch,
