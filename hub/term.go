@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,10 +19,10 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
 const (
@@ -36,10 +34,8 @@ const (
 	annotationRestored = "vdi.kasm.io/restored-term"
 )
 
-var termRaised = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
-	Name: "vdi_hub_term_raised_total",
-	Help: "How often the hub raised its term, since an agent had seen a higher one: its etcd was restored from a backup.",
-})
+var termRaised = metrics.NewCounter("vdi_hub_term_raised_total",
+	"How often the hub raised its term, since an agent had seen a higher one: its etcd was restored from a backup.")
 
 // errTermTaken ends a leader if another replica raises the term, or if the term was
 // restored to a lower one.

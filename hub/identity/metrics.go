@@ -1,24 +1,14 @@
 package identity
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
 var (
-	registered = promauto.With(metrics.Registry)
-
-	metricIssued = registered.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_identity_issued_total",
-		Help: "Certificates issued, by kind.",
-	}, []string{"kind"})
-	metricRefused = registered.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_identity_refused_total",
-		Help: "Requests for certificates that were refused, by reason.",
-	}, []string{"reason"})
-	metricCAExpiry = registered.NewGauge(prometheus.GaugeOpts{
-		Name: "vdi_hub_identity_ca_expiry_timestamp_seconds",
-		Help: "When the issuing CA expires, in seconds since 1970; 0 if this hub issues no certificates.",
-	})
+	metricIssued = metrics.NewCounterVec("vdi_hub_identity_issued_total",
+		"Certificates issued, by kind.", "kind")
+	metricRefused = metrics.NewCounterVec("vdi_hub_identity_refused_total",
+		"Requests for certificates that were refused, by reason.", "reason")
+	metricCAExpiry = metrics.NewGauge("vdi_hub_identity_ca_expiry_timestamp_seconds",
+		"When the issuing CA expires, in seconds since 1970; 0 if this hub issues no certificates.")
 )

@@ -4,22 +4,19 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
 var (
-	placementResults = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_order_results_total",
-		Help: "Results of orders to members, by code.",
-	}, []string{"code"})
+	placementResults = metrics.NewCounterVec("vdi_hub_order_results_total",
+		"Results of orders to members, by code.", "code")
 	memberMetrics = &memberCollector{}
 )
 
-func init() { metrics.Registry.MustRegister(memberMetrics) }
+func init() { metrics.Register(memberMetrics) }
 
 var (
 	membersByHealth = prometheus.NewDesc("vdi_hub_members",
@@ -167,17 +164,13 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 }
 
 // staleStatuses counts the reports dropped by G2.
-var staleStatuses = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-	Name: "vdi_hub_link_stale_statuses_dropped_total",
-	Help: "Statuses that were not applied, since their epoch or stream had ended, by reason.",
-}, []string{"reason"})
+var staleStatuses = metrics.NewCounterVec("vdi_hub_link_stale_statuses_dropped_total",
+	"Statuses that were not applied, since their epoch or stream had ended, by reason.", "reason")
 
 // droppedReports counts the reports that the hub does not keep.
 var (
-	droppedReports = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_link_unknown_total",
-		Help: "Reports of sessions or templates that are unknown to the hub, which it does not keep: results, and templates of capacity reports.",
-	}, []string{"kind"})
+	droppedReports = metrics.NewCounterVec("vdi_hub_link_unknown_total",
+		"Reports of sessions or templates that are unknown to the hub, which it does not keep: results, and templates of capacity reports.", "kind")
 	unknownResults       = droppedReports.WithLabelValues("result")
 	unrequestedTemplates = droppedReports.WithLabelValues("template")
 )

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
 // Events that requeue pending sessions, by their labels in the metric.
@@ -29,14 +30,12 @@ var (
 		"Longest time for which a session has waited to be placed; 0 if none waits.", nil, nil)
 	queueDepth = prometheus.NewDesc("vdi_hub_session_queue_depth",
 		"Sessions in the scheduler's queue (waiting), and in the queue of the controller of sessions (settled).", []string{"kind"}, nil)
-	requeued = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_session_requeues_total",
-		Help: "Pending sessions that were requeued, by the event that may help them: capacity, member, cap, policy, template, home, drain; or to update their reasons (recheck).",
-	}, []string{"event"})
+	requeued = metrics.NewCounterVec("vdi_hub_session_requeues_total",
+		"Pending sessions that were requeued, by the event that may help them: capacity, member, cap, policy, template, home, drain; or to update their reasons (recheck).", "event")
 	collector = &schedulerCollector{}
 )
 
-func init() { metrics.Registry.MustRegister(requeued, collector) }
+func init() { metrics.Register(collector) }
 
 // Requeued counts pending sessions that an event has requeued.
 func Requeued(event string, sessions int) { requeued.WithLabelValues(event).Add(float64(sessions)) }

@@ -5,61 +5,40 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
+	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
 // leading is the controller whose metrics are exposed.
 var leading atomic.Pointer[Reconciler]
 
 var (
-	placements = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_placements_total",
-		Help: "Placement decisions by result (placed, resumed, failedOver, unschedulable, refused).",
-	}, []string{"result"})
-	startSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "vdi_hub_session_start_seconds",
-		Help:    "From a session's creation to its first being ready.",
-		Buckets: prometheus.ExponentialBuckets(0.1, 2, 12),
-	})
-	moved = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_sessions_moved_total",
-		Help: "Sessions moved out of their members because another member has capacity, by reason (PodUnschedulable, NoCapacityToResume, Drain, Rebalance).",
-	}, []string{"reason"})
-	failoverPending = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "vdi_hub_failover_pending_sessions",
-		Help: "Sessions that are to run and whose member is lost. They wait for their failover time, for capacity, for the member, or for an operator's declaration.",
-	}, func() float64 {
-		if r := leading.Load(); r != nil {
-			return float64(r.memory.CountLost())
-		}
-		return 0
-	})
-	failovers = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_hub_failovers_total",
-		Help: "Sessions rescheduled because their member is lost, by failover mode and reason (MemberUnreachable, MemberFenced).",
-	}, []string{"mode", "reason"})
-	detection = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "vdi_hub_failover_detection_seconds",
-		Help:    "Of sessions rescheduled: from when their member sent its last heartbeat until it counted as lost.",
-		Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
-	})
-	decision = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "vdi_hub_failover_decision_seconds",
-		Help:    "Of sessions rescheduled: from when their member counted as lost until the new placement was stored. It includes the wait of their failover mode.",
-		Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
-	})
-	recovery = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "vdi_hub_failover_recovery_seconds",
-		Help:    "Of sessions rescheduled: from the new placement until they were ready again.",
-		Buckets: prometheus.ExponentialBuckets(0.1, 2, 12),
-	})
+	placements = metrics.NewCounterVec("vdi_hub_placements_total",
+		"Placement decisions by result (placed, resumed, failedOver, unschedulable, refused).", "result")
+	startSeconds = metrics.NewHistogram("vdi_hub_session_start_seconds",
+		"From a session's creation to its first being ready.", prometheus.ExponentialBuckets(0.1, 2, 12))
+	moved = metrics.NewCounterVec("vdi_hub_sessions_moved_total",
+		"Sessions moved out of their members because another member has capacity, by reason (PodUnschedulable, NoCapacityToResume, Drain, Rebalance).", "reason")
+	_ = metrics.NewGaugeFunc("vdi_hub_failover_pending_sessions",
+		"Sessions that are to run and whose member is lost. They wait for their failover time, for capacity, for the member, or for an operator's declaration.", func() float64 {
+			if r := leading.Load(); r != nil {
+				return float64(r.memory.CountLost())
+			}
+			return 0
+		})
+	failovers = metrics.NewCounterVec("vdi_hub_failovers_total",
+		"Sessions rescheduled because their member is lost, by failover mode and reason (MemberUnreachable, MemberFenced).", "mode", "reason")
+	detection = metrics.NewHistogram("vdi_hub_failover_detection_seconds",
+		"Of sessions rescheduled: from when their member sent its last heartbeat until it counted as lost.", prometheus.ExponentialBuckets(0.5, 2, 12))
+	decision = metrics.NewHistogram("vdi_hub_failover_decision_seconds",
+		"Of sessions rescheduled: from when their member counted as lost until the new placement was stored. It includes the wait of their failover mode.", prometheus.ExponentialBuckets(0.5, 2, 12))
+	recovery = metrics.NewHistogram("vdi_hub_failover_recovery_seconds",
+		"Of sessions rescheduled: from the new placement until they were ready again.", prometheus.ExponentialBuckets(0.1, 2, 12))
 )
 
 func init() {
-	metrics.Registry.MustRegister(placements, startSeconds, moved, failoverPending, failovers, detection, decision, recovery)
 	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoCapacityToResume, lifecycle.MovedByDrain, lifecycle.MovedByRebalance} {
 		moved.WithLabelValues(reason) // from the start, so that the first one shows as an increase
 	}

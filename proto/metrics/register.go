@@ -10,9 +10,17 @@ import (
 // serves.
 var registered = promauto.With(metrics.Registry)
 
+// Register registers a collector.
+func Register(c prometheus.Collector) { metrics.Registry.MustRegister(c) }
+
 // NewGauge registers a gauge.
 func NewGauge(name, help string) prometheus.Gauge {
 	return registered.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+// NewGaugeFunc registers a gauge whose value is computed at each scrape.
+func NewGaugeFunc(name, help string, value func() float64) prometheus.GaugeFunc {
+	return registered.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 }
 
 // NewCounter registers a counter.
