@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -269,12 +270,17 @@ func (f *state) removeLocked(m *member) {
 	f.Provider.Remove(m.cluster)
 }
 
-// SetTemplates sets the template revisions that every agent evaluates; current is the current
+// SetTemplates sets the template revisions that every agent evaluates, and sends them unless they
+// are the same as before: an agent judges all its nodes again. Current is the current
 // revision of each template.
 func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.templates, f.requested, f.current = set, keysOf(set), current
+	f.current = current
+	if proto.Equal(f.templates, set) {
+		return
+	}
+	f.templates, f.requested = set, keysOf(set)
 	for _, m := range f.members {
 		if m.peer != nil {
 			m.peer.SetTemplates(set)

@@ -337,6 +337,9 @@ func TestTemplatesReachEveryAgent(t *testing.T) {
 	set := &fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{Name: "browser"}}}
 	x.SetTemplates(set, nil)
 	x.Expect(p.templates[len(p.templates)-1]).To(BeIdenticalTo(set))
+	sent := len(p.templates)
+	x.SetTemplates(proto.Clone(set).(*fleetv1.TemplateSet), nil)
+	x.Expect(p.templates).To(HaveLen(sent), "the same set is sent again")
 	x.register("us", "uid-us")
 	_, p = x.connect("uid-us", "i1")
 	x.Expect(p.templates).To(HaveLen(1))
