@@ -11,16 +11,17 @@ import (
 // Delays before connecting again, before the time factor.
 const (
 	firstReconnect = 5 * time.Second
-	maxReconnect   = 30 * time.Second
+	maxReconnect   = 10 * time.Second
 )
 
 // reconnectDelay returns the delay before the next connection, with full jitter so that the
 // agents of a fleet do not reconnect at once: within 5 s after a connection that worked, and
-// a limit that doubles up to 30 s after failures. Random is from [0, 1).
+// a limit of 10 s after failures, so that a hub whose leader has died serves all members
+// within 30 s. Random is from [0, 1).
 func reconnectDelay(failures int, random float64) time.Duration {
 	limit := firstReconnect
-	for range failures {
-		limit = min(2*limit, maxReconnect)
+	if failures > 0 {
+		limit = maxReconnect
 	}
 	return time.Duration(random * float64(limit))
 }
