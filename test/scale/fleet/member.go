@@ -102,11 +102,19 @@ func (m *member) set(a *v1alpha1.SessionAssignment) {
 
 // run makes a desktop ready.
 func (m *member) run(uid types.UID) {
+	if a := m.ready(uid); a != nil {
+		m.hub.Mark(ref(a))
+	}
+}
+
+// ready stores that a desktop is ready, and returns its assignment. The link calls the member
+// with its own lock held: with the member's, nothing calls the link.
+func (m *member) ready(uid types.UID) *v1alpha1.SessionAssignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := m.assignments[uid]
 	if a == nil || a.Status.State != v1alpha1.AssignmentActive || a.Status.StartTime != nil {
-		return
+		return nil
 	}
 	a = a.DeepCopy()
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
@@ -117,25 +125,19 @@ func (m *member) run(uid types.UID) {
 		})
 	}
 	m.set(a)
-	m.hub.Mark(ref(a))
+	return a
 }
 
 // withdraw stops a desktop.
 func (m *member) withdraw(w *fleetv1.Withdrawal) {
 	uid := types.UID(w.GetSessionUid())
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	a := m.assignments[uid]
-	if a == nil || a.Spec.Epoch > w.GetUpToEpoch() {
+	a, stops := m.stopping(uid, w.GetUpToEpoch())
+	if !stops {
 		m.hub.Add(result(w))
+	}
+	if a == nil {
 		return
 	}
-	if a.Status.State == v1alpha1.AssignmentStopping {
-		return
-	}
-	a = a.DeepCopy()
-	a.Status.State = v1alpha1.AssignmentStopping
-	m.set(a)
 	time.AfterFunc(about(stopDelay), func() {
 		m.mu.Lock()
 		delete(m.assignments, uid)
@@ -145,6 +147,24 @@ func (m *member) withdraw(w *fleetv1.Withdrawal) {
 		m.hub.Mark(ref(a))
 		m.hub.Add(result(w))
 	})
+}
+
+// stopping stores that a desktop stops, and returns its assignment unless it stops already. It
+// reports false if there is none of those epochs.
+func (m *member) stopping(uid types.UID, upTo int64) (*v1alpha1.SessionAssignment, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.assignments[uid]
+	if a == nil || a.Spec.Epoch > upTo {
+		return nil, false
+	}
+	if a.Status.State == v1alpha1.AssignmentStopping {
+		return nil, true
+	}
+	a = a.DeepCopy()
+	a.Status.State = v1alpha1.AssignmentStopping
+	m.set(a)
+	return a, true
 }
 
 func result(w *fleetv1.Withdrawal) *fleetv1.OrderResult {
