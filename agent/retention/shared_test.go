@@ -19,12 +19,12 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// startShared runs the reconcilers of shared objects, whose cache shows Pods or not.
+// startShared runs the reconcilers, whose cache shows Pods or not.
 func startShared(t *testing.T, mgr ctrl.Manager, cached client.Client) {
 	t.Helper()
 	g := NewWithT(t)
-	shared := retention.Shared{Client: cached, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: time.Second, SkipNameValidation: true}
-	g.Expect(shared.SetupWithManager(mgr)).To(Succeed())
+	options := retention.Options{Client: cached, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: time.Second, SkipNameValidation: true}
+	g.Expect(retention.SetupWithManager(mgr, options)).To(Succeed())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
