@@ -17,21 +17,10 @@ import (
 
 // endpoint keeps Service, and Ingress or HTTPRoute, also while a session is suspended.
 func (r *Reconciler) endpoint(ctx context.Context, p *pass) error {
-	return errors.Join(r.service(ctx, p), r.ingress(ctx, p), r.route(ctx, p))
-}
-
-func (r *Reconciler) service(ctx context.Context, p *pass) (err error) {
-	p.found.Service, p.found.ServiceProblem, err = children.Services.Keep(ctx, p.children, render.Service(p.assignment))
-	return err
-}
-
-func (r *Reconciler) ingress(ctx context.Context, p *pass) (err error) {
-	var want *networkingv1.Ingress
-	if p.network.Gateway == nil {
-		want = render.Ingress(p.assignment, p.network)
-	}
-	p.found.Ingress, p.found.IngressProblem, err = children.Ingresses.Keep(ctx, p.children, want)
-	return err
+	var service, ingress error
+	p.found.Service, p.found.ServiceProblem, service = children.Services.Keep(ctx, p.children, render.Service(p.assignment))
+	p.found.Ingress, p.found.IngressProblem, ingress = children.Ingresses.Keep(ctx, p.children, render.Ingress(p.assignment, p.network))
+	return errors.Join(service, ingress, r.route(ctx, p))
 }
 
 // route keeps the HTTPRoute if the member has a Gateway, and otherwise removes it.
