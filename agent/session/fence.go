@@ -47,18 +47,18 @@ type fencing struct {
 // fence stops a fenced desktop without the hub's lease. Its running time does not count
 // meanwhile, as while it is suspended.
 func (r *Reconciler) fence(ctx context.Context, p *pass) error {
-	if p.assignment.Spec.FailoverMode == api.FailoverHold {
+	if p.Assignment.Spec.FailoverMode == api.FailoverHold {
 		r.hold(p)
 	}
-	fenced := p.assignment.Spec.FailoverMode == api.FailoverFence
-	if !fenced && !p.assignment.Status.Guarded {
+	fenced := p.Assignment.Spec.FailoverMode == api.FailoverFence
+	if !fenced && !p.Assignment.Status.Guarded {
 		return nil
 	}
-	pod, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
+	pod, err := children.Pods.Find(ctx, p.Set, p.Assignment.Name)
 	if err != nil {
 		return err
 	}
-	if pod != nil && !children.Pods.Owns(p.assignment, pod) {
+	if pod != nil && !children.Pods.Owns(p.Assignment, pod) {
 		pod = nil
 	}
 	if !fenced {
@@ -70,7 +70,7 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	if guard != nil {
 		lease = r.Lease.Require()
 	}
-	p.fencing = fencingOf(p.assignment, pod, guard, lease)
+	p.fencing = fencingOf(p.Assignment, pod, guard, lease)
 	p.RequeueWithin(p.fencing.left)
 	p.ending = p.fencing.over
 	return nil
@@ -119,11 +119,11 @@ func withKey(g *render.Guard) *render.Guard {
 func (p *pass) rendered() *corev1.Pod {
 	switch f := p.fencing; {
 	case f.guard != nil:
-		return render.GuardedPod(p.assignment, *f.guard)
+		return render.GuardedPod(p.Assignment, *f.guard)
 	case f.gate != nil:
-		return render.GatedPod(p.assignment, *f.gate)
+		return render.GatedPod(p.Assignment, *f.gate)
 	default:
-		return render.Pod(p.assignment)
+		return render.Pod(p.Assignment)
 	}
 }
 

@@ -31,14 +31,14 @@ type finalizer struct {
 // Pods and the config, and last the home. Only the Pods are waited for without a
 // deadline.
 func (f *finalizer) finalize(ctx context.Context, p *pass) error {
-	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
+	if !controllerutil.ContainsFinalizer(p.Assignment, api.AssignmentFinalizer) {
 		return nil
 	}
 	err := f.removeAll(ctx, p)
-	if !apierrors.IsForbidden(err) && p.found.Denied == "" {
+	if !apierrors.IsForbidden(err) && p.Found.Denied == "" {
 		return err
 	}
-	if terminating, readErr := f.namespaceTerminating(ctx, p.assignment.Namespace); readErr != nil || !terminating {
+	if terminating, readErr := f.namespaceTerminating(ctx, p.Assignment.Namespace); readErr != nil || !terminating {
 		return errors.Join(err, readErr)
 	}
 	return f.finalizeWithNamespace(ctx, p)
@@ -79,7 +79,7 @@ func (f *finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
 	if err := removeOwned(ctx, p, children.Ingresses); err != nil {
 		return false, err
 	}
-	problem, err := f.openRoutes(ctx, p)
+	problem, err := p.OpenRoutes(ctx, f.Options.Network.Gateway != nil)
 	if err != nil {
 		return false, err
 	}
@@ -98,16 +98,16 @@ func (f *finalizer) removeConfig(ctx context.Context, p *pass) (bool, error) {
 
 // removeOwned removes a child, if the assignment owns one.
 func removeOwned[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) error {
-	have, err := k.Find(ctx, p.children, p.assignment.Name)
-	if err != nil || client.Object(have) == client.Object(*new(T)) || !k.Owns(p.assignment, have) {
+	have, err := k.Find(ctx, p.Set, p.Assignment.Name)
+	if err != nil || client.Object(have) == client.Object(*new(T)) || !k.Owns(p.Assignment, have) {
 		return err
 	}
 	p.recordFinalizers(k.Name, have)
-	if err := k.Remove(ctx, p.children, have); err != nil {
+	if err := k.Remove(ctx, p.Set, have); err != nil {
 		return err
 	}
-	if p.found.Denied != "" && !slices.Contains(p.left, p.found.Denied) {
-		p.left = append(p.left, p.found.Denied)
+	if p.Found.Denied != "" && !slices.Contains(p.left, p.Found.Denied) {
+		p.left = append(p.left, p.Found.Denied)
 	}
 	return nil
 }
@@ -122,49 +122,49 @@ func (p *pass) recordFinalizers(kind string, o client.Object) {
 // awaitRemoval waits for the remaining objects until CleanupDeadline: no desktop runs any
 // more, and no load balancer or storage driver must keep a session for ever.
 func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
-	if _, yes := forced(p.assignment); yes || len(p.left) == 0 {
+	if _, yes := forced(p.Assignment); yes || len(p.left) == 0 {
 		return true, nil
 	}
 	if p.memory.stoppedAt.IsZero() {
-		p.memory.stoppedAt = p.now
+		p.memory.stoppedAt = p.Now
 	}
-	if wait := p.memory.stoppedAt.Add(f.Options.CleanupDeadline).Sub(p.now); wait > 0 {
+	if wait := p.memory.stoppedAt.Add(f.Options.CleanupDeadline).Sub(p.Now); wait > 0 {
 		p.RequeueWithin(min(wait, removalPoll))
 		return false, nil
 	}
 	left := strings.Join(p.left, "; ")
 	log.FromContext(ctx).Info("Cleanup deadline passed, removing the finalizer", "left", left)
-	f.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for the remaining objects: "+left+".")
+	f.event(p.Assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for the remaining objects: "+left+".")
 	return true, nil
 }
 
 // stopping returns the status of an assignment with remaining children.
 func (f *finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
-	status := observe.Stopping(p.assignment, p.found, p.left, p.now)
+	status := observe.Stopping(p.Assignment, p.Found, p.left, p.Now)
 	f.time.account(ctx, p, &status)
 	return status
 }
 
 // release removes the finalizer, which confirms the stop to the hub.
 func (f *finalizer) release(ctx context.Context, p *pass) error {
-	before := p.assignment.DeepCopy()
-	controllerutil.RemoveFinalizer(p.assignment, api.AssignmentFinalizer)
+	before := p.Assignment.DeepCopy()
+	controllerutil.RemoveFinalizer(p.Assignment, api.AssignmentFinalizer)
 	children.CountWrite(kindAssignment, "release")
-	err := f.Client.Patch(ctx, p.assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := f.Client.Patch(ctx, p.Assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
 		p.RequeueWithin(children.ConflictRetry)
 		return nil
 	case denied.Is(err) && !apierrors.IsNotFound(err):
-		p.assignment = before
-		p.children.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
+		p.Assignment = before
+		p.Set.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
 		return f.status.report(ctx, p, f.stopping(ctx, p))
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
-	p.after = 0
+	p.After = 0
 	f.status.wroteRelease(ctx, p)
-	f.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and its objects are removed, except a retained home.")
+	f.event(p.Assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and its objects are removed, except a retained home.")
 	return nil
 }
 

@@ -10,16 +10,16 @@ import (
 // home keeps the claim that the Pod mounts, and checks that it is the session's before a Pod
 // is created.
 func (r *Reconciler) home(ctx context.Context, p *pass) error {
-	want := render.Home(p.assignment)
+	want := render.Home(p.Assignment)
 	if want == nil {
 		p.homeOwned = true
 		return nil
 	}
 	var err error
-	p.found.Home, p.found.HomeProblem, err = children.Homes.Share(ctx, p.children, want)
-	p.homeOwned = err == nil && p.found.HomeProblem == nil
+	p.Found.Home, p.Found.HomeProblem, err = children.Homes.Share(ctx, p.Set, want)
+	p.homeOwned = err == nil && p.Found.HomeProblem == nil
 	if p.homeOwned {
-		p.found.Home, p.found.HomeTooSmall, err = p.children.Grow(ctx, p.found.Home, want)
+		p.Found.Home, p.Found.HomeTooSmall, err = p.Set.Grow(ctx, p.Found.Home, want)
 	}
 	return err
 }

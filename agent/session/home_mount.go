@@ -22,7 +22,7 @@ const mountIndex = "spec.volumes.claimName"
 // not write to it at once. The hub ensures that too, except for a rescheduled session that is
 // still stopping.
 func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
-	home := p.assignment.Spec.Desktop.Home
+	home := p.Assignment.Spec.Desktop.Home
 	if home.Mode != api.HomePerUser {
 		return true, nil
 	}
@@ -36,22 +36,22 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 		{s.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
 	} {
 		var mounted corev1.PodList
-		err := read.from.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace), read.by, client.UnsafeDisableDeepCopy)
+		err := read.from.List(ctx, &mounted, client.InNamespace(p.Assignment.Namespace), read.by, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
 		}
 		for i := range mounted.Items {
-			if other := mounted.Items[i].Name; other != p.assignment.Name {
-				p.found.OtherUser = other
+			if other := mounted.Items[i].Name; other != p.Assignment.Name {
+				p.Found.OtherUser = other
 				p.RequeueWithin(removalPoll) // its end may cause no event
 				return false, nil
 			}
 		}
 	}
-	claim := types.NamespacedName{Namespace: p.assignment.Namespace, Name: home.ClaimName}
-	other, wait := s.mounts.acquire(claim, p.assignment.Name, p.now)
+	claim := types.NamespacedName{Namespace: p.Assignment.Namespace, Name: home.ClaimName}
+	other, wait := s.mounts.acquire(claim, p.Assignment.Name, p.Now)
 	if other != "" {
-		p.found.OtherUser = other
+		p.Found.OtherUser = other
 		p.RequeueWithin(wait)
 		return false, nil
 	}

@@ -59,27 +59,27 @@ func (k *timeStep) idle(_ context.Context, p *pass) error {
 		return nil
 	}
 	at, t := k.instant(p), &p.memory.time
-	limit, limited := observe.LimitOf(p.assignment.Spec.IdleTimeout)
+	limit, limited := observe.LimitOf(p.Assignment.Spec.IdleTimeout)
 	if !t.usage.Running() || p.runIsOver() {
-		k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
+		k.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
 		t.idle, t.lastUse = observe.IdleUnknown, observe.Use{}
 		return nil
 	}
 	before, silent := t.idle, false
-	if p.assignment.Spec.Desktop.Activity.Path != "" {
+	if p.Assignment.Spec.Desktop.Activity.Path != "" {
 		t.idle, t.lastUse, silent = k.probed(p, limit)
 	} else {
 		t.idle, t.lastUse, silent = k.annotated(p, limit, at)
 	}
 	switch {
 	case t.idle == observe.IdleOver:
-		p.failure = observe.IdleFailure(p.assignment)
+		p.failure = observe.IdleFailure(p.Assignment)
 	case t.idle == observe.IdleSoon && before != observe.IdleSoon:
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
-			observe.IdleWarning, p.assignment.Spec.IdleTimeout))
+		k.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+			observe.IdleWarning, p.Assignment.Spec.IdleTimeout))
 	case silent && limited && !t.reportedSilent:
 		t.reportedSilent = true
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventActivityUnknown, notEnforcedNote(p.assignment))
+		k.event(p.Assignment, corev1.EventTypeWarning, api.EventActivityUnknown, notEnforcedNote(p.Assignment))
 	}
 	return nil
 }
@@ -95,15 +95,15 @@ func notEnforcedNote(a *api.SessionAssignment) string {
 
 // probed returns the last probe result of a desktop. One that is not ready is not probed.
 func (k *timeStep) probed(p *pass, limit time.Duration) (idle observe.Idleness, lastUse observe.Use, silent bool) {
-	pod := p.found.Pod
-	url, ok := activity.URL(p.assignment, pod)
-	if !ok || pod.DeletionTimestamp != nil || observe.Pod(p.assignment, p.found).Status != "True" {
-		k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
+	pod := p.Found.Pod
+	url, ok := activity.URL(p.Assignment, pod)
+	if !ok || pod.DeletionTimestamp != nil || observe.Pod(p.Assignment, p.Found).Status != "True" {
+		k.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
 		return observe.IdleUnknown, observe.Use{}, false
 	}
 	result := k.Activity.Watch(activity.Target{
-		Assignment: client.ObjectKeyFromObject(p.assignment),
-		UID:        p.assignment.UID,
+		Assignment: client.ObjectKeyFromObject(p.Assignment),
+		UID:        p.Assignment.UID,
 		URL:        url,
 		Limit:      limit,
 		Began:      p.memory.time.seen.Add(p.memory.time.usage.Began()),
@@ -115,8 +115,8 @@ func (k *timeStep) probed(p *pass, limit time.Duration) (idle observe.Idleness, 
 // the time when this process first saw it.
 func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, lastUse observe.Use, silent bool) {
 	t := &p.memory.time
-	if p.found.Pod != nil {
-		value, reported := p.found.Pod.Annotations[api.AnnotationActivity]
+	if p.Found.Pod != nil {
+		value, reported := p.Found.Pod.Annotations[api.AnnotationActivity]
 		if reported && (!t.use.reported || value != t.use.value) {
 			t.use = annotatedUse{value: value, reported: true, at: at.Process, fresh: t.use.reported}
 		}
@@ -140,10 +140,10 @@ func (k *timeStep) annotatedLastUse(p *pass, passed time.Duration) observe.Use {
 	after, fresh := k.Options.Activity.Idle(), p.memory.time.use.fresh
 	p.RequeueWithin(after - passed)
 	switch {
-	case !fresh && (p.assignment.Status.IdleSince != nil || passed < after):
+	case !fresh && (p.Assignment.Status.IdleSince != nil || passed < after):
 		return observe.Use{}
 	case passed < after:
 		return observe.Use{Known: true}
 	}
-	return observe.Use{Known: true, Since: p.now.Add(-passed)}
+	return observe.Use{Known: true, Since: p.Now.Add(-passed)}
 }

@@ -24,7 +24,7 @@ type podStep struct {
 // pod creates, keeps or removes the Pod. It waits for one that is being removed, which has the
 // name of the next.
 func (s *podStep) pod(ctx context.Context, p *pass) error {
-	have, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
+	have, err := children.Pods.Find(ctx, p.Set, p.Assignment.Name)
 	if err != nil {
 		return err
 	}
@@ -33,14 +33,14 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
-	p.found.Pod = have
+	p.Found.Pod = have
 	p.memory.recordPod(have != nil)
 	if have == nil {
 		if may, err := s.mayCreate(ctx, p); err != nil || !may {
 			return err
 		}
 	}
-	if have != nil && children.Pods.Owns(p.assignment, have) {
+	if have != nil && children.Pods.Owns(p.Assignment, have) {
 		if done, err := s.removePodIfRequired(ctx, p, have); err != nil || done {
 			return err
 		}
@@ -50,13 +50,13 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 	if err := s.dropFinalizerOfOldServer(ctx, want); err != nil {
 		return err
 	}
-	p.found.Pod, p.found.PodProblem, err = children.Pods.Ensure(ctx, p.children, have, want)
-	p.memory.recordPod(p.found.Pod != nil)
-	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
+	p.Found.Pod, p.Found.PodProblem, err = children.Pods.Ensure(ctx, p.Set, have, want)
+	p.memory.recordPod(p.Found.Pod != nil)
+	if p.Found.PodProblem != nil && p.Found.PodProblem.Reason == api.ReasonConflict {
 		// It is another owner's Pod.
-		p.found.Pod = nil
+		p.Found.Pod = nil
 	}
-	if observe.Pod(p.assignment, p.found).Status == "True" {
+	if observe.Pod(p.Assignment, p.Found).Status == "True" {
 		p.memory.ended.times = 0
 	}
 	return err
@@ -73,12 +73,12 @@ func (s *podStep) removePodIfRequired(ctx context.Context, p *pass, have *corev1
 	case have.DeletionTimestamp != nil:
 		return true, s.awaitStop(ctx, p, have)
 	case mustNotRun(p):
-		return true, children.Pods.Remove(ctx, p.children, have)
+		return true, children.Pods.Remove(ctx, p.Set, have)
 	case observe.Ended(have):
 		return true, s.replaceEnded(ctx, p, have)
-	case outdated(p.assignment, have):
-		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is retried")...)
-		return true, children.Pods.Remove(ctx, p.children, have)
+	case outdated(p.Assignment, have):
+		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.Assignment), "reason", "the desktop has changed, or is retried")...)
+		return true, children.Pods.Remove(ctx, p.Set, have)
 	}
 	if reason := s.stale(p, have); reason != "" {
 		return true, s.replaceStale(ctx, p, have, reason)
@@ -89,22 +89,22 @@ func (s *podStep) removePodIfRequired(ctx context.Context, p *pass, have *corev1
 // mustNotRun reports whether there must be no desktop. A failure counts only once it is
 // written, so that the reason of the removal is not lost.
 func mustNotRun(p *pass) bool {
-	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.FailedPermanently() || p.ending != nil
+	return p.Assignment.Spec.RunState == api.ModeSuspended || p.Assignment.FailedPermanently() || p.ending != nil
 }
 
 // mayCreate reports whether a Pod may be created: its prerequisites exist, and no other Pod
 // uses the home.
 func (s *podStep) mayCreate(ctx context.Context, p *pass) (bool, error) {
 	if mustNotRun(p) {
-		p.found.PodProblem = p.ending
+		p.Found.PodProblem = p.ending
 		return false, nil
 	}
 	if p.fencing.notYet != nil {
-		p.found.PodProblem = p.fencing.notYet
+		p.Found.PodProblem = p.fencing.notYet
 		return false, nil
 	}
-	if name := api.WithoutLimit(p.assignment.Spec.Desktop.Resources); name != "" {
-		p.found.PodProblem = &observe.Problem{Reason: api.ReasonResourcesInvalid, Message: fmt.Sprintf(
+	if name := api.WithoutLimit(p.Assignment.Spec.Desktop.Resources); name != "" {
+		p.Found.PodProblem = &observe.Problem{Reason: api.ReasonResourcesInvalid, Message: fmt.Sprintf(
 			"The desktop requests 0 of %s, which would be no limit: delete the session and create it with more.", name)}
 		return false, nil
 	}
@@ -122,12 +122,12 @@ func (s *podStep) mayCreate(ctx context.Context, p *pass) (bool, error) {
 // run elsewhere.
 func (s *podStep) isCurrent(ctx context.Context, p *pass) (bool, error) {
 	now := &api.SessionAssignment{}
-	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(p.assignment), now)
+	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(p.Assignment), now)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the assignment from the API server: %w", err)
 	}
-	if err != nil || now.UID != p.assignment.UID || now.Generation != p.assignment.Generation || now.DeletionTimestamp != nil {
-		p.found.PodProblem = &observe.Problem{
+	if err != nil || now.UID != p.Assignment.UID || now.Generation != p.Assignment.Generation || now.DeletionTimestamp != nil {
+		p.Found.PodProblem = &observe.Problem{
 			Reason: api.ReasonPodPending, Message: "The Pod waits until the agent's cache shows the current assignment.",
 		}
 		return false, nil
@@ -140,13 +140,13 @@ func (s *podStep) isCurrent(ctx context.Context, p *pass) (bool, error) {
 func (s *podStep) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	last := &p.memory.ended
 	if last.pod != pod.UID {
-		*last = lastEnd{pod: pod.UID, at: p.now, times: last.times + 1}
+		*last = lastEnd{pod: pod.UID, at: p.Now, times: last.times + 1}
 	}
-	if wait := last.at.Add(children.RetryAfter(last.times - 1)).Sub(p.now); wait > 0 {
+	if wait := last.at.Add(children.RetryAfter(last.times - 1)).Sub(p.Now); wait > 0 {
 		p.RequeueWithin(wait)
 		return nil
 	}
-	return children.Pods.Remove(ctx, p.children, pod)
+	return children.Pods.Remove(ctx, p.Set, pod)
 }
 
 // podPresence is whether an assignment has a Pod that the cache may not show.
@@ -172,7 +172,7 @@ func (m *memory) recordPod(seen bool) {
 // the end of a run is reported: the hub then assigns the home to other sessions, and after an
 // outage a watch may resume half a minute late.
 func (s *podStep) liveUncachedPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
-	if p.memory.presence == podAbsent || p.memory.presence == presenceUnknown && reportedStopped(p.assignment) {
+	if p.memory.presence == podAbsent || p.memory.presence == presenceUnknown && reportedStopped(p.Assignment) {
 		return nil, nil
 	}
 	left, err := s.podsLeft(ctx, p)

@@ -44,7 +44,7 @@ func (s *podStep) stale(p *pass, pod *corev1.Pod) string {
 	switch {
 	case gate && p.isStable(&p.memory.gateOutdatedSince, gateStableAfter):
 		return "the desktop waits at an outdated gate"
-	case desktopChanged(p.assignment, pod) && !mayHaveStarted(pod):
+	case desktopChanged(p.Assignment, pod) && !mayHaveStarted(pod):
 		return "the desktop has changed before it started"
 	}
 	return ""
@@ -53,9 +53,9 @@ func (s *podStep) stale(p *pass, pod *corev1.Pod) string {
 // isStable reports whether a state has been observed for that long.
 func (p *pass) isStable(since *time.Time, d time.Duration) bool {
 	if since.IsZero() {
-		*since = p.now
+		*since = p.Now
 	}
-	left := since.Add(d).Sub(p.now)
+	left := since.Add(d).Sub(p.Now)
 	p.RequeueWithin(left)
 	return left <= 0
 }
@@ -72,10 +72,10 @@ func mayHaveStarted(pod *corev1.Pod) bool {
 // were read: a new process's cache may show an assignment that is older than its Pod.
 func (s *podStep) replaceStale(ctx context.Context, p *pass, pod *corev1.Pod, reason string) error {
 	if current, err := s.isCurrent(ctx, p); err != nil || !current {
-		p.found.PodProblem = nil // there is a Pod
+		p.Found.PodProblem = nil // there is a Pod
 		p.RequeueWithin(children.ConflictRetry)
 		return err
 	}
-	log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", reason)...)
-	return children.Pods.RemoveUnchanged(ctx, p.children, pod)
+	log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.Assignment), "reason", reason)...)
+	return children.Pods.RemoveUnchanged(ctx, p.Set, pod)
 }

@@ -22,20 +22,20 @@ type statusWriter struct{ *Dependencies }
 
 // report writes the status, if it changed and has waited long enough.
 func (w *statusWriter) report(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
-	have, m := p.assignment.Status, &p.memory.status
+	have, m := p.Assignment.Status, &p.memory.status
 	if equality.Semantic.DeepEqual(have, want) {
 		m.differsSince = time.Time{}
 		return nil
 	}
-	if m.basedOn == p.assignment.ResourceVersion {
+	if m.basedOn == p.Assignment.ResourceVersion {
 		// The cache does not show the last write yet, whose event causes the next pass.
 		p.RequeueWithin(children.CacheDelay)
 		return nil
 	}
 	if m.differsSince.IsZero() {
-		m.differsSince = p.now
+		m.differsSince = p.Now
 	}
-	if wait := writeDelay(p.assignment.Spec.RunState, have, want, *m, w.Options, p.now); wait > 0 {
+	if wait := writeDelay(p.Assignment.Spec.RunState, have, want, *m, w.Options, p.Now); wait > 0 {
 		p.RequeueWithin(wait)
 		return nil
 	}
@@ -43,11 +43,11 @@ func (w *statusWriter) report(ctx context.Context, p *pass, want api.SessionAssi
 }
 
 func (w *statusWriter) writeStatus(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
-	before := p.assignment.DeepCopy()
-	p.assignment.Status = want
+	before := p.Assignment.DeepCopy()
+	p.Assignment.Status = want
 	children.CountWrite(kindAssignment, "status")
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := w.Client.Status().Patch(ctx, p.assignment, patch)
+	err := w.Client.Status().Patch(ctx, p.Assignment, patch)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -57,12 +57,12 @@ func (w *statusWriter) writeStatus(ctx context.Context, p *pass, want api.Sessio
 	case err != nil:
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	p.memory.status = statusMemory{writtenAt: p.now}
-	if p.assignment.ResourceVersion != before.ResourceVersion {
+	p.memory.status = statusMemory{writtenAt: p.Now}
+	if p.Assignment.ResourceVersion != before.ResourceVersion {
 		p.memory.status.basedOn = before.ResourceVersion
 	}
 	w.wroteStatus(ctx, p, before.Status, want)
-	w.announce(p.assignment, before.Status, want)
+	w.announce(p.Assignment, before.Status, want)
 	return nil
 }
 
@@ -101,11 +101,11 @@ func (w *statusWriter) fail(p *pass, status *api.SessionAssignmentStatus) {
 		return
 	}
 	if p.failure == nil {
-		failure, recheck := observe.FailureOf(p.assignment, p.found, *status, p.memory.ended.times, w.Options.RetryLimits, p.now)
+		failure, recheck := observe.FailureOf(p.Assignment, p.Found, *status, p.memory.ended.times, w.Options.RetryLimits, p.Now)
 		p.failure = failure
 		p.RequeueWithin(recheck)
 	}
 	if p.failure != nil {
-		observe.Fail(status, p.assignment, p.failure, p.now)
+		observe.Fail(status, p.Assignment, p.failure, p.Now)
 	}
 }

@@ -44,17 +44,17 @@ type timeStep struct{ *Dependencies }
 func (k *timeStep) instant(p *pass) observe.Instant {
 	t := &p.memory.time
 	if t.seen.IsZero() {
-		t.seen = p.now
-		t.usage = observe.Restore(p.assignment, observe.Instant{Wall: p.now})
+		t.seen = p.Now
+		t.usage = observe.Restore(p.Assignment, observe.Instant{Wall: p.Now})
 	}
-	return observe.Instant{Wall: p.now, Process: k.Clock.Since(t.seen)}
+	return observe.Instant{Wall: p.Now, Process: k.Clock.Since(t.seen)}
 }
 
 // timeout stops a desktop whose timeout has passed. It runs again if the timeout is raised.
 func (k *timeStep) timeout(_ context.Context, p *pass) error {
 	at := k.instant(p)
-	if p.memory.time.usage.Expired(p.assignment, at) {
-		p.ending = observe.TimeExpired(p.assignment)
+	if p.memory.time.usage.Expired(p.Assignment, at) {
+		p.ending = observe.TimeExpired(p.Assignment)
 	}
 	return nil
 }
@@ -69,52 +69,52 @@ func (k *timeStep) account(ctx context.Context, p *pass, want *api.SessionAssign
 		k.endRun(ctx, p, at)
 	case p.failure != nil:
 		// The run ends once the failure is written.
-		t.usage.End(p.assignment, at).Store(want, at)
+		t.usage.End(p.Assignment, at).Store(want, at)
 		observe.ShowIdle(want, t.lastUse, false)
 		return
 	case ready:
-		t.usage = t.usage.Begin(p.assignment, p.readyBefore(), at)
+		t.usage = t.usage.Begin(p.Assignment, p.readyBefore(), at)
 	}
 	t.usage.Store(want, at)
 	observe.ShowIdle(want, t.lastUse, t.usage.Running())
 	if t.idle == observe.IdleSoon {
-		observe.WarnIdle(want, p.assignment)
+		observe.WarnIdle(want, p.Assignment)
 	}
 	k.requeueForTimeout(p, at)
 }
 
 // runIsOver reports whether the run ends: the Pod is about to be removed.
 func (p *pass) runIsOver() bool {
-	return !p.assignment.DeletionTimestamp.IsZero() || mustNotRun(p)
+	return !p.Assignment.DeletionTimestamp.IsZero() || mustNotRun(p)
 }
 
 // readyBefore returns how long the desktop was ready before this process first saw it: it
 // became ready while no agent ran, and no run was stored.
 func (p *pass) readyBefore() time.Duration {
-	if p.memory.time.observed || p.found.Pod == nil {
+	if p.memory.time.observed || p.Found.Pod == nil {
 		return 0
 	}
-	ready := observe.PodCondition(p.found.Pod, corev1.PodReady).LastTransitionTime
+	ready := observe.PodCondition(p.Found.Pod, corev1.PodReady).LastTransitionTime
 	if ready.IsZero() {
 		return 0
 	}
-	return p.now.Sub(ready.Time)
+	return p.Now.Sub(ready.Time)
 }
 
 func (k *timeStep) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
+	k.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
 	t.idle, t.lastUse, t.reportedSilent = observe.IdleUnknown, observe.Use{}, false
 	if !t.usage.Running() {
 		return
 	}
-	if t.usage = t.usage.End(p.assignment, at); p.assignment.FailedPermanently() && p.assignment.Status.RunningSince == nil {
+	if t.usage = t.usage.End(p.Assignment, at); p.Assignment.FailedPermanently() && p.Assignment.Status.RunningSince == nil {
 		// The run ended when the failure was written.
-		t.usage = observe.Restore(p.assignment, at)
+		t.usage = observe.Restore(p.Assignment, at)
 	}
-	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.assignment, at))))
+	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.Assignment, at))))
 	if p.ending != nil && p.ending.Reason == api.ReasonTimeExpired {
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.Message)
+		k.event(p.Assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.Message)
 	}
 }
 
@@ -122,12 +122,12 @@ func (k *timeStep) endRun(ctx context.Context, p *pass, at observe.Instant) {
 // once, and for the timeout.
 func (k *timeStep) requeueForTimeout(p *pass, at observe.Instant) {
 	t := &p.memory.time
-	left, limited := t.usage.Left(p.assignment, at)
+	left, limited := t.usage.Left(p.Assignment, at)
 	if !limited || !t.usage.Running() {
 		return
 	}
 	p.RequeueWithin(max(left, time.Millisecond))
-	limit, _ := p.assignment.Spec.Timeout.Value()
+	limit, _ := p.Assignment.Spec.Timeout.Value()
 	warnAt := left - api.WarnBefore(limit)
 	if warnAt > 0 {
 		p.RequeueWithin(warnAt)
@@ -135,7 +135,7 @@ func (k *timeStep) requeueForTimeout(p *pass, at observe.Instant) {
 	}
 	if t.warned != limit {
 		t.warned = limit
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
-			"The timeout of %s ends the session soon: save your work, or raise spec.timeout.", p.assignment.Spec.Timeout))
+		k.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+			"The timeout of %s ends the session soon: save your work, or raise spec.timeout.", p.Assignment.Spec.Timeout))
 	}
 }

@@ -42,13 +42,13 @@ type podSpans struct {
 // the desktop ran, and until it was ready. A Pod that was ready when this process first saw it
 // was traced before.
 func (w *statusWriter) tracePod(p *pass) {
-	pod := p.found.Pod
-	if !p.span.Traced() || pod == nil || pod.DeletionTimestamp != nil {
+	pod := p.Found.Pod
+	if !p.Span.Traced() || pod == nil || pod.DeletionTimestamp != nil {
 		return
 	}
 	recorded := &p.memory.podSpans
 	if recorded.pod != pod.UID {
-		before := meta.IsStatusConditionTrue(p.assignment.Status.Conditions, api.ConditionPodReady)
+		before := meta.IsStatusConditionTrue(p.Assignment.Status.Conditions, api.ConditionPodReady)
 		*recorded = podSpans{pod: pod.UID, scheduled: before, started: before, ready: before}
 	}
 	scheduled, isScheduled := podTime(pod, corev1.PodScheduled)
@@ -69,7 +69,7 @@ func (w *statusWriter) tracePod(p *pass) {
 		}
 		*s.recorded = true
 		// The span is the same if it is recorded again after a restart.
-		w.Trace.AddAs(p.span.Named(s.name+"/"+string(pod.UID)), p.span, tracing.Span{
+		w.Trace.AddAs(p.Span.Named(s.name+"/"+string(pod.UID)), p.Span, tracing.Span{
 			Name: s.name, From: s.from, To: s.to, Attributes: []tracing.Attribute{tracing.Node.String(pod.Spec.NodeName)},
 		})
 	}
@@ -127,14 +127,14 @@ func transitionValues(a *api.SessionAssignment) []any {
 func (w *statusWriter) wroteStatus(ctx context.Context, p *pass, have, want api.SessionAssignmentStatus) {
 	from, to := stateOf(have), stateOf(want)
 	if from != to || have.Reason != want.Reason {
-		values := append(transitionValues(p.assignment), "from", from, "to", to, "reason", want.Reason)
+		values := append(transitionValues(p.Assignment), "from", from, "to", to, "reason", want.Reason)
 		if to == "Ready" && want.StartTime != nil && have.StartTime == nil {
-			values = append(values, "duration", want.StartTime.Sub(p.assignment.CreationTimestamp.Time).String())
+			values = append(values, "duration", want.StartTime.Sub(p.Assignment.CreationTimestamp.Time).String())
 		}
 		log.FromContext(ctx).Info(transitionDesktop, values...)
 	}
-	if p.span.Traced() {
-		w.Trace.Add(p.span, tracing.Span{Name: spanReport, From: p.now, To: w.Clock.Now(), Attributes: []tracing.Attribute{
+	if p.Span.Traced() {
+		w.Trace.Add(p.Span, tracing.Span{Name: spanReport, From: p.Now, To: w.Clock.Now(), Attributes: []tracing.Attribute{
 			tracing.From.String(from), tracing.To.String(to), tracing.Reason.String(want.Reason),
 		}})
 	}
@@ -143,10 +143,10 @@ func (w *statusWriter) wroteStatus(ctx context.Context, p *pass, have, want api.
 // wroteRelease logs and traces the end of an assignment.
 func (w *statusWriter) wroteRelease(ctx context.Context, p *pass) {
 	now := w.Clock.Now()
-	deleted := p.assignment.DeletionTimestamp.Time
-	log.FromContext(ctx).Info(transitionStopped, append(transitionValues(p.assignment), "from", stateOf(p.assignment.Status),
+	deleted := p.Assignment.DeletionTimestamp.Time
+	log.FromContext(ctx).Info(transitionStopped, append(transitionValues(p.Assignment), "from", stateOf(p.Assignment.Status),
 		"duration", now.Sub(deleted).String())...)
-	if p.span.Traced() {
-		w.Trace.Add(p.span, tracing.Span{Name: spanStop, From: deleted, To: now})
+	if p.Span.Traced() {
+		w.Trace.Add(p.Span, tracing.Span{Name: spanStop, From: deleted, To: now})
 	}
 }
