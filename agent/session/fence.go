@@ -58,7 +58,7 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	if pod != nil && !children.Pods.Owns(p.Assignment, pod) {
+	if !children.Pods.Owns(p.Assignment, pod) {
 		pod = nil
 	}
 	if !fenced {

@@ -67,12 +67,6 @@ func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 	return f.release(ctx, p)
 }
 
-// forced returns an operator's reason for a forced cleanup.
-func forced(a *api.SessionAssignment) (reason string, yes bool) {
-	reason, yes = a.Annotations[api.AnnotationForceCleanup]
-	return reason, yes
-}
-
 // removeEndpoint deletes Ingress, HTTPRoute and Service, and does not wait for their
 // finalizers, such as a load balancer's.
 func (f *finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
@@ -99,7 +93,7 @@ func (f *finalizer) removeConfig(ctx context.Context, p *pass) (bool, error) {
 // removeOwned removes a child, if the assignment owns one.
 func removeOwned[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) error {
 	have, err := k.Find(ctx, p.Set, p.Assignment.Name)
-	if err != nil || client.Object(have) == client.Object(*new(T)) || !k.Owns(p.Assignment, have) {
+	if err != nil || !k.Owns(p.Assignment, have) {
 		return err
 	}
 	p.recordFinalizers(k.Name, have)
@@ -122,7 +116,7 @@ func (p *pass) recordFinalizers(kind string, o client.Object) {
 // awaitRemoval waits for the remaining objects until CleanupDeadline: no desktop runs any
 // more, and no load balancer or storage driver must keep a session for ever.
 func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
-	if _, yes := forced(p.Assignment); yes || len(p.left) == 0 {
+	if _, forced := p.Assignment.Annotations[api.AnnotationForceCleanup]; forced || len(p.left) == 0 {
 		return true, nil
 	}
 	if p.memory.stoppedAt.IsZero() {

@@ -54,7 +54,7 @@ func (f *finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) 
 		return true, nil
 	}
 	have, err := children.Homes.Live(ctx, p.Set, want.Name)
-	if err != nil || have == nil || !children.Homes.Owns(p.Assignment, have) || have.DeletionTimestamp != nil {
+	if err != nil || !children.Homes.Owns(p.Assignment, have) || have.DeletionTimestamp != nil {
 		return err == nil, err
 	}
 	if used, err := f.inUse(ctx, have, p.Assignment.Name); err != nil || used {

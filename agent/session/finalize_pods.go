@@ -25,8 +25,8 @@ const (
 // by name or label, or when an operator forces the cleanup. It reads the API server only if
 // the cache has none.
 func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
-	reason, force := forced(p.Assignment)
-	if force {
+	// An operator may force the cleanup, with a reason.
+	if reason, forced := p.Assignment.Annotations[api.AnnotationForceCleanup]; forced {
 		return f.forcePods(ctx, p, reason)
 	}
 	left, err := f.pods.podsOf(ctx, p, f.Client, client.MatchingLabels{api.LabelAssignment: p.Assignment.Name})
@@ -41,23 +41,12 @@ func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 	}
 	p.Found.Pod = left[0]
 	for _, pod := range left {
-		if err := f.pods.removePod(ctx, p, pod); err != nil {
+		if _, err := f.pods.removePodIfRequired(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}
+	p.RequeueWithin(children.CacheDelay) // the cache may not show the Pod's end
 	return false, nil
-}
-
-// removePod deletes a Pod, and removes its finalizer once it has stopped.
-func (s *podStep) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	s.observeNode(p, pod)
-	if deleted, err := s.forceDeleteLost(ctx, p, pod); err != nil || deleted {
-		return err
-	}
-	if err := children.Pods.Remove(ctx, p.Set, pod); err != nil || pod.DeletionTimestamp == nil {
-		return err
-	}
-	return s.awaitStop(ctx, p, pod)
 }
 
 // forcePods deletes the Pods without waiting for their kubelets, which may still run them, at

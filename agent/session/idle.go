@@ -60,24 +60,23 @@ func (k *timeStep) idle(_ context.Context, p *pass) error {
 	}
 	at, t := k.instant(p), &p.memory.time
 	limit, limited := observe.LimitOf(p.Assignment.Spec.IdleTimeout)
-	if !t.usage.Running() || p.runIsOver() {
-		k.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
-		t.idle, t.lastUse = observe.IdleUnknown, observe.Use{}
+	if !t.usage.Running || mustNotRun(p) {
+		t.activity = k.noActivity(p)
 		return nil
 	}
-	before, silent := t.idle, false
+	before := t.activity.Idle
 	if p.Assignment.Spec.Desktop.Activity.Path != "" {
-		t.idle, t.lastUse, silent = k.probed(p, limit)
+		t.activity = k.probed(p, limit)
 	} else {
-		t.idle, t.lastUse, silent = k.annotated(p, limit, at)
+		t.activity = k.annotated(p, limit, at)
 	}
 	switch {
-	case t.idle == observe.IdleOver:
+	case t.activity.Idle == observe.IdleOver:
 		p.failure = observe.IdleFailure(p.Assignment)
-	case t.idle == observe.IdleSoon && before != observe.IdleSoon:
+	case t.activity.Idle == observe.IdleSoon && before != observe.IdleSoon:
 		k.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
 			observe.IdleWarning, p.Assignment.Spec.IdleTimeout))
-	case silent && limited && !t.reportedSilent:
+	case t.activity.Silent && limited && !t.reportedSilent:
 		t.reportedSilent = true
 		k.event(p.Assignment, corev1.EventTypeWarning, api.EventActivityUnknown, notEnforcedNote(p.Assignment))
 	}
@@ -93,27 +92,31 @@ func notEnforcedNote(a *api.SessionAssignment) string {
 	return fmt.Sprintf("The desktop %s: its idle timeout of %s is not enforced.", reason, a.Spec.IdleTimeout)
 }
 
+// noActivity ends the probes of a desktop, and returns no result.
+func (k *timeStep) noActivity(p *pass) activity.Result {
+	k.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
+	return activity.Result{}
+}
+
 // probed returns the last probe result of a desktop. One that is not ready is not probed.
-func (k *timeStep) probed(p *pass, limit time.Duration) (idle observe.Idleness, lastUse observe.Use, silent bool) {
-	pod := p.Found.Pod
+func (k *timeStep) probed(p *pass, limit time.Duration) activity.Result {
+	pod, t := p.Found.Pod, &p.memory.time
 	url, ok := activity.URL(p.Assignment, pod)
 	if !ok || pod.DeletionTimestamp != nil || observe.Pod(p.Assignment, p.Found).Status != "True" {
-		k.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
-		return observe.IdleUnknown, observe.Use{}, false
+		return k.noActivity(p)
 	}
-	result := k.Activity.Watch(activity.Target{
+	return k.Activity.Watch(activity.Target{
 		Assignment: client.ObjectKeyFromObject(p.Assignment),
 		UID:        p.Assignment.UID,
 		URL:        url,
 		Limit:      limit,
-		Began:      p.memory.time.seen.Add(p.memory.time.usage.Began()),
+		Began:      t.seen.Add(t.usage.Began),
 	})
-	return result.Idle, result.Use, result.Silent
 }
 
 // annotated returns the result of a desktop's annotation, of which each new value means use at
 // the time when this process first saw it.
-func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, lastUse observe.Use, silent bool) {
+func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) activity.Result {
 	t := &p.memory.time
 	if p.Found.Pod != nil {
 		value, reported := p.Found.Pod.Annotations[api.AnnotationActivity]
@@ -127,10 +130,10 @@ func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) (
 	}
 	p.RequeueWithin(limit - passed)
 	if !t.use.reported {
-		return observe.IdleUnknown, observe.Use{}, passed >= limit
+		return activity.Result{Silent: passed >= limit}
 	}
 	p.RequeueWithin(limit - api.WarnBefore(limit) - passed)
-	return observe.IdlenessOf(passed, limit), k.annotatedLastUse(p, passed), false
+	return activity.Result{Idle: observe.IdlenessOf(passed, limit), Use: k.annotatedLastUse(p, passed)}
 }
 
 // annotatedLastUse returns the use of a desktop that reports by annotation. The status of an

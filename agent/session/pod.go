@@ -40,7 +40,7 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
-	if have != nil && children.Pods.Owns(p.Assignment, have) {
+	if children.Pods.Owns(p.Assignment, have) {
 		if done, err := s.removePodIfRequired(ctx, p, have); err != nil || done {
 			return err
 		}
@@ -89,7 +89,7 @@ func (s *podStep) removePodIfRequired(ctx context.Context, p *pass, have *corev1
 // mustNotRun reports whether there must be no desktop. A failure counts only once it is
 // written, so that the reason of the removal is not lost.
 func mustNotRun(p *pass) bool {
-	return p.Assignment.Spec.RunState == api.ModeSuspended || p.Assignment.FailedPermanently() || p.ending != nil
+	return !p.Assignment.DeletionTimestamp.IsZero() || p.Assignment.Spec.RunState == api.ModeSuspended || p.Assignment.FailedPermanently() || p.ending != nil
 }
 
 // mayCreate reports whether a Pod may be created: its prerequisites exist, and no other Pod

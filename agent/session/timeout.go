@@ -7,9 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -26,10 +26,8 @@ type timeMemory struct {
 	observed bool
 	// warned is the timeout of the last warning, if any.
 	warned time.Duration
-	// idle is how near the idle timeout was at the last pass.
-	idle observe.Idleness
-	// lastUse is the last reported use.
-	lastUse observe.Use
+	// activity of the desktop at the last pass.
+	activity activity.Result
 	// use is that of a desktop that reports it by annotation.
 	use annotatedUse
 	// reportedSilent is set once this run has an event that the idle timeout is not
@@ -65,27 +63,22 @@ func (k *timeStep) account(ctx context.Context, p *pass, want *api.SessionAssign
 	at, t := k.instant(p), &p.memory.time
 	defer func() { t.observed = true }()
 	switch ready := meta.IsStatusConditionTrue(want.Conditions, api.ConditionPodReady); {
-	case p.runIsOver():
+	case mustNotRun(p):
 		k.endRun(ctx, p, at)
 	case p.failure != nil:
 		// The run ends once the failure is written.
 		t.usage.End(p.Assignment, at).Store(want, at)
-		observe.ShowIdle(want, t.lastUse, false)
+		observe.ShowIdle(want, t.activity.Use, false)
 		return
 	case ready:
 		t.usage = t.usage.Begin(p.Assignment, p.readyBefore(), at)
 	}
 	t.usage.Store(want, at)
-	observe.ShowIdle(want, t.lastUse, t.usage.Running())
-	if t.idle == observe.IdleSoon {
+	observe.ShowIdle(want, t.activity.Use, t.usage.Running)
+	if t.activity.Idle == observe.IdleSoon {
 		observe.WarnIdle(want, p.Assignment)
 	}
 	k.requeueForTimeout(p, at)
-}
-
-// runIsOver reports whether the run ends: the Pod is about to be removed.
-func (p *pass) runIsOver() bool {
-	return !p.Assignment.DeletionTimestamp.IsZero() || mustNotRun(p)
 }
 
 // readyBefore returns how long the desktop was ready before this process first saw it: it
@@ -103,9 +96,8 @@ func (p *pass) readyBefore() time.Duration {
 
 func (k *timeStep) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	k.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
-	t.idle, t.lastUse, t.reportedSilent = observe.IdleUnknown, observe.Use{}, false
-	if !t.usage.Running() {
+	t.activity, t.reportedSilent = k.noActivity(p), false
+	if !t.usage.Running {
 		return
 	}
 	if t.usage = t.usage.End(p.Assignment, at); p.Assignment.FailedPermanently() && p.Assignment.Status.RunningSince == nil {
@@ -123,7 +115,7 @@ func (k *timeStep) endRun(ctx context.Context, p *pass, at observe.Instant) {
 func (k *timeStep) requeueForTimeout(p *pass, at observe.Instant) {
 	t := &p.memory.time
 	left, limited := t.usage.Left(p.Assignment, at)
-	if !limited || !t.usage.Running() {
+	if !limited || !t.usage.Running {
 		return
 	}
 	p.RequeueWithin(max(left, time.Millisecond))

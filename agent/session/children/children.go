@@ -25,7 +25,7 @@ func (k Kind[T]) Keep(ctx context.Context, s *Set, want T) (T, *observe.Problem,
 		return k.Ensure(ctx, s, have, want)
 	}
 	delete(s.Memory.refused, k.Name)
-	if isNil(have) || !k.Owns(s.Assignment, have) {
+	if !k.Owns(s.Assignment, have) {
 		return none, nil, nil
 	}
 	return none, nil, k.Remove(ctx, s, have)

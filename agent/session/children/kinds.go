@@ -62,9 +62,9 @@ func shared[T client.Object](name string, align func(have, want T)) Kind[T] {
 	return Kind[T]{Name: name, otherOwner: otherOwnerOfShared[T], align: align, recreate: true}
 }
 
-// Owns reports whether the assignment owns an object of this kind.
+// Owns reports whether there is an object of this kind, and the assignment owns it.
 func (k Kind[T]) Owns(a *api.SessionAssignment, o T) bool {
-	return k.otherOwner(a, o) == ""
+	return !isNil(o) && k.otherOwner(a, o) == ""
 }
 
 func isNil[T client.Object](o T) bool {
