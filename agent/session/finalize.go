@@ -20,17 +20,12 @@ import (
 )
 
 // finalizer removes the children of an assignment that is being deleted.
-type finalizer struct {
-	*Dependencies
-	pods   *podStep
-	time   *timeStep
-	status *statusWriter
-}
+type finalizer struct{ *podStep }
 
 // finalize removes the children in order, and then the finalizer: first the endpoint, then the
 // Pods and the config, and last the home. Only the Pods are waited for without a
 // deadline.
-func (f *finalizer) finalize(ctx context.Context, p *pass) error {
+func (f finalizer) finalize(ctx context.Context, p *pass) error {
 	if !controllerutil.ContainsFinalizer(p.Assignment, api.AssignmentFinalizer) {
 		return nil
 	}
@@ -45,7 +40,7 @@ func (f *finalizer) finalize(ctx context.Context, p *pass) error {
 }
 
 // removeAll removes the children, and the finalizer once they are gone.
-func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
+func (f finalizer) removeAll(ctx context.Context, p *pass) error {
 	for _, s := range []struct {
 		name string
 		run  func(context.Context, *pass) (done bool, err error)
@@ -61,7 +56,7 @@ func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 			return fmt.Errorf("removing the %s: %w", s.name, err)
 		}
 		if !done {
-			return f.status.report(ctx, p, f.stopping(ctx, p))
+			return f.report(ctx, p, f.stopping(ctx, p))
 		}
 	}
 	return f.release(ctx, p)
@@ -69,7 +64,7 @@ func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 
 // removeEndpoint deletes Ingress, HTTPRoute and Service, and does not wait for their
 // finalizers, such as a load balancer's.
-func (f *finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
+func (f finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
 	if err := removeOwned(ctx, p, children.Ingresses); err != nil {
 		return false, err
 	}
@@ -86,7 +81,7 @@ func (f *finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
 }
 
 // removeConfig deletes the config, now that the Pod is gone.
-func (f *finalizer) removeConfig(ctx context.Context, p *pass) (bool, error) {
+func (f finalizer) removeConfig(ctx context.Context, p *pass) (bool, error) {
 	return true, removeOwned(ctx, p, children.ConfigMaps)
 }
 
@@ -115,7 +110,7 @@ func (p *pass) recordFinalizers(kind string, o client.Object) {
 
 // awaitRemoval waits for the remaining objects until CleanupDeadline: no desktop runs any
 // more, and no load balancer or storage driver must keep a session for ever.
-func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
+func (f finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
 	if _, forced := p.Assignment.Annotations[api.AnnotationForceCleanup]; forced || len(p.left) == 0 {
 		return true, nil
 	}
@@ -133,14 +128,14 @@ func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
 }
 
 // stopping returns the status of an assignment with remaining children.
-func (f *finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
+func (f finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
 	status := observe.Stopping(p.Assignment, p.Found, p.left, p.Now)
-	f.time.account(ctx, p, &status)
+	f.account(ctx, p, &status)
 	return status
 }
 
 // release removes the finalizer, which confirms the stop to the hub.
-func (f *finalizer) release(ctx context.Context, p *pass) error {
+func (f finalizer) release(ctx context.Context, p *pass) error {
 	before := p.Assignment.DeepCopy()
 	controllerutil.RemoveFinalizer(p.Assignment, api.AssignmentFinalizer)
 	children.CountWrite(kindAssignment, "release")
@@ -152,12 +147,12 @@ func (f *finalizer) release(ctx context.Context, p *pass) error {
 	case denied.Is(err) && !apierrors.IsNotFound(err):
 		p.Assignment = before
 		p.Set.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
-		return f.status.report(ctx, p, f.stopping(ctx, p))
+		return f.report(ctx, p, f.stopping(ctx, p))
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	p.After = 0
-	f.status.wroteRelease(ctx, p)
+	f.wroteRelease(ctx, p)
 	f.event(p.Assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and its objects are removed, except a retained home.")
 	return nil
 }
@@ -170,7 +165,7 @@ func (f *finalizer) release(ctx context.Context, p *pass) error {
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // namespaceTerminating reports whether a namespace is being deleted, or is gone.
-func (f *finalizer) namespaceTerminating(ctx context.Context, name string) (bool, error) {
+func (f finalizer) namespaceTerminating(ctx context.Context, name string) (bool, error) {
 	var namespace corev1.Namespace
 	err := f.APIReader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
 	if client.IgnoreNotFound(err) != nil {
@@ -183,8 +178,8 @@ func (f *finalizer) namespaceTerminating(ctx context.Context, name string) (bool
 // deleted, after the agent has lost its permissions there. The namespace controller deletes
 // all objects, including homes; only the Pods are waited for, since the end of the assignment
 // is reported as the end of the desktop.
-func (f *finalizer) finalizeWithNamespace(ctx context.Context, p *pass) error {
-	left, err := f.pods.podsLeft(ctx, p)
+func (f finalizer) finalizeWithNamespace(ctx context.Context, p *pass) error {
+	left, err := f.podsLeft(ctx, p)
 	if err != nil {
 		return err
 	}

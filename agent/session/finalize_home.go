@@ -20,7 +20,7 @@ import (
 
 // finalizeHome removes a home that is deleted with its session, and annotates another with the
 // time of its last use.
-func (f *finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
+func (f finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
 	home := p.Assignment.Spec.Desktop.Home
 	if home.Mode == api.HomePerUser || home.Retention == api.RetentionRetain {
 		return f.annotateLastUse(ctx, p)
@@ -29,7 +29,7 @@ func (f *finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
 }
 
 // removeHome deletes the session's claim, which has no owner, as read from the API server.
-func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
+func (f finalizer) removeHome(ctx context.Context, p *pass) error {
 	var list corev1.PersistentVolumeClaimList
 	own := client.MatchingLabels(render.Selector(p.Assignment))
 	own[render.LabelHomeMode] = string(api.HomePerSession)
@@ -48,7 +48,7 @@ func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 
 // annotateLastUse annotates the claim with the end of its use, from which its retention
 // counts, unless another session uses it.
-func (f *finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) {
+func (f finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) {
 	want := render.Home(p.Assignment)
 	if want == nil || want.Annotations[api.AnnotationRetention] == "" {
 		return true, nil
@@ -86,7 +86,7 @@ func (f *finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) 
 }
 
 // inUse reports whether another assignment that is not being deleted uses the claim.
-func (f *finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
+func (f finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
 	var users api.SessionAssignmentList
 	err := f.Client.List(ctx, &users, client.InNamespace(claim.Namespace),
 		client.MatchingFields{claimIndex: claim.Name}, client.UnsafeDisableDeepCopy)

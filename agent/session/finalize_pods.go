@@ -24,24 +24,24 @@ const (
 // removePods removes the Pods. It is done when the API server has no Pod of the assignment,
 // by name or label, or when an operator forces the cleanup. It reads the API server only if
 // the cache has none.
-func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
+func (f finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 	// An operator may force the cleanup, with a reason.
 	if reason, forced := p.Assignment.Annotations[api.AnnotationForceCleanup]; forced {
 		return f.forcePods(ctx, p, reason)
 	}
-	left, err := f.pods.podsOf(ctx, p, f.Client, client.MatchingLabels{api.LabelAssignment: p.Assignment.Name})
+	left, err := f.podsOf(ctx, p, f.Client, client.MatchingLabels{api.LabelAssignment: p.Assignment.Name})
 	if err != nil {
 		return false, err
 	}
 	if len(left) == 0 {
-		if left, err = f.pods.podsLeft(ctx, p); err != nil || len(left) == 0 {
+		if left, err = f.podsLeft(ctx, p); err != nil || len(left) == 0 {
 			return err == nil, err
 		}
 		p.RequeueWithin(podPoll)
 	}
 	p.Found.Pod = left[0]
 	for _, pod := range left {
-		if _, err := f.pods.removePodIfRequired(ctx, p, pod); err != nil {
+		if _, err := f.removePodIfRequired(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}
@@ -51,13 +51,13 @@ func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 
 // forcePods deletes the Pods without waiting for their kubelets, which may still run them, at
 // an operator's request.
-func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
-	left, err := f.pods.podsLeft(ctx, p)
+func (f finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
+	left, err := f.podsLeft(ctx, p)
 	if err != nil {
 		return false, err
 	}
 	for _, pod := range left {
-		if err := f.pods.forcePod(ctx, p, pod); err != nil {
+		if err := f.forcePod(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}

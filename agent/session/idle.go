@@ -54,31 +54,31 @@ func (r *Reconciler) probeActivity(mgr ctrl.Manager) (source.TypedSource[reconci
 
 // idle fails a session that was idle for its idle timeout, and records since when it is idle.
 // A session whose activity is not known goes on.
-func (k *timeStep) idle(_ context.Context, p *pass) error {
+func (d *Dependencies) idle(_ context.Context, p *pass) error {
 	if p.failure != nil {
 		return nil
 	}
-	at, t := k.instant(p), &p.memory.time
+	at, t := d.instant(p), &p.memory.time
 	limit, limited := observe.LimitOf(p.Assignment.Spec.IdleTimeout)
 	if !t.usage.Running || mustNotRun(p) {
-		t.activity = k.noActivity(p)
+		t.activity = d.noActivity(p)
 		return nil
 	}
 	before := t.activity.Idle
 	if p.Assignment.Spec.Desktop.Activity.Path != "" {
-		t.activity = k.probed(p, limit)
+		t.activity = d.probed(p, limit)
 	} else {
-		t.activity = k.annotated(p, limit, at)
+		t.activity = d.annotated(p, limit, at)
 	}
 	switch {
 	case t.activity.Idle == observe.IdleOver:
 		p.failure = observe.IdleFailure(p.Assignment)
 	case t.activity.Idle == observe.IdleSoon && before != observe.IdleSoon:
-		k.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+		d.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
 			observe.IdleWarning, p.Assignment.Spec.IdleTimeout))
 	case t.activity.Silent && limited && !t.reportedSilent:
 		t.reportedSilent = true
-		k.event(p.Assignment, corev1.EventTypeWarning, api.EventActivityUnknown, notEnforcedNote(p.Assignment))
+		d.event(p.Assignment, corev1.EventTypeWarning, api.EventActivityUnknown, notEnforcedNote(p.Assignment))
 	}
 	return nil
 }
@@ -93,19 +93,19 @@ func notEnforcedNote(a *api.SessionAssignment) string {
 }
 
 // noActivity ends the probes of a desktop, and returns no result.
-func (k *timeStep) noActivity(p *pass) activity.Result {
-	k.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
+func (d *Dependencies) noActivity(p *pass) activity.Result {
+	d.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
 	return activity.Result{}
 }
 
 // probed returns the last probe result of a desktop. One that is not ready is not probed.
-func (k *timeStep) probed(p *pass, limit time.Duration) activity.Result {
+func (d *Dependencies) probed(p *pass, limit time.Duration) activity.Result {
 	pod, t := p.Found.Pod, &p.memory.time
 	url, ok := activity.URL(p.Assignment, pod)
 	if !ok || pod.DeletionTimestamp != nil || observe.Pod(p.Assignment, p.Found).Status != "True" {
-		return k.noActivity(p)
+		return d.noActivity(p)
 	}
-	return k.Activity.Watch(activity.Target{
+	return d.Activity.Watch(activity.Target{
 		Assignment: client.ObjectKeyFromObject(p.Assignment),
 		UID:        p.Assignment.UID,
 		URL:        url,
@@ -116,7 +116,7 @@ func (k *timeStep) probed(p *pass, limit time.Duration) activity.Result {
 
 // annotated returns the result of a desktop's annotation, of which each new value means use at
 // the time when this process first saw it.
-func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) activity.Result {
+func (d *Dependencies) annotated(p *pass, limit time.Duration, at observe.Instant) activity.Result {
 	t := &p.memory.time
 	if p.Found.Pod != nil {
 		value, reported := p.Found.Pod.Annotations[api.AnnotationActivity]
@@ -133,14 +133,14 @@ func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) a
 		return activity.Result{Silent: passed >= limit}
 	}
 	p.RequeueWithin(limit - api.WarnBefore(limit) - passed)
-	return activity.Result{Idle: observe.IdlenessOf(passed, limit), Use: k.annotatedLastUse(p, passed)}
+	return activity.Result{Idle: observe.IdlenessOf(passed, limit), Use: d.annotatedLastUse(p, passed)}
 }
 
 // annotatedLastUse returns the use of a desktop that reports by annotation. The status of an
 // earlier process is kept until there is a new value: the first that this process sees may be
 // as old.
-func (k *timeStep) annotatedLastUse(p *pass, passed time.Duration) observe.Use {
-	after, fresh := k.Options.Activity.Idle(), p.memory.time.use.fresh
+func (d *Dependencies) annotatedLastUse(p *pass, passed time.Duration) observe.Use {
+	after, fresh := d.Options.Activity.Idle(), p.memory.time.use.fresh
 	p.RequeueWithin(after - passed)
 	switch {
 	case !fresh && (p.Assignment.Status.IdleSince != nil || passed < after):

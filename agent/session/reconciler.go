@@ -51,20 +51,15 @@ type Dependencies struct {
 // Reconciler reconciles the SessionAssignments of one member.
 type Reconciler struct {
 	*Dependencies
-	pods      *podStep
-	time      *timeStep
-	status    *statusWriter
-	finalizer *finalizer
-	memories  memories
+	pods     *podStep
+	memories memories
 }
 
 // New returns a Reconciler.
 func New(dependencies Dependencies) *Reconciler {
 	d := &dependencies
 	d.Options, d.routes = d.Options.withDefaults(), &children.RouteWatch{}
-	r := &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}, time: &timeStep{d}, status: &statusWriter{d}}
-	r.finalizer = &finalizer{Dependencies: d, pods: r.pods, time: r.time, status: r.status}
-	return r
+	return &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}}
 }
 
 // Nodes returns the states of the member's nodes.
@@ -122,7 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	if !p.Assignment.DeletionTimestamp.IsZero() {
-		return r.finalizer.finalize(ctx, p)
+		return finalizer{r.pods}.finalize(ctx, p)
 	}
 	if err := r.ensureMetadata(ctx, p); err != nil {
 		return err
@@ -141,10 +136,10 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"config", r.config},
 		{"secrets", r.secrets},
 		{"fence", r.fence},
-		{"timeout", r.time.timeout},
+		{"timeout", r.timeout},
 		{"isolation", r.isolate},
 		{"pod", r.pods.pod},
-		{"idle timeout", r.time.idle},
+		{"idle timeout", r.idle},
 		{"endpoint", r.endpoint},
 	} {
 		if err := s.run(ctx, p); err != nil {
@@ -155,12 +150,12 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		// A child that could not be read must not be reported as missing.
 		return errors.Join(errs...)
 	}
-	r.status.tracePod(p)
+	r.tracePod(p)
 	status := observe.Status(p.Assignment, p.Found, p.Now)
 	status.Guarded = p.fencing.guarded
-	r.status.fail(p, &status)
-	r.time.account(ctx, p, &status)
-	return r.status.report(ctx, p, status)
+	r.fail(p, &status)
+	r.account(ctx, p, &status)
+	return r.report(ctx, p, status)
 }
 
 // ensureMetadata restores the assignment's finalizer and labels, as agent/assignment sets them.

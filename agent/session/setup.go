@@ -123,7 +123,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.usersOfNamespace)).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.usersOfNamespace), builder.WithPredicates(ignoreStatus)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.usersOfMounts), builder.WithPredicates(deletions)).
+		Watches(&corev1.Pod{}, handler.Funcs{DeleteFunc: r.enqueueUsersOfMounts}).
 		WatchesRawSource(activityChanges).
 		WatchesRawSource(r.watchLease()).
 		WithOptions(controller.Options{

@@ -35,22 +35,19 @@ type timeMemory struct {
 	reportedSilent bool
 }
 
-// timeStep enforces time limits and accounts for the time that sessions use.
-type timeStep struct{ *Dependencies }
-
 // instant returns the time of the pass.
-func (k *timeStep) instant(p *pass) observe.Instant {
+func (d *Dependencies) instant(p *pass) observe.Instant {
 	t := &p.memory.time
 	if t.seen.IsZero() {
 		t.seen = p.Now
 		t.usage = observe.Restore(p.Assignment, observe.Instant{Wall: p.Now})
 	}
-	return observe.Instant{Wall: p.Now, Process: k.Clock.Since(t.seen)}
+	return observe.Instant{Wall: p.Now, Process: d.Clock.Since(t.seen)}
 }
 
 // timeout stops a desktop whose timeout has passed. It runs again if the timeout is raised.
-func (k *timeStep) timeout(_ context.Context, p *pass) error {
-	at := k.instant(p)
+func (d *Dependencies) timeout(_ context.Context, p *pass) error {
+	at := d.instant(p)
 	if p.memory.time.usage.Expired(p.Assignment, at) {
 		p.ending = observe.TimeExpired(p.Assignment)
 	}
@@ -59,12 +56,12 @@ func (k *timeStep) timeout(_ context.Context, p *pass) error {
 
 // account begins and ends the session's run, sets the time used in the status, and requeues
 // for when a limit is near.
-func (k *timeStep) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
-	at, t := k.instant(p), &p.memory.time
+func (d *Dependencies) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
+	at, t := d.instant(p), &p.memory.time
 	defer func() { t.observed = true }()
 	switch ready := meta.IsStatusConditionTrue(want.Conditions, api.ConditionPodReady); {
 	case mustNotRun(p):
-		k.endRun(ctx, p, at)
+		d.endRun(ctx, p, at)
 	case p.failure != nil:
 		// The run ends once the failure is written.
 		t.usage.End(p.Assignment, at).Store(want, at)
@@ -78,7 +75,7 @@ func (k *timeStep) account(ctx context.Context, p *pass, want *api.SessionAssign
 	if t.activity.Idle == observe.IdleSoon {
 		observe.WarnIdle(want, p.Assignment)
 	}
-	k.requeueForTimeout(p, at)
+	d.requeueForTimeout(p, at)
 }
 
 // readyBefore returns how long the desktop was ready before this process first saw it: it
@@ -94,9 +91,9 @@ func (p *pass) readyBefore() time.Duration {
 	return p.Now.Sub(ready.Time)
 }
 
-func (k *timeStep) endRun(ctx context.Context, p *pass, at observe.Instant) {
+func (d *Dependencies) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	t.activity, t.reportedSilent = k.noActivity(p), false
+	t.activity, t.reportedSilent = d.noActivity(p), false
 	if !t.usage.Running {
 		return
 	}
@@ -106,13 +103,13 @@ func (k *timeStep) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	}
 	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.Assignment, at))))
 	if p.ending != nil && p.ending.Reason == api.ReasonTimeExpired {
-		k.event(p.Assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.Message)
+		d.event(p.Assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.Message)
 	}
 }
 
 // requeueForTimeout requeues the session for the warning before its timeout, which it records
 // once, and for the timeout.
-func (k *timeStep) requeueForTimeout(p *pass, at observe.Instant) {
+func (d *Dependencies) requeueForTimeout(p *pass, at observe.Instant) {
 	t := &p.memory.time
 	left, limited := t.usage.Left(p.Assignment, at)
 	if !limited || !t.usage.Running {
@@ -127,7 +124,7 @@ func (k *timeStep) requeueForTimeout(p *pass, at observe.Instant) {
 	}
 	if t.warned != limit {
 		t.warned = limit
-		k.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+		d.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
 			"The timeout of %s ends the session soon: save your work, or raise spec.timeout.", p.Assignment.Spec.Timeout))
 	}
 }

@@ -41,7 +41,7 @@ type podSpans struct {
 // tracePod records the phases of a Pod's start, by its status: until it was scheduled, until
 // the desktop ran, and until it was ready. A Pod that was ready when this process first saw it
 // was traced before.
-func (w *statusWriter) tracePod(p *pass) {
+func (d *Dependencies) tracePod(p *pass) {
 	pod := p.Found.Pod
 	if !p.Span.Traced() || pod == nil || pod.DeletionTimestamp != nil {
 		return
@@ -69,7 +69,7 @@ func (w *statusWriter) tracePod(p *pass) {
 		}
 		*s.recorded = true
 		// The span is the same if it is recorded again after a restart.
-		w.Trace.AddAs(p.Span.Named(s.name+"/"+string(pod.UID)), p.Span, tracing.Span{
+		d.Trace.AddAs(p.Span.Named(s.name+"/"+string(pod.UID)), p.Span, tracing.Span{
 			Name: s.name, From: s.from, To: s.to, Attributes: []tracing.Attribute{tracing.Node.String(pod.Spec.NodeName)},
 		})
 	}
@@ -124,7 +124,7 @@ func transitionValues(a *api.SessionAssignment) []any {
 }
 
 // wroteStatus logs and traces a transition that the write of a status has made durable.
-func (w *statusWriter) wroteStatus(ctx context.Context, p *pass, have, want api.SessionAssignmentStatus) {
+func (d *Dependencies) wroteStatus(ctx context.Context, p *pass, have, want api.SessionAssignmentStatus) {
 	from, to := stateOf(have), stateOf(want)
 	if from != to || have.Reason != want.Reason {
 		values := append(transitionValues(p.Assignment), "from", from, "to", to, "reason", want.Reason)
@@ -134,19 +134,19 @@ func (w *statusWriter) wroteStatus(ctx context.Context, p *pass, have, want api.
 		log.FromContext(ctx).Info(transitionDesktop, values...)
 	}
 	if p.Span.Traced() {
-		w.Trace.Add(p.Span, tracing.Span{Name: spanReport, From: p.Now, To: w.Clock.Now(), Attributes: []tracing.Attribute{
+		d.Trace.Add(p.Span, tracing.Span{Name: spanReport, From: p.Now, To: d.Clock.Now(), Attributes: []tracing.Attribute{
 			tracing.From.String(from), tracing.To.String(to), tracing.Reason.String(want.Reason),
 		}})
 	}
 }
 
 // wroteRelease logs and traces the end of an assignment.
-func (w *statusWriter) wroteRelease(ctx context.Context, p *pass) {
-	now := w.Clock.Now()
+func (d *Dependencies) wroteRelease(ctx context.Context, p *pass) {
+	now := d.Clock.Now()
 	deleted := p.Assignment.DeletionTimestamp.Time
 	log.FromContext(ctx).Info(transitionStopped, append(transitionValues(p.Assignment), "from", stateOf(p.Assignment.Status),
 		"duration", now.Sub(deleted).String())...)
 	if p.Span.Traced() {
-		w.Trace.Add(p.Span, tracing.Span{Name: spanStop, From: deleted, To: now})
+		d.Trace.Add(p.Span, tracing.Span{Name: spanStop, From: deleted, To: now})
 	}
 }
