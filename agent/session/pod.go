@@ -34,7 +34,6 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 		}
 	}
 	p.Found.Pod = have
-	p.memory.recordPod(have != nil)
 	if have == nil {
 		if may, err := s.mayCreate(ctx, p); err != nil || !may {
 			return err
@@ -51,7 +50,6 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.Found.Pod, p.Found.PodProblem, err = children.Pods.Ensure(ctx, p.Set, have, want)
-	p.memory.recordPod(p.Found.Pod != nil)
 	if p.Found.PodProblem != nil && p.Found.PodProblem.Reason == api.ReasonConflict {
 		// It is another owner's Pod.
 		p.Found.Pod = nil
@@ -149,46 +147,25 @@ func (s *podStep) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) er
 	return children.Pods.Remove(ctx, p.Set, pod)
 }
 
-// podPresence is whether an assignment has a Pod that the cache may not show.
-type podPresence int
-
-const (
-	// presenceUnknown lasts until this process has checked.
-	presenceUnknown podPresence = iota
-	// podAbsent means that the API server had none, and none was created since.
-	podAbsent
-	// podPresent means that there was one.
-	podPresent
-)
-
-// recordPod records whether a Pod was seen.
-func (m *memory) recordPod(seen bool) {
-	if seen {
-		m.presence = podPresent
-	}
-}
-
-// liveUncachedPod reads a Pod that the cache does not show from the API server, once before
-// the end of a run is reported: the hub then assigns the home to other sessions, and after an
-// outage a watch may resume half a minute late.
+// liveUncachedPod reads a Pod that the cache does not show from the API server, before the end
+// of a run is reported: the hub then assigns the home to other sessions, and after an outage a
+// watch may resume half a minute late.
 func (s *podStep) liveUncachedPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
-	if p.memory.presence == podAbsent || p.memory.presence == presenceUnknown && reportedStopped(p.Assignment) {
+	if reportedStopped(p.Assignment) {
 		return nil, nil
 	}
 	left, err := s.podsLeft(ctx, p)
-	if err != nil {
+	if err != nil || len(left) == 0 {
 		return nil, err
-	}
-	if len(left) == 0 {
-		p.memory.presence = podAbsent
-		return nil, nil
 	}
 	p.RequeueWithin(podPoll)
 	return left[0], nil
 }
 
-// reportedStopped reports whether an earlier process has reported the end.
+// reportedStopped reports whether the status states that there is no Pod, for a reason that
+// lasts until the assignment changes.
 func reportedStopped(a *api.SessionAssignment) bool {
 	c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady)
-	return a.Status.ObservedGeneration == a.Generation && c != nil && (c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired)
+	return a.Status.ObservedGeneration == a.Generation && c != nil &&
+		(c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired || a.FailedPermanently() && c.Reason == a.Status.Failure.Reason)
 }

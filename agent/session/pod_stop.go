@@ -33,7 +33,7 @@ func (s *podStep) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error
 	if !hasStopFinalizer(pod) {
 		return nil
 	}
-	proven := observe.Stopped(pod, s.nodeOf(pod))
+	proven := observe.Stopped(pod, s.Nodes.Node(pod.Spec.NodeName))
 	if !proven && (render.RequiresStopProof(p.Assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
 		p.RequeueWithin(nodePoll) // a taint of its node causes no event
 		return nil
@@ -66,7 +66,7 @@ func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKe
 		return fmt.Errorf("listing Pods: %w", err)
 	}
 	for i := range list.Items {
-		if pod := &list.Items[i]; hasStopFinalizer(pod) && observe.Stopped(pod, s.nodeOf(pod)) {
+		if pod := &list.Items[i]; hasStopFinalizer(pod) && observe.Stopped(pod, s.Nodes.Node(pod.Spec.NodeName)) {
 			if err := s.releasePod(ctx, pod); err != nil {
 				return err
 			}
@@ -125,18 +125,10 @@ func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error 
 // event.
 const nodePoll = 30 * time.Second
 
-// nodeOf returns the state of a Pod's node.
-func (d *Dependencies) nodeOf(pod *corev1.Pod) observe.Node {
-	if pod.Spec.NodeName == "" {
-		return observe.Node{}
-	}
-	return d.Nodes.Node(pod.Spec.NodeName)
-}
-
 // observeNode records the state of a Pod's node. A missing Node matters only for Pods with the
 // stop finalizer: the cluster removes others.
 func (s *podStep) observeNode(p *pass, pod *corev1.Pod) {
-	node := s.nodeOf(pod)
+	node := s.Nodes.Node(pod.Spec.NodeName)
 	p.Found.NodeLost = node.Lost()
 	p.Found.StopUnknown = pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && hasStopFinalizer(pod) && !node.Known
 	if node.Lost() && !node.Since.IsZero() && !render.RequiresStopProof(p.Assignment) {

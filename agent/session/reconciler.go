@@ -62,7 +62,7 @@ func New(dependencies Dependencies) *Reconciler {
 	return &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}}
 }
 
-// Nodes returns the states of the member's nodes.
+// Nodes returns the states of the member's nodes, an empty one for a name without a node.
 type Nodes interface {
 	Node(name string) observe.Node
 }
