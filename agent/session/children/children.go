@@ -129,8 +129,7 @@ func (k Kind[T]) repair(ctx context.Context, s *Set, have, want T) (T, *observe.
 			Message: fmt.Sprintf("There is already a %s %s, %s.", k.Name, have.GetName(), owner),
 		}), nil
 	}
-	aligned := have.DeepCopyObject().(T)
-	k.align(aligned, want)
+	aligned := k.aligned(have, want)
 	if have.GetDeletionTimestamp() != nil || equality.Semantic.DeepEqual(have, aligned) {
 		delete(s.Memory.refused, k.Name)
 		return have, nil, nil

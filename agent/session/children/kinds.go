@@ -15,7 +15,8 @@ type Kind[T client.Object] struct {
 	// otherOwner returns the owner of an object that the assignment does not own, as the end
 	// of a sentence, and "" if it owns it.
 	otherOwner func(*api.SessionAssignment, T) string
-	// align changes an object to the rendered one, and keeps additions of others.
+	// align changes an object to the rendered one except labels, annotations and owners, and
+	// keeps additions of others. It may change the rendered object.
 	align func(have, want T)
 	// recreate is set for children without data: one that can't be repaired, such as an
 	// immutable ConfigMap, is recreated.
