@@ -45,13 +45,16 @@ type fencing struct {
 }
 
 // fence stops a fenced desktop without the hub's lease. Its running time does not count
-// meanwhile, as while it is suspended.
+// meanwhile, as while it is suspended. The next Pod of a held desktop gets a gate, if the agent
+// creates gates.
 func (r *Reconciler) fence(ctx context.Context, p *pass) error {
-	if p.Assignment.Spec.FailoverMode == api.FailoverHold {
-		r.hold(p)
+	mode, guard := p.Assignment.Spec.FailoverMode, r.ownGuard()
+	if mode == api.FailoverHold && guard != nil {
+		if p.fencing.gate = withKey(guard); p.fencing.gate == nil {
+			p.fencing.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has the key that signs its answers to the desktop's gate."}
+		}
 	}
-	fenced := p.Assignment.Spec.FailoverMode == api.FailoverFence
-	if !fenced && !p.Assignment.Status.Guarded {
+	if mode != api.FailoverFence && !p.Assignment.Status.Guarded {
 		return nil
 	}
 	pod, err := children.Pods.Find(ctx, p.Set, p.Assignment.Name)
@@ -61,12 +64,12 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	if !children.Pods.Owns(p.Assignment, pod) {
 		pod = nil
 	}
-	if !fenced {
+	if mode != api.FailoverFence {
 		// An existing guard must still reach the agent.
 		p.fencing.guarded = pod != nil && render.Guarded(pod)
 		return nil
 	}
-	guard, lease := r.ownGuard(), fence.Status{}
+	var lease fence.Status
 	if guard != nil {
 		lease = r.Lease.Require()
 	}
@@ -147,17 +150,6 @@ func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
 	})
 }
 
-// hold adds a gate to the next Pod of a held desktop, if the agent creates gates.
-func (r *Reconciler) hold(p *pass) {
-	guard := r.ownGuard()
-	if guard == nil {
-		return
-	}
-	if p.fencing.gate = withKey(guard); p.fencing.gate == nil {
-		p.fencing.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has the key that signs its answers to the desktop's gate."}
-	}
-}
-
 // ownGuard returns the agent's parameters of guards and gates, and nil if it creates none.
 func (d *Dependencies) ownGuard() *render.Guard {
 	if d.Options.Guard == nil {
@@ -182,10 +174,7 @@ func gateOutdated(p *pass, pod *corev1.Pod) bool {
 
 // gatePassed reports whether a Pod's gate has opened.
 func gatePassed(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.InitContainerStatuses {
-		if s.Name == render.GateContainer {
-			return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == render.GateContainer && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+	})
 }

@@ -38,11 +38,8 @@ func (s *podStep) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error
 		p.RequeueWithin(nodePoll) // a taint of its node causes no event
 		return nil
 	}
-	if err := s.releasePod(ctx, pod); err != nil {
-		return err
-	}
 	p.RequeueWithin(children.CacheDelay)
-	return nil
+	return s.releasePod(ctx, pod)
 }
 
 // releasePod removes the finalizer from a Pod, unless it has changed.

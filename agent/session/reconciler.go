@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	p := &pass{memory: r.memories.of(&a)}
 	p.Set = &children.Set{
 		Client: r.Client, Live: r.APIReader, Clock: r.Clock, Trace: r.Trace, Routes: r.routes,
-		Assignment: &a, Memory: p.memory.children, Now: r.Clock.Now(), Span: r.spanOf(&a),
+		Assignment: &a, Memory: p.memory.children, Now: r.Clock.Now(), Span: tracing.Parse(a.Annotations[api.AnnotationTraceparent]),
 	}
 	if err := r.run(ctx, p); err != nil {
 		return ctrl.Result{}, err

@@ -24,14 +24,6 @@ const (
 	spanStop     = "stop"
 )
 
-// spanOf returns the stored span of an assignment, and the zero Point if it is not traced.
-func (r *Reconciler) spanOf(a *api.SessionAssignment) tracing.Point {
-	if !r.Trace.On() {
-		return tracing.Point{}
-	}
-	return tracing.Parse(a.Annotations[api.AnnotationTraceparent])
-}
-
 // podSpans has which spans of a Pod's start were recorded.
 type podSpans struct {
 	pod                       types.UID
@@ -133,11 +125,9 @@ func (d *Dependencies) wroteStatus(ctx context.Context, p *pass, have, want api.
 		}
 		log.FromContext(ctx).Info(transitionDesktop, values...)
 	}
-	if p.Span.Traced() {
-		d.Trace.Add(p.Span, tracing.Span{Name: spanReport, From: p.Now, To: d.Clock.Now(), Attributes: []tracing.Attribute{
-			tracing.From.String(from), tracing.To.String(to), tracing.Reason.String(want.Reason),
-		}})
-	}
+	d.Trace.Add(p.Span, tracing.Span{Name: spanReport, From: p.Now, To: d.Clock.Now(), Attributes: []tracing.Attribute{
+		tracing.From.String(from), tracing.To.String(to), tracing.Reason.String(want.Reason),
+	}})
 }
 
 // wroteRelease logs and traces the end of an assignment.
@@ -146,7 +136,5 @@ func (d *Dependencies) wroteRelease(ctx context.Context, p *pass) {
 	deleted := p.Assignment.DeletionTimestamp.Time
 	log.FromContext(ctx).Info(transitionStopped, append(transitionValues(p.Assignment), "from", stateOf(p.Assignment.Status),
 		"duration", now.Sub(deleted).String())...)
-	if p.Span.Traced() {
-		d.Trace.Add(p.Span, tracing.Span{Name: spanStop, From: deleted, To: now})
-	}
+	d.Trace.Add(p.Span, tracing.Span{Name: spanStop, From: deleted, To: now})
 }

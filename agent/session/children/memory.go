@@ -119,9 +119,5 @@ func (m *Memory) refuse(kind string, generation int64, problem observe.Problem, 
 
 // RetryAfter returns the backoff after a failure that follows this many.
 func RetryAfter(before int) time.Duration {
-	wait := firstRetry
-	for ; before > 0 && wait < lastRetry; before-- {
-		wait *= 2
-	}
-	return min(wait, lastRetry)
+	return min(firstRetry<<min(before, 10), lastRetry)
 }

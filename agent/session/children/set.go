@@ -56,15 +56,13 @@ func (s *Set) Write(kind, verb string, request func() error) error {
 	CountWrite(kind, verb)
 	began := s.Clock.Now()
 	err := request()
-	if s.Span.Traced() {
-		span := tracing.Span{Name: spanApply, From: began, To: s.Clock.Now(), Attributes: []tracing.Attribute{
-			tracing.Kind.String(kind), tracing.Action.String(verb),
-		}}
-		if err != nil {
-			span.Failed = err.Error()
-		}
-		s.Trace.Add(s.Span, span)
+	span := tracing.Span{Name: spanApply, From: began, To: s.Clock.Now(), Attributes: []tracing.Attribute{
+		tracing.Kind.String(kind), tracing.Action.String(verb),
+	}}
+	if err != nil {
+		span.Failed = err.Error()
 	}
+	s.Trace.Add(s.Span, span)
 	return err
 }
 
