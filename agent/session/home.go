@@ -7,15 +7,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 )
 
-// home keeps the claim that the Pod mounts, and checks that it is the session's before a Pod
-// is created.
-func (r *Reconciler) home(ctx context.Context, p *pass) error {
+// home keeps the claim that the Pod mounts, if any, and checks that it is the session's before
+// a Pod is created.
+func (r *Reconciler) home(ctx context.Context, p *pass) (err error) {
 	want := render.Home(p.Assignment)
-	if want == nil {
-		p.homeOwned = true
-		return nil
-	}
-	var err error
 	p.Found.Home, p.Found.HomeProblem, err = children.Homes.Share(ctx, p.Set, want)
 	p.homeOwned = err == nil && p.Found.HomeProblem == nil
 	if p.homeOwned {

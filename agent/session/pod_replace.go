@@ -22,12 +22,11 @@ const gateStableAfter = 10 * time.Second
 // outdated reports whether a running Pod is replaced: spec.attempt was raised, or the desktop
 // has changed and the hub has rescheduled the session since.
 func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
-	attempt, err := strconv.ParseInt(pod.Annotations[api.AnnotationAttempt], 10, 64)
-	if err == nil && attempt < a.Spec.Attempt {
-		return true
+	below := func(annotation string, current int64) bool {
+		value, err := strconv.ParseInt(pod.Annotations[annotation], 10, 64)
+		return err == nil && value < current
 	}
-	epoch, err := strconv.ParseInt(pod.Annotations[api.AnnotationEpoch], 10, 64)
-	return desktopChanged(a, pod) && err == nil && epoch < a.Spec.Epoch
+	return below(api.AnnotationAttempt, a.Spec.Attempt) || desktopChanged(a, pod) && below(api.AnnotationEpoch, a.Spec.Epoch)
 }
 
 // desktopChanged reports whether the desktop has changed since a Pod was created.

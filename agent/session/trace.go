@@ -43,20 +43,17 @@ func (d *Dependencies) tracePod(p *pass) {
 		before := meta.IsStatusConditionTrue(p.Assignment.Status.Conditions, api.ConditionPodReady)
 		*recorded = podSpans{pod: pod.UID, scheduled: before, started: before, ready: before}
 	}
-	scheduled, isScheduled := podTime(pod, corev1.PodScheduled)
-	ran, runs := startedAt(pod)
-	ready, isReady := podTime(pod, corev1.PodReady)
+	scheduled, started, ready := trueSince(pod, corev1.PodScheduled), startedAt(pod), trueSince(pod, corev1.PodReady)
 	for _, s := range []struct {
 		name     string
 		recorded *bool
-		is       bool
 		from, to time.Time
 	}{
-		{spanSchedule, &recorded.scheduled, isScheduled, pod.CreationTimestamp.Time, scheduled},
-		{spanStart, &recorded.started, isScheduled && runs, scheduled, ran},
-		{spanReady, &recorded.ready, runs && isReady, ran, ready},
+		{spanSchedule, &recorded.scheduled, pod.CreationTimestamp.Time, scheduled},
+		{spanStart, &recorded.started, scheduled, started},
+		{spanReady, &recorded.ready, started, ready},
 	} {
-		if *s.recorded || !s.is {
+		if *s.recorded || s.from.IsZero() || s.to.IsZero() {
 			continue
 		}
 		*s.recorded = true
@@ -67,22 +64,25 @@ func (d *Dependencies) tracePod(p *pass) {
 	}
 }
 
-func podTime(pod *corev1.Pod, kind corev1.PodConditionType) (time.Time, bool) {
-	c := observe.PodCondition(pod, kind)
-	return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
+// trueSince returns since when a condition of a Pod is true, and zero if it is not.
+func trueSince(pod *corev1.Pod, kind corev1.PodConditionType) time.Time {
+	if c := observe.PodCondition(pod, kind); c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
-// startedAt returns when a Pod's last container started, once all have.
-func startedAt(pod *corev1.Pod) (last time.Time, all bool) {
+// startedAt returns when a Pod's last container started, and zero until all have.
+func startedAt(pod *corev1.Pod) (last time.Time) {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Running == nil {
-			return time.Time{}, false
+			return time.Time{}
 		}
 		if at := s.State.Running.StartedAt.Time; at.After(last) {
 			last = at
 		}
 	}
-	return last, len(pod.Status.ContainerStatuses) > 0
+	return last
 }
 
 // The transitions of a desktop in its member, each a log line once it is durable. They are

@@ -21,9 +21,8 @@ const growRetry = time.Hour
 // Grow raises the size of a claim to the rendered one. It returns the claim, and why it is
 // too small if the API server denies the growth: such a home is used as it is.
 func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, string, error) {
-	size := want.Spec.Resources.Requests.Storage()
 	if have == nil || have.DeletionTimestamp != nil || have.Status.Phase != corev1.ClaimBound ||
-		size.Cmp(*have.Spec.Resources.Requests.Storage()) <= 0 {
+		want.Spec.Resources.Requests.Storage().Cmp(*have.Spec.Resources.Requests.Storage()) <= 0 {
 		delete(s.Memory.refused, nameSize)
 		return have, "", nil
 	}
@@ -31,7 +30,7 @@ func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim
 		s.RequeueWithin(wait)
 		return have, problem.Message, nil
 	}
-	before := have.Spec.Resources.Requests.Storage()
+	before, size := have.Spec.Resources.Requests.Storage(), want.Spec.Resources.Requests.Storage()
 	grown := have.DeepCopy()
 	grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *size}
 	err := s.patch(ctx, nameHome, "grow", have, grown)
