@@ -7,13 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -130,24 +127,21 @@ func (p *pass) rendered() *corev1.Pod {
 	}
 }
 
-// watchLease enqueues all fenced sessions when the lease changes, and held ones when the key
-// of their gates is known.
-func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
-	return source.Channel(r.Lease.Changes(), handler.Funcs{
-		GenericFunc: func(ctx context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			var all api.SessionAssignmentList
-			if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-				log.FromContext(ctx).Error(err, "Listing the fenced sessions")
-				return
-			}
-			for i := range all.Items {
-				a := &all.Items[i]
-				if mode := a.Spec.FailoverMode; mode == api.FailoverFence || mode == api.FailoverHold && r.Options.Guard != nil {
-					queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(a)})
-				}
-			}
-		},
-	})
+// usersOfLease returns the fenced sessions, to which the lease matters, and the held ones, which
+// wait for the key of their gates.
+func (r *Reconciler) usersOfLease(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var all api.SessionAssignmentList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing the fenced sessions")
+		return nil
+	}
+	for i := range all.Items {
+		a := &all.Items[i]
+		if mode := a.Spec.FailoverMode; mode == api.FailoverFence || mode == api.FailoverHold && r.Options.Guard != nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(a)})
+		}
+	}
+	return requests
 }
 
 // ownGuard returns the agent's parameters of guards and gates, and nil if it creates none.

@@ -146,7 +146,7 @@ func (f finalizer) release(ctx context.Context, p *pass) error {
 		return nil
 	case denied.Is(err) && !apierrors.IsNotFound(err):
 		p.Assignment = before
-		p.Set.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
+		p.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
 		return f.report(ctx, p, f.stopping(ctx, p))
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing the finalizer: %w", err)

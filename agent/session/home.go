@@ -14,7 +14,7 @@ func (r *Reconciler) home(ctx context.Context, p *pass) (err error) {
 	p.Found.Home, p.Found.HomeProblem, err = children.Homes.Share(ctx, p.Set, want)
 	p.homeOwned = err == nil && p.Found.HomeProblem == nil
 	if p.homeOwned {
-		p.Found.Home, p.Found.HomeTooSmall, err = p.Set.Grow(ctx, p.Found.Home, want)
+		p.Found.Home, p.Found.HomeTooSmall, err = p.Grow(ctx, p.Found.Home, want)
 	}
 	return err
 }

@@ -98,7 +98,7 @@ func (s *podStep) forceDeleteLost(ctx context.Context, p *pass, pod *corev1.Pod)
 
 // forcePod deletes a Pod without waiting for its kubelet.
 func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	err := p.Set.Write(children.Pods.Name, "force", func() error {
+	err := p.Write(children.Pods.Name, "force", func() error {
 		return s.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

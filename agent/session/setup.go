@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -125,7 +126,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)).
 		Watches(&corev1.Pod{}, handler.Funcs{DeleteFunc: r.enqueueUsersOfMounts}).
 		WatchesRawSource(activityChanges).
-		WatchesRawSource(r.watchLease()).
+		WatchesRawSource(source.Channel(r.Lease.Changes(), handler.EnqueueRequestsFromMapFunc(r.usersOfLease))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			SkipNameValidation:      ptr.To(r.Options.SkipNameValidation),

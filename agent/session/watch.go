@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,21 +39,10 @@ func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, e
 	return routes, errors.Join(mgr.Add(routes), made.Watch(source.Kind(routes, &gatewayv1.HTTPRoute{}, owner)))
 }
 
-// ignoreStatus ignores changes of a child's status.
-var ignoreStatus = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool { return differs(e.ObjectOld, e.ObjectNew) },
-}
-
-// differs reports whether an object has changed besides its status. The generation of its kind
-// must change with its spec.
-func differs(before, after client.Object) bool {
-	return before.GetUID() != after.GetUID() ||
-		before.GetGeneration() != after.GetGeneration() ||
-		before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil ||
-		!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
-		!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
-		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
-}
+// ignoreStatus ignores changes of a child's status. The generation of its kind must change with
+// its spec.
+var ignoreStatus = predicate.Or(
+	predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 
 // claimName returns the value of claimIndex.
 func claimName(o client.Object) []string {
