@@ -180,12 +180,9 @@ func (f finalizer) namespaceTerminating(ctx context.Context, name string) (bool,
 // is reported as the end of the desktop.
 func (f finalizer) finalizeWithNamespace(ctx context.Context, p *pass) error {
 	left, err := f.podsLeft(ctx, p)
-	if err != nil {
-		return err
+	if err == nil && len(left) == 0 {
+		return f.release(ctx, p)
 	}
-	if len(left) > 0 {
-		p.RequeueWithin(podPoll)
-		return nil
-	}
-	return f.release(ctx, p)
+	p.RequeueWithin(podPoll)
+	return err
 }

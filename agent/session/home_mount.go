@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -50,12 +51,9 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	}
 	claim := types.NamespacedName{Namespace: p.Assignment.Namespace, Name: home.ClaimName}
 	other, wait := s.mounts.acquire(claim, p.Assignment.Name, p.Now)
-	if other != "" {
-		p.Found.OtherUser = other
-		p.RequeueWithin(wait)
-		return false, nil
-	}
-	return true, nil
+	p.Found.OtherUser = other
+	p.RequeueWithin(wait)
+	return other == "", nil
 }
 
 // mounts remembers which assignment mounted a claim last, until the cache shows its Pod.
@@ -74,11 +72,7 @@ type mount struct {
 func (m *mounts) acquire(claim types.NamespacedName, assignment string, now time.Time) (other string, wait time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, last := range m.byClaim {
-		if now.Sub(last.at) >= children.CacheDelay {
-			delete(m.byClaim, key)
-		}
-	}
+	maps.DeleteFunc(m.byClaim, func(_ types.NamespacedName, last mount) bool { return now.Sub(last.at) >= children.CacheDelay })
 	if last, ok := m.byClaim[claim]; ok && last.assignment != assignment {
 		return last.assignment, children.CacheDelay - now.Sub(last.at)
 	}

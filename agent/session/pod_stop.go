@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,7 +163,7 @@ func (s *podStep) dropFinalizerOfOldServer(ctx context.Context, pod *corev1.Pod)
 		}
 	}
 	if !s.ordered.supported {
-		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f == api.PodFinalizer })
+		controllerutil.RemoveFinalizer(pod, api.PodFinalizer)
 	}
 	return nil
 }

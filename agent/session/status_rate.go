@@ -17,11 +17,7 @@ func writeDelay(mode api.OperatingMode, have, want api.SessionAssignmentStatus, 
 	if urgent(mode, have, want) {
 		return 0
 	}
-	delay := m.differsSince.Add(o.StatusDelay).Sub(now)
-	if m.writtenAt.IsZero() {
-		return max(delay, 0)
-	}
-	return max(delay, m.writtenAt.Add(o.StatusInterval).Sub(now), 0)
+	return max(m.differsSince.Add(o.StatusDelay).Sub(now), m.writtenAt.Add(o.StatusInterval).Sub(now), 0)
 }
 
 // urgent reports whether a status must be written at once: the session became ready or not

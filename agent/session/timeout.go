@@ -78,17 +78,14 @@ func (d *Dependencies) account(ctx context.Context, p *pass, want *api.SessionAs
 	d.requeueForTimeout(p, at)
 }
 
-// readyBefore returns how long the desktop was ready before this process first saw it: it
+// readyBefore returns how long a ready desktop was that before this process first saw it: it
 // became ready while no agent ran, and no run was stored.
 func (p *pass) readyBefore() time.Duration {
-	if p.memory.time.observed || p.Found.Pod == nil {
+	ready := trueSince(p.Found.Pod, corev1.PodReady)
+	if p.memory.time.observed || ready.IsZero() {
 		return 0
 	}
-	ready := observe.PodCondition(p.Found.Pod, corev1.PodReady).LastTransitionTime
-	if ready.IsZero() {
-		return 0
-	}
-	return p.Now.Sub(ready.Time)
+	return p.Now.Sub(ready)
 }
 
 func (d *Dependencies) endRun(ctx context.Context, p *pass, at observe.Instant) {

@@ -64,10 +64,7 @@ func (m *Memory) Retry() {
 // createdRecently returns the created child that the cache does not show, and how long it
 // still counts.
 func (m *Memory) createdRecently(kind string, now time.Time) (client.Object, time.Duration) {
-	created, ok := m.created[kind]
-	if !ok {
-		return nil, 0
-	}
+	created := m.created[kind] // long ago if there is none
 	left := CacheDelay - now.Sub(created.at)
 	if left <= 0 {
 		delete(m.created, kind)
