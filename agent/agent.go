@@ -154,13 +154,10 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	shared := retention.Shared{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: unusedFor}
-	if err := shared.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	return (&retention.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{}, OverdueFor: overdueFor,
-	}).SetupWithManager(mgr)
+	return retention.SetupWithManager(mgr, retention.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
+		OverdueFor: overdueFor, UnusedFor: unusedFor,
+	})
 }
 
 // connect connects capacity, assignments, the lease and the link, and returns the capacity

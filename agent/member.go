@@ -26,9 +26,9 @@ const (
 	// lostAfter is session.Options.LostAfter: as long as Kubernetes keeps Pods on a node that
 	// does not answer.
 	lostAfter = 5 * time.Minute
-	// overdueFor is retention.Reconciler.OverdueFor.
+	// overdueFor is retention.Options.OverdueFor.
 	overdueFor = time.Minute
-	// unusedFor is retention.Shared.UnusedFor.
+	// unusedFor is retention.Options.UnusedFor.
 	unusedFor = 10 * time.Minute
 )
 

@@ -67,18 +67,11 @@ type Problem struct {
 	Invalid bool
 }
 
-// troubles are the reasons of problems that waiting may not cure.
+// troubles are the reasons of problems that waiting may not cure, besides those that fail an
+// attempt.
 var troubles = map[string]bool{
-	api.ReasonClaimLost:        true,
 	api.ReasonHomeInUse:        true,
 	api.ReasonUnschedulablePod: true,
-	api.ReasonImagePull:        true,
-	api.ReasonCrashLoop:        true,
-	api.ReasonOutOfMemory:      true,
-	api.ReasonContainerError:   true,
-	api.ReasonPodNotReady:      true,
-	api.ReasonPodFailed:        true,
-	api.ReasonEvicted:          true,
 	api.ReasonNodeLost:         true,
 	api.ReasonQuotaExceeded:    true,
 	api.ReasonApplyFailed:      true,
@@ -91,7 +84,8 @@ var troubles = map[string]bool{
 
 // IsTrouble reports whether a condition reports a problem, rather than progress.
 func IsTrouble(c metav1.Condition) bool {
-	return c.Status == metav1.ConditionFalse && troubles[c.Reason]
+	_, fails := rules[c.Reason]
+	return c.Status == metav1.ConditionFalse && (fails || troubles[c.Reason])
 }
 
 func isTrue(kind, reason, message string) metav1.Condition {

@@ -36,14 +36,13 @@ var containerReasons = map[string]bool{
 // FailsToStart reports whether the kubelet can't start a container of a Pod, or delays its
 // restart. A container that is being started does not count.
 func FailsToStart(pod *corev1.Pod) bool {
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if w := s.State.Waiting; w != nil {
-			if _, ofImage := imageReasons[w.Reason]; ofImage || containerReasons[w.Reason] || w.Reason == crashLoop {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(containerStatuses(pod), func(s corev1.ContainerStatus) bool {
+		return s.State.Waiting != nil && waitingFinding(pod, &s).reason != ""
+	})
+}
+
+func containerStatuses(pod *corev1.Pod) []corev1.ContainerStatus {
+	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }
 
 // crashLoop is the kubelet's reason for a container whose restart is delayed.

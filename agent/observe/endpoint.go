@@ -29,8 +29,7 @@ func Endpoint(a *api.SessionAssignment, f Children) metav1.Condition {
 	case f.Route != nil:
 		return routeCondition(a, f.Route)
 	default:
-		return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
-			fmt.Sprintf("Service and Ingress of %s are in place.", a.Spec.Host))
+		return inPlace("Service and Ingress of %s are in place.", a)
 	}
 }
 
@@ -48,11 +47,13 @@ func routeCondition(a *api.SessionAssignment, route *gatewayv1.HTTPRoute) metav1
 		}
 	}
 	if len(route.Status.Parents) == 0 {
-		return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
-			fmt.Sprintf("Service and HTTPRoute of %s are in place, no Gateway has accepted the route yet.", a.Spec.Host))
+		return inPlace("Service and HTTPRoute of %s are in place, no Gateway has accepted the route yet.", a)
 	}
-	return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady,
-		fmt.Sprintf("Service and HTTPRoute of %s are in place.", a.Spec.Host))
+	return inPlace("Service and HTTPRoute of %s are in place.", a)
+}
+
+func inPlace(format string, a *api.SessionAssignment) metav1.Condition {
+	return isTrue(api.ConditionEndpointReady, api.ReasonEndpointReady, fmt.Sprintf(format, a.Spec.Host))
 }
 
 func endpointPending(message string) metav1.Condition {

@@ -214,7 +214,7 @@ func TestEveryFailureRuleHasARemedyAndAReason(t *testing.T) {
 		if r.remedy == "" || strings.HasSuffix(r.remedy, ".") || len(r.remedy) > maxMessage-maxCause {
 			t.Errorf("%s: remedy %q", reason, r.remedy)
 		}
-		if !troubles[reason] {
+		if !IsTrouble(isFalse(api.ConditionPodReady, reason, "")) {
 			t.Errorf("%s ends an attempt and is no trouble", reason)
 		}
 	}

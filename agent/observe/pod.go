@@ -100,11 +100,9 @@ func unbound(pod *corev1.Pod) finding {
 // starting returns the finding of a bound Pod that is not ready: that of the first container
 // with a reason.
 func starting(pod *corev1.Pod) finding {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range statuses {
-			if found := containerFinding(pod, &statuses[i]); found.reason != "" {
-				return found
-			}
+	for _, s := range containerStatuses(pod) {
+		if found := containerFinding(pod, &s); found.reason != "" {
+			return found
 		}
 	}
 	return finding{api.ReasonStarting, "The desktop starts on node " + pod.Spec.NodeName}

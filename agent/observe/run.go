@@ -28,11 +28,11 @@ type Instant struct {
 // up to a second is lost, and none is added unless the wall clock was set forward by less
 // than clockStep.
 type Usage struct {
-	// running is set during a run.
-	running bool
-	// from is when it began, by the process's clock; negative if it began before this
+	// Running is set during a run.
+	Running bool
+	// Began is when it began, by the process's clock; negative if it began before this
 	// process.
-	from time.Duration
+	Began time.Duration
 	// used by the runs before it.
 	used time.Duration
 }
@@ -45,31 +45,25 @@ func Restore(a *api.SessionAssignment, at Instant) Usage {
 	}
 	u := Usage{used: used}
 	if since := a.Status.RunningSince; since != nil {
-		u.running = true
-		u.from = at.Process - max(at.Wall.Sub(since.Time), 0)
+		u.Running = true
+		u.Began = at.Process - max(at.Wall.Sub(since.Time), 0)
 	}
 	return u
 }
 
-// Running reports whether there is a current run.
-func (u Usage) Running() bool { return u.running }
-
 // Run returns how long the current run has lasted, and zero without one.
 func (u Usage) Run(at Instant) time.Duration {
-	if !u.running {
+	if !u.Running {
 		return 0
 	}
-	return max(at.Process-u.from, 0)
+	return max(at.Process-u.Began, 0)
 }
-
-// Began returns the run's beginning by the process's clock.
-func (u Usage) Began() time.Duration { return u.from }
 
 // Elapsed returns the time that counts toward the timeout: of all runs, in this member and
 // earlier ones. It uses the hub's value only between runs: during a run that may already
 // include a part of it.
 func (u Usage) Elapsed(a *api.SessionAssignment, at Instant) time.Duration {
-	if u.running {
+	if u.Running {
 		return u.used + u.Run(at)
 	}
 	return max(u.used, usedBefore(a))
@@ -91,16 +85,16 @@ func (u Usage) Left(a *api.SessionAssignment, at Instant) (time.Duration, bool) 
 // Begin returns the usage with a run that has already lasted for the given time, unless
 // there is a current run.
 func (u Usage) Begin(a *api.SessionAssignment, lasted time.Duration, at Instant) Usage {
-	if u.running {
+	if u.Running {
 		return u
 	}
-	return Usage{running: true, from: at.Process - max(lasted, 0), used: max(u.used, usedBefore(a))}
+	return Usage{Running: true, Began: at.Process - max(lasted, 0), used: max(u.used, usedBefore(a))}
 }
 
 // End returns the usage after the run, whose length counts in whole seconds. An expired
 // timeout is used completely, even if it is not a whole number of seconds.
 func (u Usage) End(a *api.SessionAssignment, at Instant) Usage {
-	if !u.running {
+	if !u.Running {
 		return u
 	}
 	ended := Usage{used: u.used + u.Run(at).Truncate(time.Second)}
@@ -113,10 +107,10 @@ func (u Usage) End(a *api.SessionAssignment, at Instant) Usage {
 // Store sets the usage in a status. It keeps a stored beginning, from which the next process
 // continues, unless the wall clock was set since.
 func (u Usage) Store(s *api.SessionAssignmentStatus, at Instant) {
-	if used, ok := s.TimeUsed.Value(); (ok || u.used > 0 || u.running) && (!ok || used != u.used) {
+	if used, ok := s.TimeUsed.Value(); (ok || u.used > 0 || u.Running) && (!ok || used != u.used) {
 		s.TimeUsed = api.DurationOf(u.used)
 	}
-	if !u.running {
+	if !u.Running {
 		s.RunningSince = nil
 		return
 	}

@@ -48,7 +48,7 @@ func reportedStopped(pod *corev1.Pod) bool {
 	if !Ended(pod) {
 		return false
 	}
-	states := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	states := containerStatuses(pod)
 	if slices.ContainsFunc(states, func(s corev1.ContainerStatus) bool { return s.State.Running != nil }) {
 		return false
 	}

@@ -33,9 +33,5 @@ func cause(s string) string {
 
 // sentence ends a text with a full stop.
 func sentence(s string) string {
-	s = strings.TrimSpace(s)
-	if s == "" || strings.HasSuffix(s, ".") {
-		return s
-	}
-	return s + "."
+	return strings.TrimSuffix(strings.TrimSpace(s), ".") + "."
 }

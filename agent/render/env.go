@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +18,8 @@ const passwordKey = corev1.BasicAuthPasswordKey
 func env(a *api.SessionAssignment) []corev1.EnvVar {
 	d := &a.Spec.Desktop
 	var out []corev1.EnvVar
-	names := map[string]bool{}
 	add := func(e corev1.EnvVar) {
-		if !names[e.Name] {
-			names[e.Name] = true
+		if !slices.ContainsFunc(out, func(first corev1.EnvVar) bool { return first.Name == e.Name }) {
 			out = append(out, e)
 		}
 	}

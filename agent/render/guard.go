@@ -7,9 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -32,9 +30,9 @@ const (
 const EnvPodIP = "POD_IP"
 
 // The guard's part of the desktop's resources, at most a half of each.
-var (
-	guardCPU    = resource.MustParse("50m")
-	guardMemory = resource.MustParse("64Mi")
+const (
+	guardMilliCPU = 50
+	guardMemory   = 64 << 20
 )
 
 const (
@@ -77,7 +75,8 @@ func GuardedPod(a *api.SessionAssignment, g Guard) *corev1.Pod {
 	// The guard checks the desktop's start: the liveness probe would wait for a startup
 	// probe.
 	d.StartupProbe = nil
-	d.LivenessProbe = g.liveness(port)
+	period := g.seconds(guardPeriod)
+	d.LivenessProbe = httpProbe(PathDesktop, port, period, min(2, period), guardFailures)
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(min(stopGraceSeconds, g.seconds(stopGraceSeconds*time.Second))))
 	pod.Spec.InitContainers = []corev1.Container{g.sidecar(a, port, share)}
@@ -87,27 +86,17 @@ func GuardedPod(a *api.SessionAssignment, g Guard) *corev1.Pod {
 // splitGuardResources moves the guard's part out of the resources of a desktop.
 func splitGuardResources(desktop corev1.ResourceList) corev1.ResourceList {
 	share := corev1.ResourceList{}
-	move := func(name corev1.ResourceName, limit resource.Quantity, half func(resource.Quantity) *resource.Quantity) {
-		have, ok := desktop[name]
-		if !ok {
-			return
-		}
-		part := half(have)
-		if part.Cmp(limit) > 0 {
-			part = ptr.To(limit.DeepCopy())
-		}
-		if part.IsZero() {
-			return // Zero would be no limit.
-		}
-		have.Sub(*part)
-		desktop[name], share[name] = have, *part
+	cpu, memory := desktop[corev1.ResourceCPU], desktop[corev1.ResourceMemory]
+	parts := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(min(cpu.MilliValue()/2, guardMilliCPU), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(min(memory.Value()/2, guardMemory), resource.BinarySI),
 	}
-	move(corev1.ResourceCPU, guardCPU, func(q resource.Quantity) *resource.Quantity {
-		return resource.NewMilliQuantity(q.MilliValue()/2, resource.DecimalSI)
-	})
-	move(corev1.ResourceMemory, guardMemory, func(q resource.Quantity) *resource.Quantity {
-		return resource.NewQuantity(q.Value()/2, resource.BinarySI)
-	})
+	for name, part := range parts {
+		if have := desktop[name]; !part.IsZero() { // Zero would be no limit.
+			have.Sub(part)
+			desktop[name], share[name] = have, part
+		}
+	}
 	return share
 }
 
@@ -129,9 +118,7 @@ func (g Guard) sidecar(a *api.SessionAssignment, port int32, share corev1.Resour
 	}}}
 	// A sidecar starts before the desktop, which waits until the guard has a lease.
 	c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
-	c.StartupProbe = &corev1.Probe{
-		ProbeHandler: httpProbe(PathLease, port), PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: guardStartFailures,
-	}
+	c.StartupProbe = httpProbe(PathLease, port, 1, 1, guardStartFailures)
 	return c
 }
 
@@ -152,24 +139,9 @@ func (g Guard) container(a *api.SessionAssignment, name string, resources corev1
 	return corev1.Container{Name: name, Image: g.Image, Args: args, Resources: resources, SecurityContext: security}
 }
 
-func (g Guard) liveness(port int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler:     httpProbe(PathDesktop, port),
-		PeriodSeconds:    g.seconds(guardPeriod),
-		TimeoutSeconds:   min(2, g.seconds(guardPeriod)),
-		FailureThreshold: guardFailures,
-	}
-}
-
 // seconds returns a scaled duration in seconds, at least 1.
 func (g Guard) seconds(d time.Duration) int32 {
 	return max(1, wholeSeconds(time.Duration(float64(d)*g.TimeFactor)))
-}
-
-func httpProbe(path string, port int32) corev1.ProbeHandler {
-	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-		Path: path, Port: intstr.FromInt32(port), Scheme: corev1.URISchemeHTTP,
-	}}
 }
 
 // mayHaveGuard reports whether the Pod of an assignment may have a guard or a gate, which
@@ -177,12 +149,4 @@ func httpProbe(path string, port int32) corev1.ProbeHandler {
 func mayHaveGuard(a *api.SessionAssignment) bool {
 	mode := a.Spec.FailoverMode
 	return mode == api.FailoverFence || mode == api.FailoverHold || a.Status.Guarded
-}
-
-// agentEgress allows a guard or a gate to reach the agent.
-func agentEgress(n Network) networkingv1.NetworkPolicyEgressRule {
-	return networkingv1.NetworkPolicyEgressRule{
-		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespaceNamed(n.AgentNamespace)}},
-		Ports: []networkingv1.NetworkPolicyPort{policyPort(corev1.ProtocolTCP, n.LeasePort)},
-	}
 }

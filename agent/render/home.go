@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -26,17 +27,13 @@ func Home(a *api.SessionAssignment) *corev1.PersistentVolumeClaim {
 		return nil
 	}
 	home := a.Spec.Desktop.Home
-	size := defaultHomeSize
-	if home.Size != nil {
-		size = *home.Size
-	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: homeMeta(a),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{cmp.Or(home.AccessMode, corev1.ReadWriteOnce)},
 			StorageClassName: optional(home.StorageClassName),
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: ptr.Deref(home.Size, defaultHomeSize)},
 			},
 		},
 	}

@@ -98,8 +98,12 @@ func (p profile) annotate(annotations map[string]string, a *api.SessionAssignmen
 	}
 }
 
-// Ingress routes the session's host to its Service.
+// Ingress routes the session's host to its Service. It returns nil if the member has a
+// Gateway.
 func Ingress(a *api.SessionAssignment, n Network) *networkingv1.Ingress {
+	if n.Gateway != nil {
+		return nil
+	}
 	ing := &networkingv1.Ingress{ObjectMeta: ownedMeta(a)}
 	profileOf(n.Controller).annotate(ing.Annotations, a)
 	backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{

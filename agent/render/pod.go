@@ -47,7 +47,10 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 	pod.Annotations[api.AnnotationAttempt] = strconv.FormatInt(a.Spec.Attempt, 10)
 	pod.Annotations[annotationSafeToEvict] = "false"
 	pod.Annotations[annotationDoNotDisrupt] = "true"
-	addStopFinalizer(a, pod)
+	if RequiresStopProof(a) {
+		// It keeps the Pod until its stop is proven.
+		pod.Finalizers = []string{api.PodFinalizer}
+	}
 	pod.Spec = corev1.PodSpec{
 		Containers:                    []corev1.Container{desktop(a, d, mounts)},
 		Volumes:                       volumes,
@@ -79,10 +82,14 @@ func desktop(a *api.SessionAssignment, d *api.Desktop, mounts []corev1.VolumeMou
 		Env:             env(a),
 		Resources:       requirements(d.Resources),
 		VolumeMounts:    mounts,
-		StartupProbe:    startupProbe(d),
-		ReadinessProbe:  readinessProbe(),
-		LivenessProbe:   livenessProbe(),
 		SecurityContext: containerSecurity(),
+		// A desktop has its start time to open its port.
+		StartupProbe: tcpProbe(1, 1, wholeSeconds(d.StartTime())),
+		// One with a closed port is removed from its Service.
+		ReadinessProbe: tcpProbe(5, 2, 3),
+		// It is restarted once its port was closed for two minutes. The kernel accepts
+		// connections of a busy or slow process, so that it is not restarted.
+		LivenessProbe: tcpProbe(20, 10, 6),
 	}
 }
 

@@ -50,8 +50,11 @@ var nonPublic6 = []string{
 	"ff00::/8",      // RFC 4291: multicast
 }
 
-// dnsNamespace is the namespace of a cluster's DNS servers.
-const dnsNamespace = "kube-system"
+// dnsNamespace is the namespace of a cluster's DNS servers, and dnsPort their port.
+const (
+	dnsNamespace = "kube-system"
+	dnsPort      = 53
+)
 
 // NetworkPolicy allows the gateways to reach the desktop, and the desktop to reach DNS, public
 // addresses, and its template's egressCIDRs. It returns nil if the template requires none.
@@ -72,10 +75,13 @@ func NetworkPolicy(a *api.SessionAssignment, n Network) *networkingv1.NetworkPol
 			From:  ingressPeers(a, n),
 			Ports: []networkingv1.NetworkPolicyPort{policyPort(corev1.ProtocolTCP, a.Spec.Desktop.Port)},
 		}},
-		Egress: []networkingv1.NetworkPolicyEgressRule{dnsEgress(), publicEgress(a)},
+		Egress: []networkingv1.NetworkPolicyEgressRule{
+			egressTo(dnsNamespace, policyPort(corev1.ProtocolUDP, dnsPort), policyPort(corev1.ProtocolTCP, dnsPort)),
+			publicEgress(a),
+		},
 	}
 	if mayHaveGuard(a) && n.AgentNamespace != "" && n.LeasePort != 0 {
-		rules.Egress = append(rules.Egress, agentEgress(n))
+		rules.Egress = append(rules.Egress, egressTo(n.AgentNamespace, policyPort(corev1.ProtocolTCP, n.LeasePort)))
 	}
 	hash := shortHash(rules)
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: sharedMeta(a.Namespace, "desktops-"+hash), Spec: rules}
@@ -99,11 +105,10 @@ func ingressPeers(a *api.SessionAssignment, n Network) []networkingv1.NetworkPol
 	return peers
 }
 
-func dnsEgress() networkingv1.NetworkPolicyEgressRule {
-	const dns = 53
+// egressTo allows the desktop to reach ports of a namespace.
+func egressTo(namespace string, ports ...networkingv1.NetworkPolicyPort) networkingv1.NetworkPolicyEgressRule {
 	return networkingv1.NetworkPolicyEgressRule{
-		To:    []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespaceNamed(dnsNamespace)}},
-		Ports: []networkingv1.NetworkPolicyPort{policyPort(corev1.ProtocolUDP, dns), policyPort(corev1.ProtocolTCP, dns)},
+		To: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespaceNamed(namespace)}}, Ports: ports,
 	}
 }
 

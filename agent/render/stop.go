@@ -1,21 +1,10 @@
 package render
 
-import (
-	corev1 "k8s.io/api/core/v1"
-
-	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-)
+import api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 
 // RequiresStopProof reports whether a desktop counts as stopped only once its kubelet has
 // reported it: it must never run twice, or it writes to a home.
 func RequiresStopProof(a *api.SessionAssignment) bool {
 	mode := a.Spec.FailoverMode
 	return mode == api.FailoverHold || mode == api.FailoverFence || HasHome(a)
-}
-
-// addStopFinalizer adds the finalizer that keeps a Pod until its stop is proven, if required.
-func addStopFinalizer(a *api.SessionAssignment, pod *corev1.Pod) {
-	if RequiresStopProof(a) {
-		pod.Finalizers = []string{api.PodFinalizer}
-	}
 }

@@ -23,56 +23,39 @@ const (
 // defaultShm is the size of /dev/shm of a desktop without a memory limit.
 var defaultShm = resource.MustParse("256Mi")
 
-// mounted is a volume with its mount path.
-type mounted struct {
-	volume   corev1.Volume
-	path     string
-	readOnly bool
-}
-
 // volumes returns the Pod's volumes and mounts: /tmp, /dev/shm, and home, files, access and
 // other secrets if there are any.
 func volumes(a *api.SessionAssignment) (volumes []corev1.Volume, mounts []corev1.VolumeMount) {
 	d := &a.Spec.Desktop
-	// /tmp is part of the disk space that the desktop may use.
-	all := []mounted{
-		{volume: volume("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(requirements(d.Resources).Limits[corev1.ResourceEphemeralStorage])}}), path: "/tmp"},
-		{volume: volume("shm", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium:    corev1.StorageMediumMemory,
-			SizeLimit: shmSize(d),
-		}}), path: "/dev/shm"},
+	add := func(name, path string, readOnly bool, source corev1.VolumeSource) {
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: source})
+		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: readOnly})
 	}
+	// /tmp is part of the disk space that the desktop may use.
+	disk := requirements(d.Resources).Limits[corev1.ResourceEphemeralStorage]
+	add("tmp", "/tmp", false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &disk}})
+	add("shm", "/dev/shm", false, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: shmSize(d)}})
 	if HasHome(a) {
 		claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: d.Home.ClaimName}
-		all = append(all, mounted{volume: volume("home", corev1.VolumeSource{PersistentVolumeClaim: claim}), path: homePath(a)})
+		add("home", homePath(a), false, corev1.VolumeSource{PersistentVolumeClaim: claim})
 	}
 	if len(d.Files) > 0 {
 		config := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: a.Name}}
-		all = append(all, mounted{volume("config", corev1.VolumeSource{ConfigMap: config}), cmp.Or(d.ConfigMountPath, defaultConfigPath), true})
+		add("config", cmp.Or(d.ConfigMountPath, defaultConfigPath), true, corev1.VolumeSource{ConfigMap: config})
 	}
 	if d.Access.SecretName != "" {
-		all = append(all, mounted{secretVolume("access", d.Access.SecretName), accessPath, true})
+		add("access", accessPath, true, secretVolume(d.Access.SecretName))
 	}
 	for i, use := range d.Secrets {
 		if use.MountPath != "" {
-			all = append(all, mounted{secretVolume("secret-"+strconv.Itoa(i), use.Name), use.MountPath, true})
+			add("secret-"+strconv.Itoa(i), use.MountPath, true, secretVolume(use.Name))
 		}
-	}
-	for _, m := range all {
-		volumes = append(volumes, m.volume)
-		mounts = append(mounts, corev1.VolumeMount{Name: m.volume.Name, MountPath: m.path, ReadOnly: m.readOnly})
 	}
 	return volumes, mounts
 }
 
-func volume(name string, source corev1.VolumeSource) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: source}
-}
-
-func secretVolume(name, secret string) corev1.Volume {
-	return volume(name, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: secret, DefaultMode: ptr.To(secretMode),
-	}})
+func secretVolume(secret string) corev1.VolumeSource {
+	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To(secretMode)}}
 }
 
 func homePath(a *api.SessionAssignment) string {

@@ -3,39 +3,27 @@ package retention
 import (
 	"context"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
-
-// +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=persistentvolumeclaims,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=list;watch
-// +kubebuilder:rbac:groups=events.k8s.io,roleName=vdi-agent-sessions,resources=events,verbs=create;patch
-
-// ControllerName names the controller in logs and metrics.
-const ControllerName = "retention"
 
 // maxRequeue is the longest time between two reconciles: timers don't follow a clock that is
 // set.
 const maxRequeue = time.Hour
 
-// Reconciler reconciles the claims that have a retention time.
-type Reconciler struct {
-	// Client reads claims and assignments from the manager's cache, Live from the API
-	// server.
+// Options of the reconcilers.
+type Options struct {
+	// Client reads from the manager's cache, Live from the API server.
 	Client client.Client
 	Live   client.Reader
 	// Recorder of events on claims.
@@ -45,108 +33,125 @@ type Reconciler struct {
 	// OverdueFor is how long this process must have seen a claim overdue and unused before
 	// it is deleted.
 	OverdueFor time.Duration
-
-	overdue overdue
+	// UnusedFor is how long a shared object must have been marked as unused before it is
+	// deleted.
+	UnusedFor time.Duration
 }
 
-// SetupWithManager adds the controller to the manager, for the leader alone.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named(ControllerName).
-		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(marked))).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("building the retention controller: %w", err)
+// SetupWithManager adds a controller for each kind to the manager, for the leader alone.
+func SetupWithManager(mgr ctrl.Manager, options Options) error {
+	for _, r := range []*Reconciler{Homes(options), networkPolicies(options), disruptionBudgets(options)} {
+		if err := ctrl.NewControllerManagedBy(mgr).Named(r.name).For(r.empty()).Complete(r); err != nil {
+			return fmt.Errorf("building the %s controller: %w", r.name, err)
+		}
 	}
 	return nil
 }
 
-// marked reports whether a claim has the time of its last use.
-func marked(o client.Object) bool { return o.GetAnnotations()[api.AnnotationLastUse] != "" }
+// kind describes the objects of one kind, and when they are deleted.
+type kind struct {
+	// name of the controller in logs and metrics.
+	name  string
+	empty func() client.Object
+	// keptUntil returns when an unused object is due, by the member's clock, and false if
+	// never.
+	keptUntil func(client.Object) (time.Time, bool)
+	// inUse reports whether an object is used, by the objects of a reader.
+	inUse func(context.Context, client.Reader, client.Object) (bool, error)
+	// recheck is how often a used object is checked.
+	recheck time.Duration
+	// marks is set if an object is marked before it is deleted.
+	marks bool
+	// wait is how long an object must have been due and unused, without a change.
+	wait time.Duration
+	// describe names a deleted object in errors.
+	describe func(client.Object) string
+	// deleted records a deletion.
+	deleted func(context.Context, client.Object)
+}
 
-// Reconcile deletes the claim if it is due, or requeues.
+// Reconciler deletes the objects of one kind that are due and unused.
+type Reconciler struct {
+	Options
+	kind
+	// firstDue has an observation of each object that is due and unused, by its key.
+	firstDue sync.Map
+}
+
+// observation is when a version of an object was first due and unused.
+type observation struct {
+	version string
+	at      time.Time
+}
+
+// Reconcile deletes the object if it was due and unused for long enough, or requeues.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	var claim corev1.PersistentVolumeClaim
-	if err := r.Client.Get(ctx, req.NamespacedName, &claim); err != nil {
-		r.overdue.forget(req.NamespacedName)
+	o := r.empty()
+	if err := r.Client.Get(ctx, req.NamespacedName, o); err != nil {
+		r.firstDue.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	end, kept := keptUntil(&claim)
-	if !kept {
-		r.overdue.forget(req.NamespacedName)
+	end, ends := r.keptUntil(o)
+	if !ends || o.GetLabels()[api.LabelManagedBy] != api.ManagedBy || o.GetDeletionTimestamp() != nil {
+		r.firstDue.Delete(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if wait := end.Sub(r.Clock.Now()); wait > 0 {
-		r.overdue.forget(req.NamespacedName)
+		r.firstDue.Delete(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: min(wait, maxRequeue)}, nil
 	}
-	used, err := r.inUse(ctx, r.Client, &claim)
-	if err != nil {
+	used, err := r.inUse(ctx, r.Client, o)
+	switch {
+	case err != nil:
 		return ctrl.Result{}, err
+	case used:
+		r.firstDue.Delete(req.NamespacedName)
+		return ctrl.Result{RequeueAfter: r.recheck}, nil
+	case r.marks && o.GetAnnotations()[api.AnnotationLastUse] == "":
+		return ctrl.Result{RequeueAfter: r.wait}, r.mark(ctx, o)
 	}
-	if used {
-		// A session that uses it normally removes the annotation, which enqueues it.
-		r.overdue.forget(req.NamespacedName)
-		return ctrl.Result{RequeueAfter: maxRequeue}, nil
-	}
-	if wait := r.OverdueFor - r.overdue.since(&claim, r.Clock); wait > 0 {
+	if wait := r.wait - r.dueFor(o); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	return r.expire(ctx, &claim)
+	// The cache may be behind.
+	if used, err := r.inUse(ctx, r.Live, o); err != nil || used {
+		return ctrl.Result{RequeueAfter: r.wait}, err
+	}
+	return ctrl.Result{}, r.delete(ctx, o)
 }
 
-// inUse reports whether an assignment names the claim.
-func (r *Reconciler) inUse(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim) (bool, error) {
-	var all api.SessionAssignmentList
-	if err := from.List(ctx, &all, client.InNamespace(claim.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("listing the assignments that could use claim %s: %w", claim.Name, err)
+// dueFor returns how long an object has been due and unused without a change, by a monotonic
+// clock.
+func (r *Reconciler) dueFor(o client.Object) time.Duration {
+	key, now := client.ObjectKeyFromObject(o), observation{version: o.GetResourceVersion(), at: r.Clock.Now()}
+	known, _ := r.firstDue.LoadOrStore(key, now)
+	if first := known.(observation); first.version == now.version {
+		return r.Clock.Since(first.at)
 	}
-	return slices.ContainsFunc(all.Items, func(a api.SessionAssignment) bool {
-		return a.Spec.Desktop.Home.ClaimName == claim.Name
-	}), nil
+	r.firstDue.Store(key, now)
+	return 0
 }
 
-// expire deletes the claim if it is unchanged. It reads its users from the API server, since
-// the cache may be behind.
-func (r *Reconciler) expire(ctx context.Context, claim *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
-	if used, err := r.inUse(ctx, r.Live, claim); err != nil || used {
-		return ctrl.Result{RequeueAfter: r.OverdueFor}, err
+// mark annotates the object with the time, unless it has changed.
+func (r *Reconciler) mark(ctx context.Context, o client.Object) error {
+	marked := o.DeepCopyObject().(client.Object)
+	marked.SetAnnotations(labels.Merge(o.GetAnnotations(), labels.Set{api.AnnotationLastUse: r.Clock.Now().UTC().Format(time.RFC3339)}))
+	err := r.Client.Patch(ctx, marked, client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("marking %s as unused: %w", o.GetName(), err)
 	}
-	err := r.Client.Delete(ctx, claim, client.Preconditions{
-		UID: ptr.To(claim.UID), ResourceVersion: ptr.To(claim.ResourceVersion)})
+	return nil
+}
+
+// delete deletes the object, unless it has changed.
+func (r *Reconciler) delete(ctx context.Context, o client.Object) error {
+	err := r.Client.Delete(ctx, o, client.Preconditions{UID: ptr.To(o.GetUID()), ResourceVersion: ptr.To(o.GetResourceVersion())})
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return ctrl.Result{}, nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("deleting a home whose retention has ended: %w", err)
+		return fmt.Errorf("deleting %s: %w", r.describe(o), err)
 	}
-	deleted.Inc()
-	r.overdue.forget(client.ObjectKeyFromObject(claim))
-	lastUse, keep := claim.Annotations[api.AnnotationLastUse], claim.Annotations[api.AnnotationRetention]
-	log.FromContext(ctx).Info("Deleted a home after its retention time",
-		"lastUse", lastUse, "retention", keep)
-	r.Recorder.Eventf(claim, nil, corev1.EventTypeNormal, api.EventHomeDeleted, "Delete",
-		"The home was not used since %s, and its retention time is %s.", lastUse, keep)
-	return ctrl.Result{}, nil
+	r.deleted(ctx, o)
+	return nil
 }
-
-// keptUntil returns when the retention of a claim ends, by the member's clock, and false if
-// it is used, kept for ever, not the agent's, or its annotations can't be read. A last use
-// before the claim's creation, by a clock that was not set yet, counts as the creation.
-func keptUntil(claim *corev1.PersistentVolumeClaim) (time.Time, bool) {
-	if claim.Labels[api.LabelManagedBy] != api.ManagedBy || claim.DeletionTimestamp != nil {
-		return time.Time{}, false
-	}
-	lastUse, err := time.Parse(time.RFC3339, claim.Annotations[api.AnnotationLastUse])
-	if err != nil {
-		return time.Time{}, false
-	}
-	if created := claim.CreationTimestamp.Time; created.After(lastUse) {
-		lastUse = created
-	}
-	keep, ok := api.Duration(claim.Annotations[api.AnnotationRetention]).Value()
-	return lastUse.Add(keep), ok
-}
-
-var deleted = metrics.NewCounter("vdi_agent_homes_deleted_total",
-	"Homes that were deleted after their retention time.")

@@ -120,7 +120,7 @@ func keep(t *testing.T, admin client.Client, c *corev1.PersistentVolumeClaim) *k
 	t.Helper()
 	k := &keeper{WithT: NewWithT(t), t: t, admin: admin, claim: c, events: events.NewFakeRecorder(10),
 		clock: &memberClock{wall: time.Now(), read: map[time.Time]time.Duration{}}}
-	k.Reconciler = &retention.Reconciler{Client: admin, Live: admin, Recorder: k.events, Clock: k.clock, OverdueFor: time.Minute}
+	k.Reconciler = retention.Homes(retention.Options{Client: admin, Live: admin, Recorder: k.events, Clock: k.clock, OverdueFor: time.Minute})
 	k.Expect(admin.Create(t.Context(), c)).To(Succeed())
 	return k
 }
@@ -252,11 +252,11 @@ func TestRetention(t *testing.T) {
 			Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // of other tests in this process
 		})
 		g.Expect(err).NotTo(HaveOccurred())
-		reconciler := &retention.Reconciler{
+		options := retention.Options{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-agent"), Clock: clock.RealClock{},
 			OverdueFor: 10 * time.Millisecond,
 		}
-		g.Expect(reconciler.SetupWithManager(mgr)).To(Succeed())
+		g.Expect(retention.SetupWithManager(mgr, options)).To(Succeed())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- mgr.Start(ctx) }()

@@ -10,8 +10,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
@@ -19,12 +21,12 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// startShared runs the reconcilers of shared objects, whose cache shows Pods or not.
+// startShared runs the reconcilers, whose cache shows Pods or not.
 func startShared(t *testing.T, mgr ctrl.Manager, cached client.Client) {
 	t.Helper()
 	g := NewWithT(t)
-	shared := retention.Shared{Client: cached, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: time.Second, SkipNameValidation: true}
-	g.Expect(shared.SetupWithManager(mgr)).To(Succeed())
+	options := retention.Options{Client: cached, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: time.Second}
+	g.Expect(retention.SetupWithManager(mgr, options)).To(Succeed())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -67,7 +69,10 @@ func TestSharedObjects(t *testing.T) {
 	}
 	// manager caches what the agent's does.
 	manager := func() ctrl.Manager {
-		mgr, err := ctrl.NewManager(member.Config, ctrl.Options{Scheme: admin.Scheme(), Metrics: server.Options{BindAddress: "0"}})
+		mgr, err := ctrl.NewManager(member.Config, ctrl.Options{
+			Scheme: admin.Scheme(), Metrics: server.Options{BindAddress: "0"},
+			Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // of other tests in this process
+		})
 		g.Expect(err).NotTo(HaveOccurred())
 		return mgr
 	}

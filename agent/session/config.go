@@ -9,7 +9,7 @@ import (
 
 // config keeps the ConfigMap of the desktop's files.
 func (r *Reconciler) config(ctx context.Context, p *pass) (err error) {
-	p.found.Config, p.found.ConfigProblem, err = children.ConfigMaps.Keep(ctx, p.children, render.ConfigMap(p.assignment))
-	p.configOwned = err == nil && p.found.ConfigProblem == nil
+	p.Found.Config, p.Found.ConfigProblem, err = children.ConfigMaps.Keep(ctx, p.Set, render.ConfigMap(p.Assignment))
+	p.configOwned = err == nil && p.Found.ConfigProblem == nil
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 )
@@ -17,41 +16,26 @@ import (
 
 // endpoint keeps Service, and Ingress or HTTPRoute, also while a session is suspended.
 func (r *Reconciler) endpoint(ctx context.Context, p *pass) error {
-	return errors.Join(r.service(ctx, p), r.ingress(ctx, p), r.route(ctx, p))
-}
-
-func (r *Reconciler) service(ctx context.Context, p *pass) (err error) {
-	p.found.Service, p.found.ServiceProblem, err = children.Services.Keep(ctx, p.children, render.Service(p.assignment))
-	return err
-}
-
-func (r *Reconciler) ingress(ctx context.Context, p *pass) (err error) {
-	var want *networkingv1.Ingress
-	if p.network.Gateway == nil {
-		want = render.Ingress(p.assignment, p.network)
-	}
-	p.found.Ingress, p.found.IngressProblem, err = children.Ingresses.Keep(ctx, p.children, want)
-	return err
+	var service, ingress error
+	p.Found.Service, p.Found.ServiceProblem, service = children.Services.Keep(ctx, p.Set, render.Service(p.Assignment))
+	p.Found.Ingress, p.Found.IngressProblem, ingress = children.Ingresses.Keep(ctx, p.Set, render.Ingress(p.Assignment, p.network))
+	return errors.Join(service, ingress, r.route(ctx, p))
 }
 
 // route keeps the HTTPRoute if the member has a Gateway, and otherwise removes it.
 func (r *Reconciler) route(ctx context.Context, p *pass) error {
-	problem, err := r.openRoutes(ctx, p)
-	switch wanted := p.network.Gateway != nil; {
+	wanted := p.network.Gateway != nil
+	problem, err := p.OpenRoutes(ctx, wanted)
+	switch {
 	case err != nil || problem != nil && !wanted:
 		return err
 	case problem != nil:
-		p.found.RouteProblem = problem
+		p.Found.RouteProblem = problem
 		p.RequeueWithin(children.RoutesRetry)
 		return nil
 	}
-	p.found.Route, p.found.RouteProblem, err = children.HTTPRoutes.Keep(ctx, p.children, render.HTTPRoute(p.assignment, p.network))
+	p.Found.Route, p.Found.RouteProblem, err = children.HTTPRoutes.Keep(ctx, p.Set, render.HTTPRoute(p.Assignment, p.network))
 	return err
-}
-
-// openRoutes returns the problem that prevents reading HTTPRoutes.
-func (d *Dependencies) openRoutes(ctx context.Context, p *pass) (*observe.Problem, error) {
-	return d.routes.Open(ctx, d.APIReader, p.assignment.Namespace, p.now, d.Options.Network.Gateway != nil)
 }
 
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
@@ -67,7 +51,7 @@ func (r *Reconciler) memberNetwork(ctx context.Context, p *pass) error {
 	if err := r.Client.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Ingress classes: %w", err)
 	}
-	p.network.Controller = controllerOf(classes.Items, p.assignment.Spec.Desktop.IngressClassName)
+	p.network.Controller = controllerOf(classes.Items, p.Assignment.Spec.Desktop.IngressClassName)
 	return nil
 }
 

@@ -7,13 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -45,32 +42,35 @@ type fencing struct {
 }
 
 // fence stops a fenced desktop without the hub's lease. Its running time does not count
-// meanwhile, as while it is suspended.
+// meanwhile, as while it is suspended. The next Pod of a held desktop gets a gate, if the agent
+// creates gates.
 func (r *Reconciler) fence(ctx context.Context, p *pass) error {
-	if p.assignment.Spec.FailoverMode == api.FailoverHold {
-		r.hold(p)
+	mode, guard := p.Assignment.Spec.FailoverMode, r.ownGuard()
+	if mode == api.FailoverHold && guard != nil {
+		if p.fencing.gate = withKey(guard); p.fencing.gate == nil {
+			p.fencing.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has the key that signs its answers to the desktop's gate."}
+		}
 	}
-	fenced := p.assignment.Spec.FailoverMode == api.FailoverFence
-	if !fenced && !p.assignment.Status.Guarded {
+	if mode != api.FailoverFence && !p.Assignment.Status.Guarded {
 		return nil
 	}
-	pod, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
+	pod, err := children.Pods.Find(ctx, p.Set, p.Assignment.Name)
 	if err != nil {
 		return err
 	}
-	if pod != nil && !children.Pods.Owns(p.assignment, pod) {
+	if !children.Pods.Owns(p.Assignment, pod) {
 		pod = nil
 	}
-	if !fenced {
+	if mode != api.FailoverFence {
 		// An existing guard must still reach the agent.
 		p.fencing.guarded = pod != nil && render.Guarded(pod)
 		return nil
 	}
-	guard, lease := r.ownGuard(), fence.Status{}
+	var lease fence.Status
 	if guard != nil {
 		lease = r.Lease.Require()
 	}
-	p.fencing = fencingOf(p.assignment, pod, guard, lease)
+	p.fencing = fencingOf(p.Assignment, pod, guard, lease)
 	p.RequeueWithin(p.fencing.left)
 	p.ending = p.fencing.over
 	return nil
@@ -119,43 +119,29 @@ func withKey(g *render.Guard) *render.Guard {
 func (p *pass) rendered() *corev1.Pod {
 	switch f := p.fencing; {
 	case f.guard != nil:
-		return render.GuardedPod(p.assignment, *f.guard)
+		return render.GuardedPod(p.Assignment, *f.guard)
 	case f.gate != nil:
-		return render.GatedPod(p.assignment, *f.gate)
+		return render.GatedPod(p.Assignment, *f.gate)
 	default:
-		return render.Pod(p.assignment)
+		return render.Pod(p.Assignment)
 	}
 }
 
-// watchLease enqueues all fenced sessions when the lease changes, and held ones when the key
-// of their gates is known.
-func (r *Reconciler) watchLease() source.TypedSource[reconcile.Request] {
-	return source.Channel(r.Lease.Changes(), handler.Funcs{
-		GenericFunc: func(ctx context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			var all api.SessionAssignmentList
-			if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-				log.FromContext(ctx).Error(err, "Listing the fenced sessions")
-				return
-			}
-			for i := range all.Items {
-				a := &all.Items[i]
-				if mode := a.Spec.FailoverMode; mode == api.FailoverFence || mode == api.FailoverHold && r.Options.Guard != nil {
-					queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(a)})
-				}
-			}
-		},
-	})
-}
-
-// hold adds a gate to the next Pod of a held desktop, if the agent creates gates.
-func (r *Reconciler) hold(p *pass) {
-	guard := r.ownGuard()
-	if guard == nil {
-		return
+// usersOfLease returns the fenced sessions, to which the lease matters, and the held ones, which
+// wait for the key of their gates.
+func (r *Reconciler) usersOfLease(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var all api.SessionAssignmentList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Listing the fenced sessions")
+		return nil
 	}
-	if p.fencing.gate = withKey(guard); p.fencing.gate == nil {
-		p.fencing.notYet = &observe.Problem{Reason: api.ReasonPodPending, Message: "The Pod waits until the agent has the key that signs its answers to the desktop's gate."}
+	for i := range all.Items {
+		a := &all.Items[i]
+		if mode := a.Spec.FailoverMode; mode == api.FailoverFence || mode == api.FailoverHold && r.Options.Guard != nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(a)})
+		}
 	}
+	return requests
 }
 
 // ownGuard returns the agent's parameters of guards and gates, and nil if it creates none.
@@ -182,10 +168,7 @@ func gateOutdated(p *pass, pod *corev1.Pod) bool {
 
 // gatePassed reports whether a Pod's gate has opened.
 func gatePassed(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.InitContainerStatuses {
-		if s.Name == render.GateContainer {
-			return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == render.GateContainer && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+	})
 }

@@ -20,32 +20,27 @@ import (
 )
 
 // finalizer removes the children of an assignment that is being deleted.
-type finalizer struct {
-	*Dependencies
-	pods   *podStep
-	time   *timeStep
-	status *statusWriter
-}
+type finalizer struct{ *podStep }
 
 // finalize removes the children in order, and then the finalizer: first the endpoint, then the
 // Pods and the config, and last the home. Only the Pods are waited for without a
 // deadline.
-func (f *finalizer) finalize(ctx context.Context, p *pass) error {
-	if !controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) {
+func (f finalizer) finalize(ctx context.Context, p *pass) error {
+	if !controllerutil.ContainsFinalizer(p.Assignment, api.AssignmentFinalizer) {
 		return nil
 	}
 	err := f.removeAll(ctx, p)
-	if !apierrors.IsForbidden(err) && p.found.Denied == "" {
+	if !apierrors.IsForbidden(err) && p.Found.Denied == "" {
 		return err
 	}
-	if terminating, readErr := f.namespaceTerminating(ctx, p.assignment.Namespace); readErr != nil || !terminating {
+	if terminating, readErr := f.namespaceTerminating(ctx, p.Assignment.Namespace); readErr != nil || !terminating {
 		return errors.Join(err, readErr)
 	}
 	return f.finalizeWithNamespace(ctx, p)
 }
 
 // removeAll removes the children, and the finalizer once they are gone.
-func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
+func (f finalizer) removeAll(ctx context.Context, p *pass) error {
 	for _, s := range []struct {
 		name string
 		run  func(context.Context, *pass) (done bool, err error)
@@ -61,25 +56,19 @@ func (f *finalizer) removeAll(ctx context.Context, p *pass) error {
 			return fmt.Errorf("removing the %s: %w", s.name, err)
 		}
 		if !done {
-			return f.status.report(ctx, p, f.stopping(ctx, p))
+			return f.report(ctx, p, f.stopping(ctx, p))
 		}
 	}
 	return f.release(ctx, p)
 }
 
-// forced returns an operator's reason for a forced cleanup.
-func forced(a *api.SessionAssignment) (reason string, yes bool) {
-	reason, yes = a.Annotations[api.AnnotationForceCleanup]
-	return reason, yes
-}
-
 // removeEndpoint deletes Ingress, HTTPRoute and Service, and does not wait for their
 // finalizers, such as a load balancer's.
-func (f *finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
+func (f finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
 	if err := removeOwned(ctx, p, children.Ingresses); err != nil {
 		return false, err
 	}
-	problem, err := f.openRoutes(ctx, p)
+	problem, err := p.OpenRoutes(ctx, f.Options.Network.Gateway != nil)
 	if err != nil {
 		return false, err
 	}
@@ -92,22 +81,22 @@ func (f *finalizer) removeEndpoint(ctx context.Context, p *pass) (bool, error) {
 }
 
 // removeConfig deletes the config, now that the Pod is gone.
-func (f *finalizer) removeConfig(ctx context.Context, p *pass) (bool, error) {
+func (f finalizer) removeConfig(ctx context.Context, p *pass) (bool, error) {
 	return true, removeOwned(ctx, p, children.ConfigMaps)
 }
 
 // removeOwned removes a child, if the assignment owns one.
 func removeOwned[T client.Object](ctx context.Context, p *pass, k children.Kind[T]) error {
-	have, err := k.Find(ctx, p.children, p.assignment.Name)
-	if err != nil || client.Object(have) == client.Object(*new(T)) || !k.Owns(p.assignment, have) {
+	have, err := k.Find(ctx, p.Set, p.Assignment.Name)
+	if err != nil || !k.Owns(p.Assignment, have) {
 		return err
 	}
 	p.recordFinalizers(k.Name, have)
-	if err := k.Remove(ctx, p.children, have); err != nil {
+	if err := k.Remove(ctx, p.Set, have); err != nil {
 		return err
 	}
-	if p.found.Denied != "" && !slices.Contains(p.left, p.found.Denied) {
-		p.left = append(p.left, p.found.Denied)
+	if p.Found.Denied != "" && !slices.Contains(p.left, p.Found.Denied) {
+		p.left = append(p.left, p.Found.Denied)
 	}
 	return nil
 }
@@ -121,50 +110,50 @@ func (p *pass) recordFinalizers(kind string, o client.Object) {
 
 // awaitRemoval waits for the remaining objects until CleanupDeadline: no desktop runs any
 // more, and no load balancer or storage driver must keep a session for ever.
-func (f *finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
-	if _, yes := forced(p.assignment); yes || len(p.left) == 0 {
+func (f finalizer) awaitRemoval(ctx context.Context, p *pass) (bool, error) {
+	if _, forced := p.Assignment.Annotations[api.AnnotationForceCleanup]; forced || len(p.left) == 0 {
 		return true, nil
 	}
 	if p.memory.stoppedAt.IsZero() {
-		p.memory.stoppedAt = p.now
+		p.memory.stoppedAt = p.Now
 	}
-	if wait := p.memory.stoppedAt.Add(f.Options.CleanupDeadline).Sub(p.now); wait > 0 {
+	if wait := p.memory.stoppedAt.Add(f.Options.CleanupDeadline).Sub(p.Now); wait > 0 {
 		p.RequeueWithin(min(wait, removalPoll))
 		return false, nil
 	}
 	left := strings.Join(p.left, "; ")
 	log.FromContext(ctx).Info("Cleanup deadline passed, removing the finalizer", "left", left)
-	f.event(p.assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for the remaining objects: "+left+".")
+	f.event(p.Assignment, corev1.EventTypeWarning, api.EventSkipped, "The desktop is stopped, and the session no longer waits for the remaining objects: "+left+".")
 	return true, nil
 }
 
 // stopping returns the status of an assignment with remaining children.
-func (f *finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
-	status := observe.Stopping(p.assignment, p.found, p.left, p.now)
-	f.time.account(ctx, p, &status)
+func (f finalizer) stopping(ctx context.Context, p *pass) api.SessionAssignmentStatus {
+	status := observe.Stopping(p.Assignment, p.Found, p.left, p.Now)
+	f.account(ctx, p, &status)
 	return status
 }
 
 // release removes the finalizer, which confirms the stop to the hub.
-func (f *finalizer) release(ctx context.Context, p *pass) error {
-	before := p.assignment.DeepCopy()
-	controllerutil.RemoveFinalizer(p.assignment, api.AssignmentFinalizer)
+func (f finalizer) release(ctx context.Context, p *pass) error {
+	before := p.Assignment.DeepCopy()
+	controllerutil.RemoveFinalizer(p.Assignment, api.AssignmentFinalizer)
 	children.CountWrite(kindAssignment, "release")
-	err := f.Client.Patch(ctx, p.assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := f.Client.Patch(ctx, p.Assignment, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
 		p.RequeueWithin(children.ConflictRetry)
 		return nil
 	case denied.Is(err) && !apierrors.IsNotFound(err):
-		p.assignment = before
-		p.children.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
-		return f.status.report(ctx, p, f.stopping(ctx, p))
+		p.Assignment = before
+		p.DenyRemoval(ctx, kindAssignment, fmt.Errorf("removing the finalizer: %w", err))
+		return f.report(ctx, p, f.stopping(ctx, p))
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
-	p.after = 0
-	f.status.wroteRelease(ctx, p)
-	f.event(p.assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and its objects are removed, except a retained home.")
+	p.After = 0
+	f.wroteRelease(ctx, p)
+	f.event(p.Assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and its objects are removed, except a retained home.")
 	return nil
 }
 
@@ -176,7 +165,7 @@ func (f *finalizer) release(ctx context.Context, p *pass) error {
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // namespaceTerminating reports whether a namespace is being deleted, or is gone.
-func (f *finalizer) namespaceTerminating(ctx context.Context, name string) (bool, error) {
+func (f finalizer) namespaceTerminating(ctx context.Context, name string) (bool, error) {
 	var namespace corev1.Namespace
 	err := f.APIReader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
 	if client.IgnoreNotFound(err) != nil {
@@ -189,14 +178,11 @@ func (f *finalizer) namespaceTerminating(ctx context.Context, name string) (bool
 // deleted, after the agent has lost its permissions there. The namespace controller deletes
 // all objects, including homes; only the Pods are waited for, since the end of the assignment
 // is reported as the end of the desktop.
-func (f *finalizer) finalizeWithNamespace(ctx context.Context, p *pass) error {
-	left, err := f.pods.podsLeft(ctx, p)
-	if err != nil {
-		return err
+func (f finalizer) finalizeWithNamespace(ctx context.Context, p *pass) error {
+	left, err := f.podsLeft(ctx, p)
+	if err == nil && len(left) == 0 {
+		return f.release(ctx, p)
 	}
-	if len(left) > 0 {
-		p.RequeueWithin(podPoll)
-		return nil
-	}
-	return f.release(ctx, p)
+	p.RequeueWithin(podPoll)
+	return err
 }

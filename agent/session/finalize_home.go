@@ -20,8 +20,8 @@ import (
 
 // finalizeHome removes a home that is deleted with its session, and annotates another with the
 // time of its last use.
-func (f *finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
-	home := p.assignment.Spec.Desktop.Home
+func (f finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
+	home := p.Assignment.Spec.Desktop.Home
 	if home.Mode == api.HomePerUser || home.Retention == api.RetentionRetain {
 		return f.annotateLastUse(ctx, p)
 	}
@@ -29,16 +29,16 @@ func (f *finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
 }
 
 // removeHome deletes the session's claim, which has no owner, as read from the API server.
-func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
+func (f finalizer) removeHome(ctx context.Context, p *pass) error {
 	var list corev1.PersistentVolumeClaimList
-	own := client.MatchingLabels(render.Selector(p.assignment))
+	own := client.MatchingLabels(render.Selector(p.Assignment))
 	own[render.LabelHomeMode] = string(api.HomePerSession)
-	if err := f.APIReader.List(ctx, &list, client.InNamespace(p.assignment.Namespace), own); err != nil {
+	if err := f.APIReader.List(ctx, &list, client.InNamespace(p.Assignment.Namespace), own); err != nil {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	for i := range list.Items {
 		p.recordFinalizers(children.Homes.Name, &list.Items[i])
-		if err := children.Homes.Remove(ctx, p.children, &list.Items[i]); err != nil {
+		if err := children.Homes.Remove(ctx, p.Set, &list.Items[i]); err != nil {
 			return err
 		}
 		p.RequeueWithin(podPoll)
@@ -48,16 +48,16 @@ func (f *finalizer) removeHome(ctx context.Context, p *pass) error {
 
 // annotateLastUse annotates the claim with the end of its use, from which its retention
 // counts, unless another session uses it.
-func (f *finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) {
-	want := render.Home(p.assignment)
+func (f finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) {
+	want := render.Home(p.Assignment)
 	if want == nil || want.Annotations[api.AnnotationRetention] == "" {
 		return true, nil
 	}
-	have, err := children.Homes.Live(ctx, p.children, want.Name)
-	if err != nil || have == nil || !children.Homes.Owns(p.assignment, have) || have.DeletionTimestamp != nil {
+	have, err := children.Homes.Live(ctx, p.Set, want.Name)
+	if err != nil || !children.Homes.Owns(p.Assignment, have) || have.DeletionTimestamp != nil {
 		return err == nil, err
 	}
-	if used, err := f.inUse(ctx, have, p.assignment.Name); err != nil || used {
+	if used, err := f.inUse(ctx, have, p.Assignment.Name); err != nil || used {
 		return err == nil, err
 	}
 	if have.Annotations[api.AnnotationLastUse] != "" {
@@ -65,7 +65,7 @@ func (f *finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) 
 	}
 	annotated := have.DeepCopy()
 	annotated.Annotations = labels.Merge(annotated.Annotations, map[string]string{
-		api.AnnotationLastUse:   p.now.UTC().Format(time.RFC3339),
+		api.AnnotationLastUse:   p.Now.UTC().Format(time.RFC3339),
 		api.AnnotationRetention: want.Annotations[api.AnnotationRetention],
 	})
 	children.CountWrite(children.Homes.Name, "stamp")
@@ -86,7 +86,7 @@ func (f *finalizer) annotateLastUse(ctx context.Context, p *pass) (bool, error) 
 }
 
 // inUse reports whether another assignment that is not being deleted uses the claim.
-func (f *finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
+func (f finalizer) inUse(ctx context.Context, claim *corev1.PersistentVolumeClaim, except string) (bool, error) {
 	var users api.SessionAssignmentList
 	err := f.Client.List(ctx, &users, client.InNamespace(claim.Namespace),
 		client.MatchingFields{claimIndex: claim.Name}, client.UnsafeDisableDeepCopy)

@@ -24,58 +24,47 @@ const (
 // removePods removes the Pods. It is done when the API server has no Pod of the assignment,
 // by name or label, or when an operator forces the cleanup. It reads the API server only if
 // the cache has none.
-func (f *finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
-	reason, force := forced(p.assignment)
-	if force {
+func (f finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
+	// An operator may force the cleanup, with a reason.
+	if reason, forced := p.Assignment.Annotations[api.AnnotationForceCleanup]; forced {
 		return f.forcePods(ctx, p, reason)
 	}
-	left, err := f.pods.podsOf(ctx, p, f.Client, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
+	left, err := f.podsOf(ctx, p, f.Client, client.MatchingLabels{api.LabelAssignment: p.Assignment.Name})
 	if err != nil {
 		return false, err
 	}
 	if len(left) == 0 {
-		if left, err = f.pods.podsLeft(ctx, p); err != nil || len(left) == 0 {
+		if left, err = f.podsLeft(ctx, p); err != nil || len(left) == 0 {
 			return err == nil, err
 		}
 		p.RequeueWithin(podPoll)
 	}
-	p.found.Pod = left[0]
+	p.Found.Pod = left[0]
 	for _, pod := range left {
-		if err := f.pods.removePod(ctx, p, pod); err != nil {
+		if _, err := f.removePodIfRequired(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}
+	p.RequeueWithin(children.CacheDelay) // the cache may not show the Pod's end
 	return false, nil
-}
-
-// removePod deletes a Pod, and removes its finalizer once it has stopped.
-func (s *podStep) removePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	s.observeNode(p, pod)
-	if deleted, err := s.forceDeleteLost(ctx, p, pod); err != nil || deleted {
-		return err
-	}
-	if err := children.Pods.Remove(ctx, p.children, pod); err != nil || pod.DeletionTimestamp == nil {
-		return err
-	}
-	return s.awaitStop(ctx, p, pod)
 }
 
 // forcePods deletes the Pods without waiting for their kubelets, which may still run them, at
 // an operator's request.
-func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
-	left, err := f.pods.podsLeft(ctx, p)
+func (f finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool, error) {
+	left, err := f.podsLeft(ctx, p)
 	if err != nil {
 		return false, err
 	}
 	for _, pod := range left {
-		if err := f.pods.forcePod(ctx, p, pod); err != nil {
+		if err := f.forcePod(ctx, p, pod); err != nil {
 			return false, err
 		}
 	}
 	if !p.memory.forceReported {
 		p.memory.forceReported = true
 		log.FromContext(ctx).Info("The cleanup is forced", "reason", reason, "pods", len(left))
-		f.event(p.assignment, corev1.EventTypeWarning, api.EventForced, fmt.Sprintf(
+		f.event(p.Assignment, corev1.EventTypeWarning, api.EventForced, fmt.Sprintf(
 			"%s was set (%q): %d Pods were deleted without waiting for their kubelets, which may still run them.",
 			api.AnnotationForceCleanup, reason, len(left)))
 	}
@@ -85,23 +74,23 @@ func (f *finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool
 // podsLeft returns the assignment's Pods from the API server, by label, or else by name, since
 // labels may have been removed.
 func (s *podStep) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) {
-	left, err := s.podsOf(ctx, p, s.APIReader, client.MatchingLabels{api.LabelAssignment: p.assignment.Name})
+	left, err := s.podsOf(ctx, p, s.APIReader, client.MatchingLabels{api.LabelAssignment: p.Assignment.Name})
 	if err != nil || len(left) > 0 {
 		return left, err
 	}
 	// The agent may list Pods everywhere, and get one only in admitted namespaces.
-	return s.podsOf(ctx, p, s.APIReader, client.MatchingFields{metav1.ObjectNameField: p.assignment.Name})
+	return s.podsOf(ctx, p, s.APIReader, client.MatchingFields{metav1.ObjectNameField: p.Assignment.Name})
 }
 
 // podsOf returns the selected Pods that the assignment owns.
 func (s *podStep) podsOf(ctx context.Context, p *pass, from client.Reader, selected client.ListOption) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := from.List(ctx, &list, client.InNamespace(p.assignment.Namespace), selected); err != nil {
+	if err := from.List(ctx, &list, client.InNamespace(p.Assignment.Namespace), selected); err != nil {
 		return nil, fmt.Errorf("listing Pods: %w", err)
 	}
 	var own []*corev1.Pod
 	for i := range list.Items {
-		if children.Pods.Owns(p.assignment, &list.Items[i]) {
+		if children.Pods.Owns(p.Assignment, &list.Items[i]) {
 			own = append(own, &list.Items[i])
 		}
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const mountIndex = "spec.volumes.claimName"
 // not write to it at once. The hub ensures that too, except for a rescheduled session that is
 // still stopping.
 func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
-	home := p.assignment.Spec.Desktop.Home
+	home := p.Assignment.Spec.Desktop.Home
 	if home.Mode != api.HomePerUser {
 		return true, nil
 	}
@@ -36,26 +37,23 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 		{s.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
 	} {
 		var mounted corev1.PodList
-		err := read.from.List(ctx, &mounted, client.InNamespace(p.assignment.Namespace), read.by, client.UnsafeDisableDeepCopy)
+		err := read.from.List(ctx, &mounted, client.InNamespace(p.Assignment.Namespace), read.by, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
 		}
 		for i := range mounted.Items {
-			if other := mounted.Items[i].Name; other != p.assignment.Name {
-				p.found.OtherUser = other
+			if other := mounted.Items[i].Name; other != p.Assignment.Name {
+				p.Found.OtherUser = other
 				p.RequeueWithin(removalPoll) // its end may cause no event
 				return false, nil
 			}
 		}
 	}
-	claim := types.NamespacedName{Namespace: p.assignment.Namespace, Name: home.ClaimName}
-	other, wait := s.mounts.acquire(claim, p.assignment.Name, p.now)
-	if other != "" {
-		p.found.OtherUser = other
-		p.RequeueWithin(wait)
-		return false, nil
-	}
-	return true, nil
+	claim := types.NamespacedName{Namespace: p.Assignment.Namespace, Name: home.ClaimName}
+	other, wait := s.mounts.acquire(claim, p.Assignment.Name, p.Now)
+	p.Found.OtherUser = other
+	p.RequeueWithin(wait)
+	return other == "", nil
 }
 
 // mounts remembers which assignment mounted a claim last, until the cache shows its Pod.
@@ -74,11 +72,7 @@ type mount struct {
 func (m *mounts) acquire(claim types.NamespacedName, assignment string, now time.Time) (other string, wait time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, last := range m.byClaim {
-		if now.Sub(last.at) >= children.CacheDelay {
-			delete(m.byClaim, key)
-		}
-	}
+	maps.DeleteFunc(m.byClaim, func(_ types.NamespacedName, last mount) bool { return now.Sub(last.at) >= children.CacheDelay })
 	if last, ok := m.byClaim[claim]; ok && last.assignment != assignment {
 		return last.assignment, children.CacheDelay - now.Sub(last.at)
 	}

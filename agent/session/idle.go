@@ -54,32 +54,31 @@ func (r *Reconciler) probeActivity(mgr ctrl.Manager) (source.TypedSource[reconci
 
 // idle fails a session that was idle for its idle timeout, and records since when it is idle.
 // A session whose activity is not known goes on.
-func (k *timeStep) idle(_ context.Context, p *pass) error {
+func (d *Dependencies) idle(_ context.Context, p *pass) error {
 	if p.failure != nil {
 		return nil
 	}
-	at, t := k.instant(p), &p.memory.time
-	limit, limited := observe.LimitOf(p.assignment.Spec.IdleTimeout)
-	if !t.usage.Running() || p.runIsOver() {
-		k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
-		t.idle, t.lastUse = observe.IdleUnknown, observe.Use{}
+	at, t := d.instant(p), &p.memory.time
+	limit, limited := observe.LimitOf(p.Assignment.Spec.IdleTimeout)
+	if !t.usage.Running || mustNotRun(p) {
+		t.activity = d.noActivity(p)
 		return nil
 	}
-	before, silent := t.idle, false
-	if p.assignment.Spec.Desktop.Activity.Path != "" {
-		t.idle, t.lastUse, silent = k.probed(p, limit)
+	before := t.activity.Idle
+	if p.Assignment.Spec.Desktop.Activity.Path != "" {
+		t.activity = d.probed(p, limit)
 	} else {
-		t.idle, t.lastUse, silent = k.annotated(p, limit, at)
+		t.activity = d.annotated(p, limit, at)
 	}
 	switch {
-	case t.idle == observe.IdleOver:
-		p.failure = observe.IdleFailure(p.assignment)
-	case t.idle == observe.IdleSoon && before != observe.IdleSoon:
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
-			observe.IdleWarning, p.assignment.Spec.IdleTimeout))
-	case silent && limited && !t.reportedSilent:
+	case t.activity.Idle == observe.IdleOver:
+		p.failure = observe.IdleFailure(p.Assignment)
+	case t.activity.Idle == observe.IdleSoon && before != observe.IdleSoon:
+		d.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+			observe.IdleWarning, p.Assignment.Spec.IdleTimeout))
+	case t.activity.Silent && limited && !t.reportedSilent:
 		t.reportedSilent = true
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventActivityUnknown, notEnforcedNote(p.assignment))
+		d.event(p.Assignment, corev1.EventTypeWarning, api.EventActivityUnknown, notEnforcedNote(p.Assignment))
 	}
 	return nil
 }
@@ -93,30 +92,34 @@ func notEnforcedNote(a *api.SessionAssignment) string {
 	return fmt.Sprintf("The desktop %s: its idle timeout of %s is not enforced.", reason, a.Spec.IdleTimeout)
 }
 
+// noActivity ends the probes of a desktop, and returns no result.
+func (d *Dependencies) noActivity(p *pass) activity.Result {
+	d.Activity.Forget(client.ObjectKeyFromObject(p.Assignment))
+	return activity.Result{}
+}
+
 // probed returns the last probe result of a desktop. One that is not ready is not probed.
-func (k *timeStep) probed(p *pass, limit time.Duration) (idle observe.Idleness, lastUse observe.Use, silent bool) {
-	pod := p.found.Pod
-	url, ok := activity.URL(p.assignment, pod)
-	if !ok || pod.DeletionTimestamp != nil || observe.Pod(p.assignment, p.found).Status != "True" {
-		k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
-		return observe.IdleUnknown, observe.Use{}, false
+func (d *Dependencies) probed(p *pass, limit time.Duration) activity.Result {
+	pod, t := p.Found.Pod, &p.memory.time
+	url, ok := activity.URL(p.Assignment, pod)
+	if !ok || pod.DeletionTimestamp != nil || observe.Pod(p.Assignment, p.Found).Status != "True" {
+		return d.noActivity(p)
 	}
-	result := k.Activity.Watch(activity.Target{
-		Assignment: client.ObjectKeyFromObject(p.assignment),
-		UID:        p.assignment.UID,
+	return d.Activity.Watch(activity.Target{
+		Assignment: client.ObjectKeyFromObject(p.Assignment),
+		UID:        p.Assignment.UID,
 		URL:        url,
 		Limit:      limit,
-		Began:      p.memory.time.seen.Add(p.memory.time.usage.Began()),
+		Began:      t.seen.Add(t.usage.Began),
 	})
-	return result.Idle, result.Use, result.Silent
 }
 
 // annotated returns the result of a desktop's annotation, of which each new value means use at
 // the time when this process first saw it.
-func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) (idle observe.Idleness, lastUse observe.Use, silent bool) {
+func (d *Dependencies) annotated(p *pass, limit time.Duration, at observe.Instant) activity.Result {
 	t := &p.memory.time
-	if p.found.Pod != nil {
-		value, reported := p.found.Pod.Annotations[api.AnnotationActivity]
+	if p.Found.Pod != nil {
+		value, reported := p.Found.Pod.Annotations[api.AnnotationActivity]
 		if reported && (!t.use.reported || value != t.use.value) {
 			t.use = annotatedUse{value: value, reported: true, at: at.Process, fresh: t.use.reported}
 		}
@@ -127,23 +130,23 @@ func (k *timeStep) annotated(p *pass, limit time.Duration, at observe.Instant) (
 	}
 	p.RequeueWithin(limit - passed)
 	if !t.use.reported {
-		return observe.IdleUnknown, observe.Use{}, passed >= limit
+		return activity.Result{Silent: passed >= limit}
 	}
 	p.RequeueWithin(limit - api.WarnBefore(limit) - passed)
-	return observe.IdlenessOf(passed, limit), k.annotatedLastUse(p, passed), false
+	return activity.Result{Idle: observe.IdlenessOf(passed, limit), Use: d.annotatedLastUse(p, passed)}
 }
 
 // annotatedLastUse returns the use of a desktop that reports by annotation. The status of an
 // earlier process is kept until there is a new value: the first that this process sees may be
 // as old.
-func (k *timeStep) annotatedLastUse(p *pass, passed time.Duration) observe.Use {
-	after, fresh := k.Options.Activity.Idle(), p.memory.time.use.fresh
+func (d *Dependencies) annotatedLastUse(p *pass, passed time.Duration) observe.Use {
+	after, fresh := d.Options.Activity.Idle(), p.memory.time.use.fresh
 	p.RequeueWithin(after - passed)
 	switch {
-	case !fresh && (p.assignment.Status.IdleSince != nil || passed < after):
+	case !fresh && (p.Assignment.Status.IdleSince != nil || passed < after):
 		return observe.Use{}
 	case passed < after:
 		return observe.Use{Known: true}
 	}
-	return observe.Use{Known: true, Since: p.now.Add(-passed)}
+	return observe.Use{Known: true, Since: p.Now.Add(-passed)}
 }

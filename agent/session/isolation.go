@@ -25,15 +25,15 @@ type isolation struct {
 // PodDisruptionBudget. Desktops of the namespace share them: agent/retention removes those
 // that no Pod uses. A desktop that must not run requires none.
 func (r *Reconciler) isolate(ctx context.Context, p *pass) error {
-	p.isolation.policy = render.NetworkPolicy(p.assignment, p.network)
+	p.isolation.policy = render.NetworkPolicy(p.Assignment, p.network)
 	if mustNotRun(p) {
 		return nil
 	}
-	have, problem, policy := children.NetworkPolicies.Share(ctx, p.children, p.isolation.policy)
-	p.found.PolicyProblem = problem
+	have, problem, policy := children.NetworkPolicies.Share(ctx, p.Set, p.isolation.policy)
+	p.Found.PolicyProblem = problem
 	p.isolation.inForce = policy == nil && problem == nil && p.isolation.satisfiedBy(have)
 	var budget error
-	_, p.found.BudgetProblem, budget = children.DisruptionBudgets.Share(ctx, p.children, render.DisruptionBudget(p.assignment.Namespace))
+	_, p.Found.BudgetProblem, budget = children.DisruptionBudgets.Share(ctx, p.Set, render.DisruptionBudget(p.Assignment.Namespace))
 	return errors.Join(policy, budget)
 }
 

@@ -18,8 +18,6 @@ type memory struct {
 	children *children.Memory
 	// ended is the last Pod that ended by itself.
 	ended lastEnd
-	// presence is whether there is a Pod that the cache may not show.
-	presence podPresence
 	// podSpans are the recorded spans of the Pod.
 	podSpans podSpans
 	// status is the state of status writes.

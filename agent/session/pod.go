@@ -24,7 +24,7 @@ type podStep struct {
 // pod creates, keeps or removes the Pod. It waits for one that is being removed, which has the
 // name of the next.
 func (s *podStep) pod(ctx context.Context, p *pass) error {
-	have, err := children.Pods.Find(ctx, p.children, p.assignment.Name)
+	have, err := children.Pods.Find(ctx, p.Set, p.Assignment.Name)
 	if err != nil {
 		return err
 	}
@@ -33,14 +33,13 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
-	p.found.Pod = have
-	p.memory.recordPod(have != nil)
+	p.Found.Pod = have
 	if have == nil {
 		if may, err := s.mayCreate(ctx, p); err != nil || !may {
 			return err
 		}
 	}
-	if have != nil && children.Pods.Owns(p.assignment, have) {
+	if children.Pods.Owns(p.Assignment, have) {
 		if done, err := s.removePodIfRequired(ctx, p, have); err != nil || done {
 			return err
 		}
@@ -50,13 +49,12 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 	if err := s.dropFinalizerOfOldServer(ctx, want); err != nil {
 		return err
 	}
-	p.found.Pod, p.found.PodProblem, err = children.Pods.Ensure(ctx, p.children, have, want)
-	p.memory.recordPod(p.found.Pod != nil)
-	if p.found.PodProblem != nil && p.found.PodProblem.Reason == api.ReasonConflict {
+	p.Found.Pod, p.Found.PodProblem, err = children.Pods.Ensure(ctx, p.Set, have, want)
+	if p.Found.PodProblem != nil && p.Found.PodProblem.Reason == api.ReasonConflict {
 		// It is another owner's Pod.
-		p.found.Pod = nil
+		p.Found.Pod = nil
 	}
-	if observe.Pod(p.assignment, p.found).Status == "True" {
+	if observe.Pod(p.Assignment, p.Found).Status == "True" {
 		p.memory.ended.times = 0
 	}
 	return err
@@ -73,12 +71,12 @@ func (s *podStep) removePodIfRequired(ctx context.Context, p *pass, have *corev1
 	case have.DeletionTimestamp != nil:
 		return true, s.awaitStop(ctx, p, have)
 	case mustNotRun(p):
-		return true, children.Pods.Remove(ctx, p.children, have)
+		return true, children.Pods.Remove(ctx, p.Set, have)
 	case observe.Ended(have):
 		return true, s.replaceEnded(ctx, p, have)
-	case outdated(p.assignment, have):
-		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", "the desktop has changed, or is retried")...)
-		return true, children.Pods.Remove(ctx, p.children, have)
+	case outdated(p.Assignment, have):
+		log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.Assignment), "reason", "the desktop has changed, or is retried")...)
+		return true, children.Pods.Remove(ctx, p.Set, have)
 	}
 	if reason := s.stale(p, have); reason != "" {
 		return true, s.replaceStale(ctx, p, have, reason)
@@ -89,22 +87,22 @@ func (s *podStep) removePodIfRequired(ctx context.Context, p *pass, have *corev1
 // mustNotRun reports whether there must be no desktop. A failure counts only once it is
 // written, so that the reason of the removal is not lost.
 func mustNotRun(p *pass) bool {
-	return p.assignment.Spec.RunState == api.ModeSuspended || p.assignment.FailedPermanently() || p.ending != nil
+	return !p.Assignment.DeletionTimestamp.IsZero() || p.Assignment.Spec.RunState == api.ModeSuspended || p.Assignment.FailedPermanently() || p.ending != nil
 }
 
 // mayCreate reports whether a Pod may be created: its prerequisites exist, and no other Pod
 // uses the home.
 func (s *podStep) mayCreate(ctx context.Context, p *pass) (bool, error) {
 	if mustNotRun(p) {
-		p.found.PodProblem = p.ending
+		p.Found.PodProblem = p.ending
 		return false, nil
 	}
 	if p.fencing.notYet != nil {
-		p.found.PodProblem = p.fencing.notYet
+		p.Found.PodProblem = p.fencing.notYet
 		return false, nil
 	}
-	if name := api.WithoutLimit(p.assignment.Spec.Desktop.Resources); name != "" {
-		p.found.PodProblem = &observe.Problem{Reason: api.ReasonResourcesInvalid, Message: fmt.Sprintf(
+	if name := api.WithoutLimit(p.Assignment.Spec.Desktop.Resources); name != "" {
+		p.Found.PodProblem = &observe.Problem{Reason: api.ReasonResourcesInvalid, Message: fmt.Sprintf(
 			"The desktop requests 0 of %s, which would be no limit: delete the session and create it with more.", name)}
 		return false, nil
 	}
@@ -122,12 +120,12 @@ func (s *podStep) mayCreate(ctx context.Context, p *pass) (bool, error) {
 // run elsewhere.
 func (s *podStep) isCurrent(ctx context.Context, p *pass) (bool, error) {
 	now := &api.SessionAssignment{}
-	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(p.assignment), now)
+	err := s.APIReader.Get(ctx, client.ObjectKeyFromObject(p.Assignment), now)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the assignment from the API server: %w", err)
 	}
-	if err != nil || now.UID != p.assignment.UID || now.Generation != p.assignment.Generation || now.DeletionTimestamp != nil {
-		p.found.PodProblem = &observe.Problem{
+	if err != nil || now.UID != p.Assignment.UID || now.Generation != p.Assignment.Generation || now.DeletionTimestamp != nil {
+		p.Found.PodProblem = &observe.Problem{
 			Reason: api.ReasonPodPending, Message: "The Pod waits until the agent's cache shows the current assignment.",
 		}
 		return false, nil
@@ -140,55 +138,34 @@ func (s *podStep) isCurrent(ctx context.Context, p *pass) (bool, error) {
 func (s *podStep) replaceEnded(ctx context.Context, p *pass, pod *corev1.Pod) error {
 	last := &p.memory.ended
 	if last.pod != pod.UID {
-		*last = lastEnd{pod: pod.UID, at: p.now, times: last.times + 1}
+		*last = lastEnd{pod: pod.UID, at: p.Now, times: last.times + 1}
 	}
-	if wait := last.at.Add(children.RetryAfter(last.times - 1)).Sub(p.now); wait > 0 {
+	if wait := last.at.Add(children.RetryAfter(last.times - 1)).Sub(p.Now); wait > 0 {
 		p.RequeueWithin(wait)
 		return nil
 	}
-	return children.Pods.Remove(ctx, p.children, pod)
+	return children.Pods.Remove(ctx, p.Set, pod)
 }
 
-// podPresence is whether an assignment has a Pod that the cache may not show.
-type podPresence int
-
-const (
-	// presenceUnknown lasts until this process has checked.
-	presenceUnknown podPresence = iota
-	// podAbsent means that the API server had none, and none was created since.
-	podAbsent
-	// podPresent means that there was one.
-	podPresent
-)
-
-// recordPod records whether a Pod was seen.
-func (m *memory) recordPod(seen bool) {
-	if seen {
-		m.presence = podPresent
-	}
-}
-
-// liveUncachedPod reads a Pod that the cache does not show from the API server, once before
-// the end of a run is reported: the hub then assigns the home to other sessions, and after an
-// outage a watch may resume half a minute late.
+// liveUncachedPod reads a Pod that the cache does not show from the API server, before the end
+// of a run is reported: the hub then assigns the home to other sessions, and after an outage a
+// watch may resume half a minute late.
 func (s *podStep) liveUncachedPod(ctx context.Context, p *pass) (*corev1.Pod, error) {
-	if p.memory.presence == podAbsent || p.memory.presence == presenceUnknown && reportedStopped(p.assignment) {
+	if reportedStopped(p.Assignment) {
 		return nil, nil
 	}
 	left, err := s.podsLeft(ctx, p)
-	if err != nil {
+	if err != nil || len(left) == 0 {
 		return nil, err
-	}
-	if len(left) == 0 {
-		p.memory.presence = podAbsent
-		return nil, nil
 	}
 	p.RequeueWithin(podPoll)
 	return left[0], nil
 }
 
-// reportedStopped reports whether an earlier process has reported the end.
+// reportedStopped reports whether the status states that there is no Pod, for a reason that
+// lasts until the assignment changes.
 func reportedStopped(a *api.SessionAssignment) bool {
 	c := meta.FindStatusCondition(a.Status.Conditions, api.ConditionPodReady)
-	return a.Status.ObservedGeneration == a.Generation && c != nil && (c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired)
+	return a.Status.ObservedGeneration == a.Generation && c != nil &&
+		(c.Reason == api.ReasonSuspended || c.Reason == api.ReasonTimeExpired || a.FailedPermanently() && c.Reason == a.Status.Failure.Reason)
 }

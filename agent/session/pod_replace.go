@@ -22,12 +22,11 @@ const gateStableAfter = 10 * time.Second
 // outdated reports whether a running Pod is replaced: spec.attempt was raised, or the desktop
 // has changed and the hub has rescheduled the session since.
 func outdated(a *api.SessionAssignment, pod *corev1.Pod) bool {
-	attempt, err := strconv.ParseInt(pod.Annotations[api.AnnotationAttempt], 10, 64)
-	if err == nil && attempt < a.Spec.Attempt {
-		return true
+	below := func(annotation string, current int64) bool {
+		value, err := strconv.ParseInt(pod.Annotations[annotation], 10, 64)
+		return err == nil && value < current
 	}
-	epoch, err := strconv.ParseInt(pod.Annotations[api.AnnotationEpoch], 10, 64)
-	return desktopChanged(a, pod) && err == nil && epoch < a.Spec.Epoch
+	return below(api.AnnotationAttempt, a.Spec.Attempt) || desktopChanged(a, pod) && below(api.AnnotationEpoch, a.Spec.Epoch)
 }
 
 // desktopChanged reports whether the desktop has changed since a Pod was created.
@@ -44,7 +43,7 @@ func (s *podStep) stale(p *pass, pod *corev1.Pod) string {
 	switch {
 	case gate && p.isStable(&p.memory.gateOutdatedSince, gateStableAfter):
 		return "the desktop waits at an outdated gate"
-	case desktopChanged(p.assignment, pod) && !mayHaveStarted(pod):
+	case desktopChanged(p.Assignment, pod) && !mayHaveStarted(pod):
 		return "the desktop has changed before it started"
 	}
 	return ""
@@ -53,9 +52,9 @@ func (s *podStep) stale(p *pass, pod *corev1.Pod) string {
 // isStable reports whether a state has been observed for that long.
 func (p *pass) isStable(since *time.Time, d time.Duration) bool {
 	if since.IsZero() {
-		*since = p.now
+		*since = p.Now
 	}
-	left := since.Add(d).Sub(p.now)
+	left := since.Add(d).Sub(p.Now)
 	p.RequeueWithin(left)
 	return left <= 0
 }
@@ -72,10 +71,10 @@ func mayHaveStarted(pod *corev1.Pod) bool {
 // were read: a new process's cache may show an assignment that is older than its Pod.
 func (s *podStep) replaceStale(ctx context.Context, p *pass, pod *corev1.Pod, reason string) error {
 	if current, err := s.isCurrent(ctx, p); err != nil || !current {
-		p.found.PodProblem = nil // there is a Pod
+		p.Found.PodProblem = nil // there is a Pod
 		p.RequeueWithin(children.ConflictRetry)
 		return err
 	}
-	log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.assignment), "reason", reason)...)
-	return children.Pods.RemoveUnchanged(ctx, p.children, pod)
+	log.FromContext(ctx).Info(transitionReplaced, append(transitionValues(p.Assignment), "reason", reason)...)
+	return children.Pods.RemoveUnchanged(ctx, p.Set, pod)
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,16 +32,13 @@ func (s *podStep) awaitStop(ctx context.Context, p *pass, pod *corev1.Pod) error
 	if !hasStopFinalizer(pod) {
 		return nil
 	}
-	proven := observe.Stopped(pod, s.nodeOf(pod))
-	if !proven && (render.RequiresStopProof(p.assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
+	proven := observe.Stopped(pod, s.Nodes.Node(pod.Spec.NodeName))
+	if !proven && (render.RequiresStopProof(p.Assignment) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0) {
 		p.RequeueWithin(nodePoll) // a taint of its node causes no event
 		return nil
 	}
-	if err := s.releasePod(ctx, pod); err != nil {
-		return err
-	}
 	p.RequeueWithin(children.CacheDelay)
-	return nil
+	return s.releasePod(ctx, pod)
 }
 
 // releasePod removes the finalizer from a Pod, unless it has changed.
@@ -66,7 +62,7 @@ func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKe
 		return fmt.Errorf("listing Pods: %w", err)
 	}
 	for i := range list.Items {
-		if pod := &list.Items[i]; hasStopFinalizer(pod) && observe.Stopped(pod, s.nodeOf(pod)) {
+		if pod := &list.Items[i]; hasStopFinalizer(pod) && observe.Stopped(pod, s.Nodes.Node(pod.Spec.NodeName)) {
 			if err := s.releasePod(ctx, pod); err != nil {
 				return err
 			}
@@ -79,13 +75,13 @@ func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKe
 // the desktop starts on another one, unless the desktop must never run twice or has a home:
 // then only an operator can decide.
 func (s *podStep) forceDeleteLost(ctx context.Context, p *pass, pod *corev1.Pod) (deleted bool, err error) {
-	if p.found.RecreateAt.IsZero() {
-		if !render.RequiresStopProof(p.assignment) && pod.Spec.NodeName != "" && observe.PodCondition(pod, corev1.PodReady).Status != corev1.ConditionTrue {
+	if p.Found.RecreateAt.IsZero() {
+		if !render.RequiresStopProof(p.Assignment) && pod.Spec.NodeName != "" && observe.PodCondition(pod, corev1.PodReady).Status != corev1.ConditionTrue {
 			p.RequeueWithin(nodePoll)
 		}
 		return false, nil
 	}
-	if wait := p.found.RecreateAt.Sub(p.now); wait > 0 {
+	if wait := p.Found.RecreateAt.Sub(p.Now); wait > 0 {
 		p.RequeueWithin(min(wait, nodePoll))
 		return false, nil
 	}
@@ -93,15 +89,15 @@ func (s *podStep) forceDeleteLost(ctx context.Context, p *pass, pod *corev1.Pod)
 		return false, err
 	}
 	p.RequeueWithin(children.ConflictRetry)
-	log.FromContext(ctx).Info(transitionLostDeleted, append(transitionValues(p.assignment), "node", pod.Spec.NodeName)...)
-	s.event(p.assignment, corev1.EventTypeWarning, api.EventNodeLost, fmt.Sprintf(
+	log.FromContext(ctx).Info(transitionLostDeleted, append(transitionValues(p.Assignment), "node", pod.Spec.NodeName)...)
+	s.event(p.Assignment, corev1.EventTypeWarning, api.EventNodeLost, fmt.Sprintf(
 		"Node %s has not answered for %s: its Pod was deleted without waiting for the kubelet, which may still run it.", pod.Spec.NodeName, s.Options.LostAfter))
 	return true, nil
 }
 
 // forcePod deletes a Pod without waiting for its kubelet.
 func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error {
-	err := p.children.Write(children.Pods.Name, "force", func() error {
+	err := p.Write(children.Pods.Name, "force", func() error {
 		return s.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)}, client.GracePeriodSeconds(0))
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -125,22 +121,14 @@ func (s *podStep) forcePod(ctx context.Context, p *pass, pod *corev1.Pod) error 
 // event.
 const nodePoll = 30 * time.Second
 
-// nodeOf returns the state of a Pod's node.
-func (d *Dependencies) nodeOf(pod *corev1.Pod) observe.Node {
-	if pod.Spec.NodeName == "" {
-		return observe.Node{}
-	}
-	return d.Nodes.Node(pod.Spec.NodeName)
-}
-
 // observeNode records the state of a Pod's node. A missing Node matters only for Pods with the
 // stop finalizer: the cluster removes others.
 func (s *podStep) observeNode(p *pass, pod *corev1.Pod) {
-	node := s.nodeOf(pod)
-	p.found.NodeLost = node.Lost()
-	p.found.StopUnknown = pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && hasStopFinalizer(pod) && !node.Known
-	if node.Lost() && !node.Since.IsZero() && !render.RequiresStopProof(p.assignment) {
-		p.found.RecreateAt = node.Since.Add(s.Options.LostAfter)
+	node := s.Nodes.Node(pod.Spec.NodeName)
+	p.Found.NodeLost = node.Lost()
+	p.Found.StopUnknown = pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && hasStopFinalizer(pod) && !node.Known
+	if node.Lost() && !node.Since.IsZero() && !render.RequiresStopProof(p.Assignment) {
+		p.Found.RecreateAt = node.Since.Add(s.Options.LostAfter)
 	}
 }
 
@@ -175,7 +163,7 @@ func (s *podStep) dropFinalizerOfOldServer(ctx context.Context, pod *corev1.Pod)
 		}
 	}
 	if !s.ordered.supported {
-		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f == api.PodFinalizer })
+		controllerutil.RemoveFinalizer(pod, api.PodFinalizer)
 	}
 	return nil
 }

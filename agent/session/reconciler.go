@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/version"
@@ -52,40 +51,26 @@ type Dependencies struct {
 // Reconciler reconciles the SessionAssignments of one member.
 type Reconciler struct {
 	*Dependencies
-	pods      *podStep
-	time      *timeStep
-	status    *statusWriter
-	finalizer *finalizer
-	memories  memories
-	children  *children.Manager
+	pods     *podStep
+	memories memories
 }
 
 // New returns a Reconciler.
 func New(dependencies Dependencies) *Reconciler {
 	d := &dependencies
 	d.Options, d.routes = d.Options.withDefaults(), &children.RouteWatch{}
-	r := &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}, time: &timeStep{d}, status: &statusWriter{d}}
-	r.children = &children.Manager{Client: d.Client, Live: d.APIReader, Clock: d.Clock, Trace: d.Trace, Routes: d.routes}
-	r.finalizer = &finalizer{Dependencies: d, pods: r.pods, time: r.time, status: r.status}
-	return r
+	return &Reconciler{Dependencies: d, pods: &podStep{Dependencies: d}}
 }
 
-// Nodes returns the states of the member's nodes.
+// Nodes returns the states of the member's nodes, an empty one for a name without a node.
 type Nodes interface {
 	Node(name string) observe.Node
 }
 
 // pass is one reconcile of one assignment.
 type pass struct {
-	// assignment is a copy of the cache's.
-	assignment *api.SessionAssignment
-	children   *children.Set
-	memory     *memory
-	now        time.Time
-	// span is the parent of the pass's spans; zero if the session is not traced.
-	span tracing.Point
-	// found are the children, for agent/observe.
-	found observe.Children
+	*children.Set
+	memory *memory
 	// network is the member's, for agent/render.
 	network render.Network
 	// homeOwned is set if the claim of the home is this session's, or there is no home.
@@ -106,20 +91,6 @@ type pass struct {
 	failure *api.Failure
 	// left describes the remaining objects of a withdrawn assignment, Pods apart.
 	left []string
-	// after is the delay before the next pass without an event; zero for none.
-	after time.Duration
-}
-
-// RequeueWithin requeues the assignment after at most d.
-func (p *pass) RequeueWithin(d time.Duration) {
-	if d > 0 && (p.after == 0 || d < p.after) {
-		p.after = d
-	}
-}
-
-// RemovalDenied records why the API server denies the removal of a child.
-func (p *pass) RemovalDenied(why string) {
-	p.found.Denied = why
 }
 
 // Reconcile reconciles one assignment and its children.
@@ -133,22 +104,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
 	}
-	p := &pass{assignment: &a, memory: r.memories.of(&a), now: r.Clock.Now(), span: r.spanOf(&a)}
-	p.children = r.children.Of(p.assignment, p.memory.children, p.now, p.span, p)
+	p := &pass{memory: r.memories.of(&a)}
+	p.Set = &children.Set{
+		Client: r.Client, Live: r.APIReader, Clock: r.Clock, Trace: r.Trace, Routes: r.routes,
+		Assignment: &a, Memory: p.memory.children, Now: r.Clock.Now(), Span: tracing.Parse(a.Annotations[api.AnnotationTraceparent]),
+	}
 	if err := r.run(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: p.after}, nil
+	return ctrl.Result{RequeueAfter: p.After}, nil
 }
 
 func (r *Reconciler) run(ctx context.Context, p *pass) error {
-	if !p.assignment.DeletionTimestamp.IsZero() {
-		return r.finalizer.finalize(ctx, p)
+	if !p.Assignment.DeletionTimestamp.IsZero() {
+		return finalizer{r.pods}.finalize(ctx, p)
 	}
 	if err := r.ensureMetadata(ctx, p); err != nil {
 		return err
 	}
-	p.memory.begin(p.assignment.Spec.Attempt)
+	p.memory.begin(p.Assignment.Spec.Attempt)
 	if err := r.memberNetwork(ctx, p); err != nil {
 		return err
 	}
@@ -162,10 +136,10 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"config", r.config},
 		{"secrets", r.secrets},
 		{"fence", r.fence},
-		{"timeout", r.time.timeout},
+		{"timeout", r.timeout},
 		{"isolation", r.isolate},
 		{"pod", r.pods.pod},
-		{"idle timeout", r.time.idle},
+		{"idle timeout", r.idle},
 		{"endpoint", r.endpoint},
 	} {
 		if err := s.run(ctx, p); err != nil {
@@ -176,12 +150,12 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		// A child that could not be read must not be reported as missing.
 		return errors.Join(errs...)
 	}
-	r.status.tracePod(p)
-	status := observe.Status(p.assignment, p.found, p.now)
+	r.tracePod(p)
+	status := observe.Status(p.Assignment, p.Found, p.Now)
 	status.Guarded = p.fencing.guarded
-	r.status.fail(p, &status)
-	r.time.account(ctx, p, &status)
-	return r.status.report(ctx, p, status)
+	r.fail(p, &status)
+	r.account(ctx, p, &status)
+	return r.report(ctx, p, status)
 }
 
 // ensureMetadata restores the assignment's finalizer and labels, as agent/assignment sets them.
@@ -189,17 +163,17 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 func (r *Reconciler) ensureMetadata(ctx context.Context, p *pass) error {
 	wanted := map[string]string{
 		api.LabelManagedBy:  api.ManagedBy,
-		api.LabelSessionUID: string(p.assignment.Spec.Session.UID),
+		api.LabelSessionUID: string(p.Assignment.Spec.Session.UID),
 	}
-	if controllerutil.ContainsFinalizer(p.assignment, api.AssignmentFinalizer) && children.Labeled(p.assignment, wanted) {
+	if controllerutil.ContainsFinalizer(p.Assignment, api.AssignmentFinalizer) && children.Labeled(p.Assignment, wanted) {
 		return nil
 	}
-	before := p.assignment.DeepCopy()
-	controllerutil.AddFinalizer(p.assignment, api.AssignmentFinalizer)
-	p.assignment.Labels = labels.Merge(p.assignment.Labels, wanted)
+	before := p.Assignment.DeepCopy()
+	controllerutil.AddFinalizer(p.Assignment, api.AssignmentFinalizer)
+	p.Assignment.Labels = labels.Merge(p.Assignment.Labels, wanted)
 	children.CountWrite(kindAssignment, "mark")
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, p.assignment, patch); err != nil {
+	if err := r.Client.Patch(ctx, p.Assignment, patch); err != nil {
 		return fmt.Errorf("restoring the assignment's finalizer and labels: %w", err)
 	}
 	return nil

@@ -16,18 +16,18 @@ import (
 // resends those that the status names, and agent/assignment stores them. A Pod is created once
 // all exist.
 func (r *Reconciler) secrets(ctx context.Context, p *pass) error {
-	for _, want := range p.assignment.Spec.Secrets {
+	for _, want := range p.Assignment.Spec.Secrets {
 		var have corev1.Secret
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: p.assignment.Namespace, Name: want.Name}, &have,
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: p.Assignment.Namespace, Name: want.Name}, &have,
 			&client.GetOptions{UnsafeDisableDeepCopy: ptr.To(true)})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading Secret %s: %w", want.Name, err)
 		}
 		if apierrors.IsNotFound(err) || !asSent(&have, want.Version) {
-			p.found.Secrets = append(p.found.Secrets, want.Name)
+			p.Found.Secrets = append(p.Found.Secrets, want.Name)
 		}
 	}
-	p.secretsAreSent = len(p.found.Secrets) == 0
+	p.secretsAreSent = len(p.Found.Secrets) == 0
 	return nil
 }
 

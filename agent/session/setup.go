@@ -11,7 +11,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -71,9 +71,6 @@ type Options struct {
 	Guard *render.Guard
 	// Activity configures the probes of desktops.
 	Activity activity.Options
-	// SkipNameValidation permits a second controller of the same name in this
-	// process, which tests need.
-	SkipNameValidation bool
 }
 
 func (o Options) withDefaults() Options {
@@ -123,12 +120,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.usersOfNamespace)).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.usersOfNamespace), builder.WithPredicates(ignoreStatus)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.usersOfMounts), builder.WithPredicates(deletions)).
+		Watches(&corev1.Pod{}, handler.Funcs{DeleteFunc: r.enqueueUsersOfMounts}).
 		WatchesRawSource(activityChanges).
-		WatchesRawSource(r.watchLease()).
+		WatchesRawSource(source.Channel(r.Lease.Changes(), handler.EnqueueRequestsFromMapFunc(r.usersOfLease))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			SkipNameValidation:      ptr.To(r.Options.SkipNameValidation),
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				50*time.Millisecond, 30*time.Second),
 		}).

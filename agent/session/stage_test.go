@@ -107,7 +107,7 @@ func (noProbes) Forget(types.NamespacedName)           {}
 
 // trace has the reconciler record spans.
 func (s *stage) trace(tracer *tracing.Tracer) {
-	s.r.Trace, s.r.children.Trace = tracer, tracer
+	s.r.Trace = tracer
 }
 
 func (s *stage) interceptors() interceptor.Funcs {

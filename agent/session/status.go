@@ -16,38 +16,35 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// statusWriter writes the status of assignments, and records events, log lines and spans of
-// the changes.
-type statusWriter struct{ *Dependencies }
-
-// report writes the status, if it changed and has waited long enough.
-func (w *statusWriter) report(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
-	have, m := p.assignment.Status, &p.memory.status
+// report writes the status, if it changed and has waited long enough, and records an event, a
+// log line and a span of the change.
+func (d *Dependencies) report(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
+	have, m := p.Assignment.Status, &p.memory.status
 	if equality.Semantic.DeepEqual(have, want) {
 		m.differsSince = time.Time{}
 		return nil
 	}
-	if m.basedOn == p.assignment.ResourceVersion {
+	if m.basedOn == p.Assignment.ResourceVersion {
 		// The cache does not show the last write yet, whose event causes the next pass.
 		p.RequeueWithin(children.CacheDelay)
 		return nil
 	}
 	if m.differsSince.IsZero() {
-		m.differsSince = p.now
+		m.differsSince = p.Now
 	}
-	if wait := writeDelay(p.assignment.Spec.RunState, have, want, *m, w.Options, p.now); wait > 0 {
+	if wait := writeDelay(p.Assignment.Spec.RunState, have, want, *m, d.Options, p.Now); wait > 0 {
 		p.RequeueWithin(wait)
 		return nil
 	}
-	return w.writeStatus(ctx, p, want)
+	return d.writeStatus(ctx, p, want)
 }
 
-func (w *statusWriter) writeStatus(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
-	before := p.assignment.DeepCopy()
-	p.assignment.Status = want
+func (d *Dependencies) writeStatus(ctx context.Context, p *pass, want api.SessionAssignmentStatus) error {
+	before := p.Assignment.DeepCopy()
+	p.Assignment.Status = want
 	children.CountWrite(kindAssignment, "status")
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := w.Client.Status().Patch(ctx, p.assignment, patch)
+	err := d.Client.Status().Patch(ctx, p.Assignment, patch)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -57,12 +54,12 @@ func (w *statusWriter) writeStatus(ctx context.Context, p *pass, want api.Sessio
 	case err != nil:
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	p.memory.status = statusMemory{writtenAt: p.now}
-	if p.assignment.ResourceVersion != before.ResourceVersion {
+	p.memory.status = statusMemory{writtenAt: p.Now}
+	if p.Assignment.ResourceVersion != before.ResourceVersion {
 		p.memory.status.basedOn = before.ResourceVersion
 	}
-	w.wroteStatus(ctx, p, before.Status, want)
-	w.announce(p.assignment, before.Status, want)
+	d.wroteStatus(ctx, p, before.Status, want)
+	d.announce(p.Assignment, before.Status, want)
 	return nil
 }
 
@@ -70,19 +67,19 @@ func (w *statusWriter) writeStatus(ctx context.Context, p *pass, want api.Sessio
 const maxNote = 1000
 
 // announce records an event for what a status write has changed.
-func (w *statusWriter) announce(a *api.SessionAssignment, have, want api.SessionAssignmentStatus) {
+func (d *Dependencies) announce(a *api.SessionAssignment, have, want api.SessionAssignmentStatus) {
 	switch {
 	case observe.Ready(want) && !observe.Ready(have) && have.StartTime == nil:
 		// The first start has events on the hub's session and on the Pod.
 		startTime.Observe(want.StartTime.Sub(a.CreationTimestamp.Time).Seconds())
 	case observe.Ready(want) && !observe.Ready(have):
-		w.event(a, corev1.EventTypeNormal, api.EventRunning, "The desktop runs again, on node "+want.NodeName+".")
+		d.event(a, corev1.EventTypeNormal, api.EventRunning, "The desktop runs again, on node "+want.NodeName+".")
 	case want.Failure != nil && have.Failure == nil:
 		failures.WithLabelValues(want.Failure.Reason).Inc()
-		w.event(a, corev1.EventTypeWarning, api.EventFailed, want.Failure.Message)
+		d.event(a, corev1.EventTypeWarning, api.EventFailed, want.Failure.Message)
 	case want.Failure != nil, want.State == api.AssignmentStopping, want.Reason == have.Reason:
 	case slices.ContainsFunc(want.Conditions, observe.IsTrouble):
-		w.event(a, corev1.EventTypeWarning, api.EventWaiting, want.Message)
+		d.event(a, corev1.EventTypeWarning, api.EventWaiting, want.Message)
 	}
 }
 
@@ -96,16 +93,16 @@ func (d *Dependencies) event(a *api.SessionAssignment, severity, reason, note st
 // fail fails the session's attempt permanently if a retry can't help, or a step has failed it.
 // This pass writes the failure; the next removes the Pod, and nothing is retried until
 // spec.attempt is raised.
-func (w *statusWriter) fail(p *pass, status *api.SessionAssignmentStatus) {
+func (d *Dependencies) fail(p *pass, status *api.SessionAssignmentStatus) {
 	if mustNotRun(p) {
 		return
 	}
 	if p.failure == nil {
-		failure, recheck := observe.FailureOf(p.assignment, p.found, *status, p.memory.ended.times, w.Options.RetryLimits, p.now)
+		failure, recheck := observe.FailureOf(p.Assignment, p.Found, *status, p.memory.ended.times, d.Options.RetryLimits, p.Now)
 		p.failure = failure
 		p.RequeueWithin(recheck)
 	}
 	if p.failure != nil {
-		observe.Fail(status, p.assignment, p.failure, p.now)
+		observe.Fail(status, p.Assignment, p.failure, p.Now)
 	}
 }

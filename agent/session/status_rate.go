@@ -17,29 +17,19 @@ func writeDelay(mode api.OperatingMode, have, want api.SessionAssignmentStatus, 
 	if urgent(mode, have, want) {
 		return 0
 	}
-	delay := m.differsSince.Add(o.StatusDelay).Sub(now)
-	if m.writtenAt.IsZero() {
-		return max(delay, 0)
-	}
-	return max(delay, m.writtenAt.Add(o.StatusInterval).Sub(now), 0)
+	return max(m.differsSince.Add(o.StatusDelay).Sub(now), m.writtenAt.Add(o.StatusInterval).Sub(now), 0)
 }
 
 // urgent reports whether a status must be written at once: the session became ready or not
 // ready, its run ended, it failed or is retried, it has a new problem, or it has stopped. A
 // required stop in progress is not urgent.
 func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool {
-	if want.State == api.AssignmentStopping {
+	switch {
+	case want.State == api.AssignmentStopping:
 		return false
-	}
-	if have.RunningSince != nil && !have.RunningSince.Equal(want.RunningSince) {
-		// The next process would count a run that has ended as going on.
-		return true
-	}
-	if have.Guarded != want.Guarded {
-		// The hub's failover depends on it.
-		return true
-	}
-	if (have.Failure == nil) != (want.Failure == nil) {
+	case have.RunningSince != nil && !have.RunningSince.Equal(want.RunningSince), // or the next process counts an ended run as going on
+		have.Guarded != want.Guarded, // the hub's failover depends on it
+		(have.Failure == nil) != (want.Failure == nil):
 		return true
 	}
 	pod := meta.FindStatusCondition(want.Conditions, api.ConditionPodReady)

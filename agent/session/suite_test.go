@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -120,12 +122,13 @@ func startAgent(change ...func(*session.Options)) {
 	config.QPS, config.Burst = 500, 500
 	config.Wrap(tally.wrap)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  newScheme(),
-		Cache:   cache.Options{ByObject: session.CacheByObject()},
-		Metrics: server.Options{BindAddress: "0"},
+		Scheme:     newScheme(),
+		Cache:      cache.Options{ByObject: session.CacheByObject()},
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, // of earlier agents in this process
 	})
 	Expect(err).NotTo(HaveOccurred())
-	options := session.Options{StatusDelay: time.Second, StatusInterval: 2 * time.Second, SkipNameValidation: true}
+	options := session.Options{StatusDelay: time.Second, StatusInterval: 2 * time.Second}
 	options.CleanupDeadline, options.LostAfter = 3*time.Second, 5*time.Minute
 	options.RetryLimits = observe.RetryLimits{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
 	for _, c := range change {

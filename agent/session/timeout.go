@@ -7,9 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -26,10 +26,8 @@ type timeMemory struct {
 	observed bool
 	// warned is the timeout of the last warning, if any.
 	warned time.Duration
-	// idle is how near the idle timeout was at the last pass.
-	idle observe.Idleness
-	// lastUse is the last reported use.
-	lastUse observe.Use
+	// activity of the desktop at the last pass.
+	activity activity.Result
 	// use is that of a desktop that reports it by annotation.
 	use annotatedUse
 	// reportedSilent is set once this run has an event that the idle timeout is not
@@ -37,97 +35,85 @@ type timeMemory struct {
 	reportedSilent bool
 }
 
-// timeStep enforces time limits and accounts for the time that sessions use.
-type timeStep struct{ *Dependencies }
-
 // instant returns the time of the pass.
-func (k *timeStep) instant(p *pass) observe.Instant {
+func (d *Dependencies) instant(p *pass) observe.Instant {
 	t := &p.memory.time
 	if t.seen.IsZero() {
-		t.seen = p.now
-		t.usage = observe.Restore(p.assignment, observe.Instant{Wall: p.now})
+		t.seen = p.Now
+		t.usage = observe.Restore(p.Assignment, observe.Instant{Wall: p.Now})
 	}
-	return observe.Instant{Wall: p.now, Process: k.Clock.Since(t.seen)}
+	return observe.Instant{Wall: p.Now, Process: d.Clock.Since(t.seen)}
 }
 
 // timeout stops a desktop whose timeout has passed. It runs again if the timeout is raised.
-func (k *timeStep) timeout(_ context.Context, p *pass) error {
-	at := k.instant(p)
-	if p.memory.time.usage.Expired(p.assignment, at) {
-		p.ending = observe.TimeExpired(p.assignment)
+func (d *Dependencies) timeout(_ context.Context, p *pass) error {
+	at := d.instant(p)
+	if p.memory.time.usage.Expired(p.Assignment, at) {
+		p.ending = observe.TimeExpired(p.Assignment)
 	}
 	return nil
 }
 
 // account begins and ends the session's run, sets the time used in the status, and requeues
 // for when a limit is near.
-func (k *timeStep) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
-	at, t := k.instant(p), &p.memory.time
+func (d *Dependencies) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
+	at, t := d.instant(p), &p.memory.time
 	defer func() { t.observed = true }()
 	switch ready := meta.IsStatusConditionTrue(want.Conditions, api.ConditionPodReady); {
-	case p.runIsOver():
-		k.endRun(ctx, p, at)
+	case mustNotRun(p):
+		d.endRun(ctx, p, at)
 	case p.failure != nil:
 		// The run ends once the failure is written.
-		t.usage.End(p.assignment, at).Store(want, at)
-		observe.ShowIdle(want, t.lastUse, false)
+		t.usage.End(p.Assignment, at).Store(want, at)
+		observe.ShowIdle(want, t.activity.Use, false)
 		return
 	case ready:
-		t.usage = t.usage.Begin(p.assignment, p.readyBefore(), at)
+		t.usage = t.usage.Begin(p.Assignment, p.readyBefore(), at)
 	}
 	t.usage.Store(want, at)
-	observe.ShowIdle(want, t.lastUse, t.usage.Running())
-	if t.idle == observe.IdleSoon {
-		observe.WarnIdle(want, p.assignment)
+	observe.ShowIdle(want, t.activity.Use, t.usage.Running)
+	if t.activity.Idle == observe.IdleSoon {
+		observe.WarnIdle(want, p.Assignment)
 	}
-	k.requeueForTimeout(p, at)
+	d.requeueForTimeout(p, at)
 }
 
-// runIsOver reports whether the run ends: the Pod is about to be removed.
-func (p *pass) runIsOver() bool {
-	return !p.assignment.DeletionTimestamp.IsZero() || mustNotRun(p)
-}
-
-// readyBefore returns how long the desktop was ready before this process first saw it: it
+// readyBefore returns how long a ready desktop was that before this process first saw it: it
 // became ready while no agent ran, and no run was stored.
 func (p *pass) readyBefore() time.Duration {
-	if p.memory.time.observed || p.found.Pod == nil {
+	ready := trueSince(p.Found.Pod, corev1.PodReady)
+	if p.memory.time.observed || ready.IsZero() {
 		return 0
 	}
-	ready := observe.PodCondition(p.found.Pod, corev1.PodReady).LastTransitionTime
-	if ready.IsZero() {
-		return 0
-	}
-	return p.now.Sub(ready.Time)
+	return p.Now.Sub(ready)
 }
 
-func (k *timeStep) endRun(ctx context.Context, p *pass, at observe.Instant) {
+func (d *Dependencies) endRun(ctx context.Context, p *pass, at observe.Instant) {
 	t := &p.memory.time
-	k.Activity.Forget(client.ObjectKeyFromObject(p.assignment))
-	t.idle, t.lastUse, t.reportedSilent = observe.IdleUnknown, observe.Use{}, false
-	if !t.usage.Running() {
+	t.activity, t.reportedSilent = d.noActivity(p), false
+	if !t.usage.Running {
 		return
 	}
-	if t.usage = t.usage.End(p.assignment, at); p.assignment.FailedPermanently() && p.assignment.Status.RunningSince == nil {
+	if t.usage = t.usage.End(p.Assignment, at); p.Assignment.FailedPermanently() && p.Assignment.Status.RunningSince == nil {
 		// The run ended when the failure was written.
-		t.usage = observe.Restore(p.assignment, at)
+		t.usage = observe.Restore(p.Assignment, at)
 	}
-	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.assignment, at))))
+	log.FromContext(ctx).V(1).Info("The desktop's run is over", "timeUsed", string(api.DurationOf(t.usage.Elapsed(p.Assignment, at))))
 	if p.ending != nil && p.ending.Reason == api.ReasonTimeExpired {
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.Message)
+		d.event(p.Assignment, corev1.EventTypeWarning, api.EventExpired, p.ending.Message)
 	}
 }
 
 // requeueForTimeout requeues the session for the warning before its timeout, which it records
 // once, and for the timeout.
-func (k *timeStep) requeueForTimeout(p *pass, at observe.Instant) {
+func (d *Dependencies) requeueForTimeout(p *pass, at observe.Instant) {
 	t := &p.memory.time
-	left, limited := t.usage.Left(p.assignment, at)
-	if !limited || !t.usage.Running() {
+	left, limited := t.usage.Left(p.Assignment, at)
+	if !limited || !t.usage.Running {
 		return
 	}
 	p.RequeueWithin(max(left, time.Millisecond))
-	limit, _ := p.assignment.Spec.Timeout.Value()
+	limit, _ := p.Assignment.Spec.Timeout.Value()
 	warnAt := left - api.WarnBefore(limit)
 	if warnAt > 0 {
 		p.RequeueWithin(warnAt)
@@ -135,7 +121,7 @@ func (k *timeStep) requeueForTimeout(p *pass, at observe.Instant) {
 	}
 	if t.warned != limit {
 		t.warned = limit
-		k.event(p.assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
-			"The timeout of %s ends the session soon: save your work, or raise spec.timeout.", p.assignment.Spec.Timeout))
+		d.event(p.Assignment, corev1.EventTypeWarning, api.EventExpiringSoon, fmt.Sprintf(
+			"The timeout of %s ends the session soon: save your work, or raise spec.timeout.", p.Assignment.Spec.Timeout))
 	}
 }

@@ -24,14 +24,6 @@ const (
 	spanStop     = "stop"
 )
 
-// spanOf returns the stored span of an assignment, and the zero Point if it is not traced.
-func (r *Reconciler) spanOf(a *api.SessionAssignment) tracing.Point {
-	if !r.Trace.On() {
-		return tracing.Point{}
-	}
-	return tracing.Parse(a.Annotations[api.AnnotationTraceparent])
-}
-
 // podSpans has which spans of a Pod's start were recorded.
 type podSpans struct {
 	pod                       types.UID
@@ -41,56 +33,56 @@ type podSpans struct {
 // tracePod records the phases of a Pod's start, by its status: until it was scheduled, until
 // the desktop ran, and until it was ready. A Pod that was ready when this process first saw it
 // was traced before.
-func (w *statusWriter) tracePod(p *pass) {
-	pod := p.found.Pod
-	if !p.span.Traced() || pod == nil || pod.DeletionTimestamp != nil {
+func (d *Dependencies) tracePod(p *pass) {
+	pod := p.Found.Pod
+	if !p.Span.Traced() || pod == nil || pod.DeletionTimestamp != nil {
 		return
 	}
 	recorded := &p.memory.podSpans
 	if recorded.pod != pod.UID {
-		before := meta.IsStatusConditionTrue(p.assignment.Status.Conditions, api.ConditionPodReady)
+		before := meta.IsStatusConditionTrue(p.Assignment.Status.Conditions, api.ConditionPodReady)
 		*recorded = podSpans{pod: pod.UID, scheduled: before, started: before, ready: before}
 	}
-	scheduled, isScheduled := podTime(pod, corev1.PodScheduled)
-	ran, runs := startedAt(pod)
-	ready, isReady := podTime(pod, corev1.PodReady)
+	scheduled, started, ready := trueSince(pod, corev1.PodScheduled), startedAt(pod), trueSince(pod, corev1.PodReady)
 	for _, s := range []struct {
 		name     string
 		recorded *bool
-		is       bool
 		from, to time.Time
 	}{
-		{spanSchedule, &recorded.scheduled, isScheduled, pod.CreationTimestamp.Time, scheduled},
-		{spanStart, &recorded.started, isScheduled && runs, scheduled, ran},
-		{spanReady, &recorded.ready, runs && isReady, ran, ready},
+		{spanSchedule, &recorded.scheduled, pod.CreationTimestamp.Time, scheduled},
+		{spanStart, &recorded.started, scheduled, started},
+		{spanReady, &recorded.ready, started, ready},
 	} {
-		if *s.recorded || !s.is {
+		if *s.recorded || s.from.IsZero() || s.to.IsZero() {
 			continue
 		}
 		*s.recorded = true
 		// The span is the same if it is recorded again after a restart.
-		w.Trace.AddAs(p.span.Named(s.name+"/"+string(pod.UID)), p.span, tracing.Span{
+		d.Trace.AddAs(p.Span.Named(s.name+"/"+string(pod.UID)), p.Span, tracing.Span{
 			Name: s.name, From: s.from, To: s.to, Attributes: []tracing.Attribute{tracing.Node.String(pod.Spec.NodeName)},
 		})
 	}
 }
 
-func podTime(pod *corev1.Pod, kind corev1.PodConditionType) (time.Time, bool) {
-	c := observe.PodCondition(pod, kind)
-	return c.LastTransitionTime.Time, c.Status == corev1.ConditionTrue
+// trueSince returns since when a condition of a Pod is true, and zero if it is not.
+func trueSince(pod *corev1.Pod, kind corev1.PodConditionType) time.Time {
+	if c := observe.PodCondition(pod, kind); c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
-// startedAt returns when a Pod's last container started, once all have.
-func startedAt(pod *corev1.Pod) (last time.Time, all bool) {
+// startedAt returns when a Pod's last container started, and zero until all have.
+func startedAt(pod *corev1.Pod) (last time.Time) {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Running == nil {
-			return time.Time{}, false
+			return time.Time{}
 		}
 		if at := s.State.Running.StartedAt.Time; at.After(last) {
 			last = at
 		}
 	}
-	return last, len(pod.Status.ContainerStatuses) > 0
+	return last
 }
 
 // The transitions of a desktop in its member, each a log line once it is durable. They are
@@ -124,29 +116,25 @@ func transitionValues(a *api.SessionAssignment) []any {
 }
 
 // wroteStatus logs and traces a transition that the write of a status has made durable.
-func (w *statusWriter) wroteStatus(ctx context.Context, p *pass, have, want api.SessionAssignmentStatus) {
+func (d *Dependencies) wroteStatus(ctx context.Context, p *pass, have, want api.SessionAssignmentStatus) {
 	from, to := stateOf(have), stateOf(want)
 	if from != to || have.Reason != want.Reason {
-		values := append(transitionValues(p.assignment), "from", from, "to", to, "reason", want.Reason)
+		values := append(transitionValues(p.Assignment), "from", from, "to", to, "reason", want.Reason)
 		if to == "Ready" && want.StartTime != nil && have.StartTime == nil {
-			values = append(values, "duration", want.StartTime.Sub(p.assignment.CreationTimestamp.Time).String())
+			values = append(values, "duration", want.StartTime.Sub(p.Assignment.CreationTimestamp.Time).String())
 		}
 		log.FromContext(ctx).Info(transitionDesktop, values...)
 	}
-	if p.span.Traced() {
-		w.Trace.Add(p.span, tracing.Span{Name: spanReport, From: p.now, To: w.Clock.Now(), Attributes: []tracing.Attribute{
-			tracing.From.String(from), tracing.To.String(to), tracing.Reason.String(want.Reason),
-		}})
-	}
+	d.Trace.Add(p.Span, tracing.Span{Name: spanReport, From: p.Now, To: d.Clock.Now(), Attributes: []tracing.Attribute{
+		tracing.From.String(from), tracing.To.String(to), tracing.Reason.String(want.Reason),
+	}})
 }
 
 // wroteRelease logs and traces the end of an assignment.
-func (w *statusWriter) wroteRelease(ctx context.Context, p *pass) {
-	now := w.Clock.Now()
-	deleted := p.assignment.DeletionTimestamp.Time
-	log.FromContext(ctx).Info(transitionStopped, append(transitionValues(p.assignment), "from", stateOf(p.assignment.Status),
+func (d *Dependencies) wroteRelease(ctx context.Context, p *pass) {
+	now := d.Clock.Now()
+	deleted := p.Assignment.DeletionTimestamp.Time
+	log.FromContext(ctx).Info(transitionStopped, append(transitionValues(p.Assignment), "from", stateOf(p.Assignment.Status),
 		"duration", now.Sub(deleted).String())...)
-	if p.span.Traced() {
-		w.Trace.Add(p.span, tracing.Span{Name: spanStop, From: deleted, To: now})
-	}
+	d.Trace.Add(p.Span, tracing.Span{Name: spanStop, From: deleted, To: now})
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,13 +23,6 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// deletions selects deletions.
-var deletions = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-}
-
 // watchRoutes watches the agent's HTTPRoutes in the admitted namespaces, in a separate cache:
 // the manager's can't be configured for a kind that is not served yet.
 func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, error) {
@@ -47,21 +39,10 @@ func watchRoutes(mgr ctrl.Manager, made controller.Controller) (client.Reader, e
 	return routes, errors.Join(mgr.Add(routes), made.Watch(source.Kind(routes, &gatewayv1.HTTPRoute{}, owner)))
 }
 
-// ignoreStatus ignores changes of a child's status.
-var ignoreStatus = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool { return differs(e.ObjectOld, e.ObjectNew) },
-}
-
-// differs reports whether an object has changed besides its status. The generation of its kind
-// must change with its spec.
-func differs(before, after client.Object) bool {
-	return before.GetUID() != after.GetUID() ||
-		before.GetGeneration() != after.GetGeneration() ||
-		before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil ||
-		!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
-		!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
-		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
-}
+// ignoreStatus ignores changes of a child's status. The generation of its kind must change with
+// its spec.
+var ignoreStatus = predicate.Or(
+	predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 
 // claimName returns the value of claimIndex.
 func claimName(o client.Object) []string {
@@ -82,13 +63,13 @@ func (r *Reconciler) usersOfNamespace(ctx context.Context, shared client.Object)
 	return r.users(ctx, shared.GetNamespace(), client.MatchingLabels{})
 }
 
-// usersOfMounts maps a deleted Pod to the assignments that wait for its home.
-func (r *Reconciler) usersOfMounts(ctx context.Context, pod client.Object) []reconcile.Request {
-	all := sets.New[reconcile.Request]()
-	for _, claim := range mountedClaims(pod) {
-		all.Insert(r.users(ctx, pod.GetNamespace(), client.MatchingFields{claimIndex: claim})...)
+// enqueueUsersOfMounts enqueues the assignments that wait for the home of a deleted Pod.
+func (r *Reconciler) enqueueUsersOfMounts(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	for _, claim := range mountedClaims(e.Object) {
+		for _, user := range r.users(ctx, e.Object.GetNamespace(), client.MatchingFields{claimIndex: claim}) {
+			queue.Add(user)
+		}
 	}
-	return all.Delete(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)}).UnsortedList()
 }
 
 // users returns a request for each selected assignment of a namespace.

@@ -22,7 +22,7 @@ func TestAlignKeepsWhatOthersAdd(t *testing.T) {
 	service.Labels["someone"], service.Annotations["someone"] = "else", "else"
 	service.OwnerReferences = append(service.OwnerReferences, metav1.OwnerReference{UID: "other"})
 	before := service.DeepCopy()
-	alignService(service, render.Service(a))
+	service = Services.aligned(service, render.Service(a))
 	if !equality.Semantic.DeepEqual(before, service) {
 		t.Errorf("the Service changed: %v", service)
 	}
@@ -31,7 +31,7 @@ func TestAlignKeepsWhatOthersAdd(t *testing.T) {
 	ingress.Spec.IngressClassName = ptr.To("the-default")
 	ingress.Spec.TLS = []networkingv1.IngressTLS{{SecretName: "x"}}
 	beforeIngress := ingress.DeepCopy()
-	alignIngress(ingress, render.Ingress(a, render.Network{}))
+	ingress = Ingresses.aligned(ingress, render.Ingress(a, render.Network{}))
 	if !equality.Semantic.DeepEqual(beforeIngress, ingress) {
 		t.Errorf("the Ingress changed: %v", ingress)
 	}
@@ -40,7 +40,7 @@ func TestAlignKeepsWhatOthersAdd(t *testing.T) {
 	p.Spec.NodeName, p.Spec.ServiceAccountName = "n", "default"
 	p.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/not-ready"}}
 	beforePod := p.DeepCopy()
-	alignPod(p, render.Pod(a))
+	p = Pods.aligned(p, render.Pod(a))
 	if !equality.Semantic.DeepEqual(beforePod, p) {
 		t.Errorf("the Pod changed: %v", p)
 	}
@@ -51,19 +51,19 @@ func TestAlignUndoesDrift(t *testing.T) {
 	service := render.Service(a)
 	service.Spec.Selector, service.Spec.Ports[0].TargetPort = nil, intstr.FromInt32(1)
 	service.Labels, service.OwnerReferences = nil, nil
-	alignService(service, render.Service(a))
+	service = Services.aligned(service, render.Service(a))
 	if want := render.Service(a); !equality.Semantic.DeepEqual(want, service) {
 		t.Errorf("the Service is %v, want %v", service, want)
 	}
 	ingress := render.Ingress(a, render.Network{})
 	ingress.Spec.IngressClassName, ingress.Spec.Rules = ptr.To("other"), nil
-	alignIngress(ingress, render.Ingress(a, render.Network{}))
+	ingress = Ingresses.aligned(ingress, render.Ingress(a, render.Network{}))
 	if want := render.Ingress(a, render.Network{}); !equality.Semantic.DeepEqual(want, ingress) {
 		t.Errorf("the Ingress is %v, want %v", ingress, want)
 	}
 	p := render.Pod(a)
 	p.Spec.Containers[0].Image, p.Annotations[api.AnnotationEpoch] = "evil", "1"
-	alignPod(p, render.Pod(a))
+	p = Pods.aligned(p, render.Pod(a))
 	if want := render.Pod(a); !equality.Semantic.DeepEqual(want, p) {
 		t.Errorf("the Pod is %v, want %v", p, want)
 	}
@@ -74,7 +74,7 @@ func TestAPodOfAnotherDesktopKeepsItsImage(t *testing.T) {
 	p := render.Pod(a)
 	hash := p.Annotations[render.AnnotationDesktopHash]
 	a.Spec.Desktop.Image, a.Spec.Epoch = "browser:2", 3
-	alignPod(p, render.Pod(a))
+	p = Pods.aligned(p, render.Pod(a))
 	if p.Spec.Containers[0].Image != "browser:1" || p.Annotations[render.AnnotationDesktopHash] != hash {
 		t.Errorf("image %s, hash %s", p.Spec.Containers[0].Image, p.Annotations[render.AnnotationDesktopHash])
 	}

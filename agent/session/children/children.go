@@ -17,15 +17,15 @@ import (
 // Keep creates or repairs the child, or removes it if want is nil.
 func (k Kind[T]) Keep(ctx context.Context, s *Set, want T) (T, *observe.Problem, error) {
 	var none T
-	have, err := k.Find(ctx, s, s.assignment.Name)
+	have, err := k.Find(ctx, s, s.Assignment.Name)
 	if err != nil {
 		return none, nil, err
 	}
 	if !isNil(want) {
 		return k.Ensure(ctx, s, have, want)
 	}
-	delete(s.memory.refused, k.Name)
-	if isNil(have) || !k.Owns(s.assignment, have) {
+	delete(s.Memory.refused, k.Name)
+	if !k.Owns(s.Assignment, have) {
 		return none, nil, nil
 	}
 	return none, nil, k.Remove(ctx, s, have)
@@ -47,16 +47,16 @@ func (k Kind[T]) Share(ctx context.Context, s *Set, want T) (T, *observe.Problem
 // Find returns the object of that name from the cache, or the child that was just created, or
 // nil. The assignment may not own it.
 func (k Kind[T]) Find(ctx context.Context, s *Set, name string) (T, error) {
-	have, err := get(ctx, s.reader(k.Name), k, client.ObjectKey{Namespace: s.assignment.Namespace, Name: name})
+	have, err := get(ctx, s.reader(k.Name), k, client.ObjectKey{Namespace: s.Assignment.Namespace, Name: name})
 	if err != nil {
 		return have, err
 	}
 	if !isNil(have) {
-		delete(s.memory.created, k.Name)
+		delete(s.Memory.created, k.Name)
 		return have, nil
 	}
-	if created, left := s.memory.createdRecently(k.Name, s.now); created != nil && created.GetName() == name {
-		s.pass.RequeueWithin(left)
+	if created, left := s.Memory.createdRecently(k.Name, s.Now); created != nil && created.GetName() == name {
+		s.RequeueWithin(left)
 		return created.(T), nil
 	}
 	return have, nil
@@ -64,7 +64,7 @@ func (k Kind[T]) Find(ctx context.Context, s *Set, name string) (T, error) {
 
 // Live returns the object of that name from the API server, or nil.
 func (k Kind[T]) Live(ctx context.Context, s *Set, name string) (T, error) {
-	have, err := get(ctx, s.Live, k, client.ObjectKey{Namespace: s.assignment.Namespace, Name: name})
+	have, err := get(ctx, s.Live, k, client.ObjectKey{Namespace: s.Assignment.Namespace, Name: name})
 	if err != nil {
 		return have, fmt.Errorf("from the API server: %w", err)
 	}
@@ -74,11 +74,11 @@ func (k Kind[T]) Live(ctx context.Context, s *Set, name string) (T, error) {
 // Ensure creates or repairs the child. It returns the existing child, the problem that
 // prevents it, or an error that a retry may cure.
 func (k Kind[T]) Ensure(ctx context.Context, s *Set, have, want T) (T, *observe.Problem, error) {
-	problem, wait := s.memory.refusedUntil(k.Name, s.assignment.Generation, s.now)
+	problem, wait := s.Memory.refusedUntil(k.Name, s.Assignment.Generation, s.Now)
 	switch {
 	case problem != nil && problem.Reason != api.ReasonConflict:
 		// Only denied requests wait: a conflict is checked without a write.
-		s.pass.RequeueWithin(wait)
+		s.RequeueWithin(wait)
 		return have, problem, nil
 	case isNil(have):
 		return k.create(ctx, s, want)
@@ -89,7 +89,7 @@ func (k Kind[T]) Ensure(ctx context.Context, s *Set, have, want T) (T, *observe.
 
 func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Problem, error) {
 	var none T
-	if s.memory.refused[k.Name].problem.Reason == api.ReasonConflict {
+	if s.Memory.refused[k.Name].problem.Reason == api.ReasonConflict {
 		// A conflict is checked by a read.
 		if have, err := k.Live(ctx, s, want.GetName()); err != nil {
 			return none, nil, err
@@ -100,14 +100,14 @@ func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Proble
 	err := s.Write(k.Name, "create", func() error { return s.Client.Create(ctx, want) })
 	switch {
 	case err == nil:
-		s.memory.created[k.Name] = creation{object: want, at: s.now}
-		delete(s.memory.refused, k.Name)
+		s.Memory.created[k.Name] = creation{object: want, at: s.Now}
+		delete(s.Memory.refused, k.Name)
 		log.FromContext(ctx).V(1).Info("Created a child", "kind", k.Name, "name", want.GetName())
 		return want, nil, nil
 	case apierrors.IsAlreadyExists(err):
 		have, err := k.Live(ctx, s, want.GetName())
 		if err != nil || isNil(have) {
-			s.pass.RequeueWithin(ConflictRetry)
+			s.RequeueWithin(ConflictRetry)
 			return none, nil, err
 		}
 		return k.repair(ctx, s, have, want)
@@ -123,30 +123,29 @@ func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Proble
 // repair repairs drift.
 func (k Kind[T]) repair(ctx context.Context, s *Set, have, want T) (T, *observe.Problem, error) {
 	var none T
-	if owner := k.otherOwner(s.assignment, have); owner != "" {
+	if owner := k.otherOwner(s.Assignment, have); owner != "" {
 		return have, s.refuse(k.Name, observe.Problem{
 			Reason:  api.ReasonConflict,
 			Message: fmt.Sprintf("There is already a %s %s, %s.", k.Name, have.GetName(), owner),
 		}), nil
 	}
-	aligned := have.DeepCopyObject().(T)
-	k.align(aligned, want)
+	aligned := k.aligned(have, want)
 	if have.GetDeletionTimestamp() != nil || equality.Semantic.DeepEqual(have, aligned) {
-		delete(s.memory.refused, k.Name)
+		delete(s.Memory.refused, k.Name)
 		return have, nil, nil
 	}
-	if wait := s.memory.mayRepair(k.Name, s.now); wait > 0 {
-		s.pass.RequeueWithin(wait)
+	if wait := s.Memory.mayRepair(k.Name, s.Now); wait > 0 {
+		s.RequeueWithin(wait)
 		return have, nil, nil
 	}
 	err := s.patch(ctx, k.Name, "repair", have, aligned)
 	switch {
 	case err == nil:
-		delete(s.memory.refused, k.Name)
+		delete(s.Memory.refused, k.Name)
 		log.FromContext(ctx).Info("Repaired a child", "kind", k.Name, "name", aligned.GetName())
 		return aligned, nil, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		s.pass.RequeueWithin(ConflictRetry)
+		s.RequeueWithin(ConflictRetry)
 		return have, nil, nil
 	case k.recreate && apierrors.IsInvalid(err):
 		log.FromContext(ctx).Info("Recreating a child that can't be repaired", "kind", k.Name, "name", have.GetName(), "reason", err.Error())

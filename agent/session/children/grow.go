@@ -21,17 +21,16 @@ const growRetry = time.Hour
 // Grow raises the size of a claim to the rendered one. It returns the claim, and why it is
 // too small if the API server denies the growth: such a home is used as it is.
 func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, string, error) {
-	size := want.Spec.Resources.Requests.Storage()
 	if have == nil || have.DeletionTimestamp != nil || have.Status.Phase != corev1.ClaimBound ||
-		size.Cmp(*have.Spec.Resources.Requests.Storage()) <= 0 {
-		delete(s.memory.refused, nameSize)
+		want.Spec.Resources.Requests.Storage().Cmp(*have.Spec.Resources.Requests.Storage()) <= 0 {
+		delete(s.Memory.refused, nameSize)
 		return have, "", nil
 	}
-	if problem, wait := s.memory.refusedUntil(nameSize, s.assignment.Generation, s.now); problem != nil {
-		s.pass.RequeueWithin(wait)
+	if problem, wait := s.Memory.refusedUntil(nameSize, s.Assignment.Generation, s.Now); problem != nil {
+		s.RequeueWithin(wait)
 		return have, problem.Message, nil
 	}
-	before := have.Spec.Resources.Requests.Storage()
+	before, size := have.Spec.Resources.Requests.Storage(), want.Spec.Resources.Requests.Storage()
 	grown := have.DeepCopy()
 	grown.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *size}
 	err := s.patch(ctx, nameHome, "grow", have, grown)
@@ -40,14 +39,14 @@ func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim
 		log.FromContext(ctx).Info("Grew a home", "claim", grown.Name, "from", before.String(), "to", size.String())
 		return grown, "", nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		s.pass.RequeueWithin(ConflictRetry)
+		s.RequeueWithin(ConflictRetry)
 		return have, "", nil
 	case denied.Is(err):
 		message := fmt.Sprintf("The claim %s has %s and can't grow to %s: %v", have.Name, before, size, err)
 		rejections.WithLabelValues(nameHome, api.ReasonBoundTooSmall).Inc()
-		s.memory.refused[nameSize] = refusal{
+		s.Memory.refused[nameSize] = refusal{
 			problem:    observe.Problem{Reason: api.ReasonBoundTooSmall, Message: message},
-			generation: s.assignment.Generation, retryAt: s.now.Add(growRetry),
+			generation: s.Assignment.Generation, retryAt: s.Now.Add(growRetry),
 		}
 		return have, message, nil
 	default:

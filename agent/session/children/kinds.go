@@ -15,7 +15,8 @@ type Kind[T client.Object] struct {
 	// otherOwner returns the owner of an object that the assignment does not own, as the end
 	// of a sentence, and "" if it owns it.
 	otherOwner func(*api.SessionAssignment, T) string
-	// align changes an object to the rendered one, and keeps additions of others.
+	// align changes an object to the rendered one except labels, annotations and owners, and
+	// keeps additions of others. It may change the rendered object.
 	align func(have, want T)
 	// recreate is set for children without data: one that can't be repaired, such as an
 	// immutable ConfigMap, is recreated.
@@ -39,32 +40,27 @@ var (
 	// Pods run the desktop.
 	Pods = Kind[*corev1.Pod]{Name: namePod, otherOwner: otherOwner[*corev1.Pod], align: alignPod}
 	// ConfigMaps hold the desktop's files.
-	ConfigMaps = recreated("ConfigMap", alignConfig)
+	ConfigMaps = recreated("ConfigMap", otherOwner, alignConfig)
 	// NetworkPolicies isolate the desktops of a namespace that require the same rules.
-	NetworkPolicies = shared("NetworkPolicy", alignPolicy)
+	NetworkPolicies = recreated("NetworkPolicy", otherOwnerOfShared, alignPolicy)
 	// DisruptionBudgets keep the desktops of a namespace from eviction.
-	DisruptionBudgets = shared("PodDisruptionBudget", alignBudget)
+	DisruptionBudgets = recreated("PodDisruptionBudget", otherOwnerOfShared, alignBudget)
 	// Services select the desktop's Pod.
-	Services = recreated("Service", alignService)
+	Services = recreated("Service", otherOwner, alignService)
 	// Ingresses route the desktop's URL.
-	Ingresses = recreated("Ingress", alignIngress)
+	Ingresses = recreated("Ingress", otherOwner, alignIngress)
 	// HTTPRoutes route the desktop's URL in members with a Gateway.
-	HTTPRoutes = recreated(nameRoute, alignRoute)
+	HTTPRoutes = recreated(nameRoute, otherOwner, alignRoute)
 )
 
 // recreated returns a kind without data.
-func recreated[T client.Object](name string, align func(have, want T)) Kind[T] {
-	return Kind[T]{Name: name, otherOwner: otherOwner[T], align: align, recreate: true}
+func recreated[T client.Object](name string, otherOwner func(*api.SessionAssignment, T) string, align func(have, want T)) Kind[T] {
+	return Kind[T]{Name: name, otherOwner: otherOwner, align: align, recreate: true}
 }
 
-// shared returns a kind without data whose objects all assignments of a namespace may use.
-func shared[T client.Object](name string, align func(have, want T)) Kind[T] {
-	return Kind[T]{Name: name, otherOwner: otherOwnerOfShared[T], align: align, recreate: true}
-}
-
-// Owns reports whether the assignment owns an object of this kind.
+// Owns reports whether there is an object of this kind, and the assignment owns it.
 func (k Kind[T]) Owns(a *api.SessionAssignment, o T) bool {
-	return k.otherOwner(a, o) == ""
+	return !isNil(o) && k.otherOwner(a, o) == ""
 }
 
 func isNil[T client.Object](o T) bool {

@@ -64,10 +64,7 @@ func (m *Memory) Retry() {
 // createdRecently returns the created child that the cache does not show, and how long it
 // still counts.
 func (m *Memory) createdRecently(kind string, now time.Time) (client.Object, time.Duration) {
-	created, ok := m.created[kind]
-	if !ok {
-		return nil, 0
-	}
+	created := m.created[kind] // long ago if there is none
 	left := CacheDelay - now.Sub(created.at)
 	if left <= 0 {
 		delete(m.created, kind)
@@ -119,9 +116,5 @@ func (m *Memory) refuse(kind string, generation int64, problem observe.Problem, 
 
 // RetryAfter returns the backoff after a failure that follows this many.
 func RetryAfter(before int) time.Duration {
-	wait := firstRetry
-	for ; before > 0 && wait < lastRetry; before-- {
-		wait *= 2
-	}
-	return min(wait, lastRetry)
+	return min(firstRetry<<min(before, 10), lastRetry)
 }

@@ -1,21 +1,13 @@
 package children
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-)
+import "github.com/vdi-fleet/vdi-fleet/proto/metrics"
 
 var (
-	writes = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_agent_session_writes_total",
-		Help: "Write requests of the session reconciler to the member's API server, by kind and verb.",
-	}, []string{"kind", "verb"})
+	writes = metrics.NewCounterVec("vdi_agent_session_writes_total",
+		"Write requests of the session reconciler to the member's API server, by kind and verb.", "kind", "verb")
 
-	rejections = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "vdi_agent_session_rejections_total",
-		Help: "Children that could not be created or repaired, by kind and reason.",
-	}, []string{"kind", "reason"})
+	rejections = metrics.NewCounterVec("vdi_agent_session_rejections_total",
+		"Children that could not be created or repaired, by kind and reason.", "kind", "reason")
 )
 
 // CountWrite counts a write request.

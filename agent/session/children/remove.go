@@ -29,15 +29,15 @@ func (k Kind[T]) RemoveUnchanged(ctx context.Context, s *Set, o T) error {
 }
 
 func (s *Set) remove(ctx context.Context, kind string, o client.Object, preconditions client.Preconditions) error {
-	removed, known := s.memory.removed[o.GetUID()]
-	if o.GetDeletionTimestamp() != nil || known && s.now.Sub(removed) < CacheDelay {
-		s.pass.RequeueWithin(CacheDelay)
+	removed, known := s.Memory.removed[o.GetUID()]
+	if o.GetDeletionTimestamp() != nil || known && s.Now.Sub(removed) < CacheDelay {
+		s.RequeueWithin(CacheDelay)
 		return nil
 	}
 	err := s.Write(kind, "delete", func() error { return s.Client.Delete(ctx, o, preconditions) })
 	switch {
 	case apierrors.IsConflict(err) && preconditions.ResourceVersion != nil:
-		s.pass.RequeueWithin(ConflictRetry)
+		s.RequeueWithin(ConflictRetry)
 		return nil
 	case denied.Is(err) && !apierrors.IsNotFound(err):
 		s.DenyRemoval(ctx, kind, fmt.Errorf("deleting %s %s: %w", kind, o.GetName(), err))
@@ -45,9 +45,9 @@ func (s *Set) remove(ctx context.Context, kind string, o client.Object, precondi
 	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 		return fmt.Errorf("deleting %s %s: %w", kind, o.GetName(), err)
 	}
-	s.memory.removed[o.GetUID()] = s.now
-	delete(s.memory.created, kind)
-	s.pass.RequeueWithin(CacheDelay)
+	s.Memory.removed[o.GetUID()] = s.Now
+	delete(s.Memory.created, kind)
+	s.RequeueWithin(CacheDelay)
 	log.FromContext(ctx).V(1).Info("Deleted a child", "kind", kind, "name", o.GetName())
 	return nil
 }

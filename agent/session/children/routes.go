@@ -37,18 +37,19 @@ type RouteWatch struct {
 	problem   *observe.Problem
 }
 
-// Open returns nil once HTTPRoutes can be read, and the problem until then. It checks the API
-// server every RoutesRetry if they are wanted, and otherwise once.
-func (w *RouteWatch) Open(ctx context.Context, live client.Reader, namespace string, now time.Time, wanted bool) (*observe.Problem, error) {
+// OpenRoutes returns nil once HTTPRoutes can be read, and the problem until then. It checks
+// the API server every RoutesRetry if they are wanted, and otherwise once.
+func (s *Set) OpenRoutes(ctx context.Context, wanted bool) (*observe.Problem, error) {
+	w := s.Routes
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.reader != nil {
 		return nil, nil
 	}
-	if w.problem != nil && (!wanted || now.Sub(w.checkedAt) < RoutesRetry) {
+	if w.problem != nil && (!wanted || s.Now.Sub(w.checkedAt) < RoutesRetry) {
 		return w.problem, nil
 	}
-	err := live.List(ctx, &gatewayv1.HTTPRouteList{}, client.InNamespace(namespace), client.Limit(1))
+	err := s.Live.List(ctx, &gatewayv1.HTTPRouteList{}, client.InNamespace(s.Assignment.Namespace), client.Limit(1))
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		w.problem = noRoutes(notServed)
@@ -57,20 +58,14 @@ func (w *RouteWatch) Open(ctx context.Context, live client.Reader, namespace str
 	case err != nil:
 		return nil, fmt.Errorf("listing HTTPRoutes: %w", err)
 	default:
-		return nil, w.begin()
+		reader, err := w.Start()
+		if err != nil {
+			return nil, fmt.Errorf("watching HTTPRoutes: %w", err)
+		}
+		w.reader, w.problem = reader, nil
 	}
-	w.checkedAt = now
+	w.checkedAt = s.Now
 	return w.problem, nil
-}
-
-// begin is called with the lock held.
-func (w *RouteWatch) begin() error {
-	reader, err := w.Start()
-	if err != nil {
-		return fmt.Errorf("watching HTTPRoutes: %w", err)
-	}
-	w.reader, w.problem = reader, nil
-	return nil
 }
 
 // read returns the reader of HTTPRoutes once they are open.

@@ -22,8 +22,8 @@ const ConflictRetry = 200 * time.Millisecond
 // spanApply is the trace span of one write of a child.
 const spanApply = "apply"
 
-// Manager creates the Set of each reconcile.
-type Manager struct {
+// Set is the children of one assignment in one reconcile.
+type Set struct {
 	// Client reads from the cache, Live from the API server.
 	Client client.Client
 	Live   client.Reader
@@ -31,30 +31,24 @@ type Manager struct {
 	// Trace records no spans if it is nil.
 	Trace  *tracing.Tracer
 	Routes *RouteWatch
+	// Assignment is a copy of the cache's.
+	Assignment *api.SessionAssignment
+	Memory     *Memory
+	// Now is the time of the reconcile.
+	Now time.Time
+	// Span is the parent of the reconcile's spans; zero if the session is not traced.
+	Span tracing.Point
+	// Found are the children, for agent/observe.
+	Found observe.Children
+	// After is the delay before the next reconcile without an event; zero for none.
+	After time.Duration
 }
 
-// Pass is the reconcile that a Set belongs to.
-type Pass interface {
-	// RequeueWithin requeues after at most d.
-	RequeueWithin(d time.Duration)
-	// RemovalDenied records why the API server denies a removal.
-	RemovalDenied(why string)
-}
-
-// Set is the children of one assignment in one reconcile.
-type Set struct {
-	*Manager
-	assignment *api.SessionAssignment
-	memory     *Memory
-	now        time.Time
-	span       tracing.Point
-	pass       Pass
-}
-
-// Of returns the children of an assignment in a pass at the time now. Writes become child
-// spans of span, unless it is zero.
-func (m *Manager) Of(a *api.SessionAssignment, memory *Memory, now time.Time, span tracing.Point, pass Pass) *Set {
-	return &Set{Manager: m, assignment: a, memory: memory, now: now, span: span, pass: pass}
+// RequeueWithin requeues the assignment after at most d.
+func (s *Set) RequeueWithin(d time.Duration) {
+	if d > 0 && (s.After == 0 || d < s.After) {
+		s.After = d
+	}
 }
 
 // Write counts and traces a write of a child.
@@ -62,15 +56,13 @@ func (s *Set) Write(kind, verb string, request func() error) error {
 	CountWrite(kind, verb)
 	began := s.Clock.Now()
 	err := request()
-	if s.span.Traced() {
-		span := tracing.Span{Name: spanApply, From: began, To: s.Clock.Now(), Attributes: []tracing.Attribute{
-			tracing.Kind.String(kind), tracing.Action.String(verb),
-		}}
-		if err != nil {
-			span.Failed = err.Error()
-		}
-		s.Trace.Add(s.span, span)
+	span := tracing.Span{Name: spanApply, From: began, To: s.Clock.Now(), Attributes: []tracing.Attribute{
+		tracing.Kind.String(kind), tracing.Action.String(verb),
+	}}
+	if err != nil {
+		span.Failed = err.Error()
 	}
+	s.Trace.Add(s.Span, span)
 	return err
 }
 
@@ -85,15 +77,15 @@ func (s *Set) patch(ctx context.Context, kind, verb string, before, after client
 func (s *Set) DenyRemoval(ctx context.Context, kind string, err error) {
 	log.FromContext(ctx).Info("The API server denies a removal", "kind", kind, "reason", err.Error())
 	why := denied.Explain(err)
-	s.pass.RemovalDenied(why)
+	s.Found.Denied = why
 	s.refuse(kind, observe.Problem{Reason: api.ReasonApplyFailed, Message: why})
 }
 
 // refuse records a problem of a child, and requeues for the next try.
 func (s *Set) refuse(kind string, problem observe.Problem) *observe.Problem {
 	rejections.WithLabelValues(kind, problem.Reason).Inc()
-	out, wait := s.memory.refuse(kind, s.assignment.Generation, problem, s.now)
-	s.pass.RequeueWithin(wait)
+	out, wait := s.Memory.refuse(kind, s.Assignment.Generation, problem, s.Now)
+	s.RequeueWithin(wait)
 	return out
 }
 
