@@ -40,7 +40,7 @@ type Options struct {
 
 // SetupWithManager adds a controller for each kind to the manager, for the leader alone.
 func SetupWithManager(mgr ctrl.Manager, options Options) error {
-	for _, r := range []*Reconciler{Homes(options), networkPolicies(options), disruptionBudgets(options)} {
+	for _, r := range []*Reconciler{Homes(options), NetworkPolicies(options), disruptionBudgets(options)} {
 		if err := ctrl.NewControllerManagedBy(mgr).Named(r.name).For(r.empty()).Complete(r); err != nil {
 			return fmt.Errorf("building the %s controller: %w", r.name, err)
 		}
@@ -107,11 +107,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case used:
 		r.firstDue.Delete(req.NamespacedName)
 		return ctrl.Result{RequeueAfter: r.recheck}, nil
-	case r.marks && o.GetAnnotations()[api.AnnotationLastUse] == "":
-		return ctrl.Result{RequeueAfter: r.wait}, r.mark(ctx, o)
 	}
 	if wait := r.wait - r.dueFor(o); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if r.marks && o.GetAnnotations()[api.AnnotationLastUse] == "" {
+		return ctrl.Result{RequeueAfter: r.wait}, r.mark(ctx, o)
 	}
 	// The cache may be behind.
 	if used, err := r.inUse(ctx, r.Live, o); err != nil || used {

@@ -17,7 +17,9 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,roleName=vdi-agent-sessions,resources=networkpolicies,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=policy,roleName=vdi-agent-sessions,resources=poddisruptionbudgets,verbs=get;list;watch;patch;delete
 
-func networkPolicies(options Options) *Reconciler {
+// NetworkPolicies returns the reconciler of NetworkPolicies, and disruptionBudgets that of
+// PodDisruptionBudgets.
+func NetworkPolicies(options Options) *Reconciler {
 	return shared(options, "retention-networkpolicy", func() client.Object { return &networkingv1.NetworkPolicy{} },
 		func(o client.Object) *metav1.LabelSelector { return &o.(*networkingv1.NetworkPolicy).Spec.PodSelector })
 }

@@ -101,6 +101,27 @@ func TestSharedObjects(t *testing.T) {
 		g.Expect(there(others)()).To(Succeed())
 	})
 
+	t.Run("are marked when they were unused for a while, and deleted when they were marked as long", func(t *testing.T) {
+		g := NewWithT(t)
+		_, policy := desktop("fresh", 6084)
+		clock := &memberClock{wall: time.Now(), read: map[time.Time]time.Duration{}}
+		r := retention.NetworkPolicies(retention.Options{Client: admin, Live: admin, Clock: clock, UnusedFor: time.Minute})
+		reconcile := func() {
+			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(policy)})
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		reconcile()
+		g.Expect(marked(policy)()).To(BeFalse(), "the Pod that it was created for does not exist yet")
+		clock.pass(time.Minute)
+		reconcile()
+		g.Expect(marked(policy)()).To(BeTrue())
+		reconcile()
+		g.Expect(there(policy)()).To(Succeed())
+		clock.pass(time.Minute)
+		reconcile()
+		g.Expect(there(policy)()).NotTo(Succeed())
+	})
+
 	t.Run("are kept if a mark is removed, or the API server has a Pod that the cache does not show", func(t *testing.T) {
 		g := NewWithT(t)
 		pod, hidden := desktop("hidden", 6082)
