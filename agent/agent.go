@@ -67,7 +67,11 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	store := assignment.New(assignment.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace})
 	restrictions := options.restrictions()
 	store.Restrictions = &restrictions
-	clientset, err := kubernetes.NewForConfig(mgr.GetConfig())
+	// It decodes all Pods and Nodes of the member, which are smaller and cheaper as protobuf.
+	protobuf := rest.CopyConfig(mgr.GetConfig())
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	clientset, err := kubernetes.NewForConfig(protobuf)
 	if err != nil {
 		return fmt.Errorf("making the member's client: %w", err)
 	}

@@ -11,6 +11,6 @@
 //     clock that jumps when a member boots deletes no home.
 //   - An object is deleted only if it is unchanged since it was read.
 //   - A NetworkPolicy or PodDisruptionBudget is marked before it is deleted, each only after
-//     it was unused for a while, and
-//     agent/session removes the mark before it creates a Pod: no Pod loses its isolation.
+//     it was unused for a while, and agent/session removes the mark before it creates a
+//     Pod: no Pod loses its isolation.
 package retention
