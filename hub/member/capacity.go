@@ -3,6 +3,7 @@ package member
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
@@ -112,6 +113,7 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
 		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),
 	}
+	var lists [][]placement.Bucket
 	for _, t := range r.GetTemplates() {
 		tc := placement.TemplateCapacity{
 			Available:  t.GetAvailable(),
@@ -124,12 +126,40 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 		if len(t.GetOverhead()) > 0 {
 			tc.Overhead = resourcesFromWire(t.GetOverhead())
 		}
-		for _, b := range t.GetBuckets() {
-			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
-		}
+		tc.Buckets, lists = bucketsFromWire(t.GetBuckets(), lists)
 		c.Templates[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = tc
 	}
 	return c
+}
+
+// maxLists bounds the search for an equal list of buckets.
+const maxLists = 8
+
+// bucketsFromWire converts a list of buckets, or returns an equal one of the recent lists: most
+// templates of a member may use the same nodes, and their lists must not take memory for each.
+// It returns the recent lists with it.
+func bucketsFromWire(wire []*fleetv1.Bucket, recent [][]placement.Bucket) (buckets []placement.Bucket, lists [][]placement.Bucket) {
+	for _, known := range recent[max(0, len(recent)-maxLists):] {
+		if slices.EqualFunc(wire, known, sameBucket) {
+			return known, recent
+		}
+	}
+	for _, b := range wire {
+		buckets = append(buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
+	}
+	return buckets, append(recent, buckets)
+}
+
+func sameBucket(wire *fleetv1.Bucket, known placement.Bucket) bool {
+	if wire.GetNodes() != known.Nodes || len(wire.GetFree()) != len(known.Free) {
+		return false
+	}
+	for name, amount := range wire.GetFree() {
+		if free, reported := known.Free[corev1.ResourceName(name)]; !reported || free != amount {
+			return false
+		}
+	}
+	return true
 }
 
 func resourcesFromWire(amounts map[string]int64) placement.Resources {
