@@ -8,33 +8,31 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// restFor is how long the fleet is watched at rest, after settle: writes that follow a burst end
-// within that time (see test/scale).
+// restFor is how long the fleet is watched at rest, which begins with quietFor without a write of
+// the hub: those that follow a burst, such as Roles of users, have ended.
 const (
-	restFor = 30 * time.Second
-	settle  = 25 * time.Second
+	restFor  = 30 * time.Second
+	quietFor = 15 * time.Second
 )
 
 // rest measures CPU and writes of the hub while nothing happens.
 func (f *fleet) rest(ctx context.Context) error {
-	if err := pause(ctx, settle); err != nil {
-		return err
+	began := time.Now()
+	for quiet := false; !quiet; {
+		counts, err := f.writesIn(ctx, quietFor)
+		if err != nil {
+			return err
+		}
+		quiet = len(counts) == 0
 	}
-	log := f.Hub.ControlPlane.AuditLog()
-	mark, err := harness.AuditMark(log)
-	if err != nil {
-		return err
-	}
+	fmt.Printf("  at rest after %s\n", round(time.Since(began)-quietFor))
 	sets, used := f.templateSets.Load(), f.cpu()
 	f.renewals.reset()
-	if err := pause(ctx, restFor); err != nil {
+	counts, err := f.writesIn(ctx, restFor)
+	if err != nil {
 		return err
 	}
 	cores := (f.cpu() - used).Seconds() / restFor.Seconds()
-	counts, err := harness.CountWrites(log, harness.CountOptions{Offset: mark, Users: []string{harness.HubUser}, Events: true})
-	if err != nil {
-		return err
-	}
 	for _, c := range counts {
 		fmt.Printf("    %s %s: %d\n", c.Verb, c.Resource, c.Count)
 	}
@@ -45,6 +43,19 @@ func (f *fleet) rest(ctx context.Context) error {
 		fmt.Printf("  %s: %d MiB resident\n", f.Hub.Replicas[i].PodName, bytes>>20)
 	}
 	return nil
+}
+
+// writesIn returns what the hub writes within a time, leases apart.
+func (f *fleet) writesIn(ctx context.Context, d time.Duration) ([]harness.WriteCount, error) {
+	log := f.Hub.ControlPlane.AuditLog()
+	mark, err := harness.AuditMark(log)
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, d); err != nil {
+		return nil, err
+	}
+	return harness.CountWrites(log, harness.CountOptions{Offset: mark, Users: []string{harness.HubUser}, Events: true})
 }
 
 // cpu returns the CPU time of both replicas.
