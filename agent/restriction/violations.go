@@ -12,16 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Desktop is the part of a template or an assignment that is restricted.
-type Desktop struct {
-	Image, RuntimeClass, PriorityClass string
-	Tolerations                        []corev1.Toleration
-	NetworkMode                        v1alpha1.NetworkPolicyMode
-	EgressCIDRs                        []string
-}
-
-// Template returns the violations of a template.
-func (s *Settings) Template(d Desktop) []string {
+// Template returns the violations of a template, by its desktop.
+func (s *Settings) Template(d *v1alpha1.Desktop) []string {
 	var out []string
 	add := func(violation string) {
 		if violation != "" {
@@ -29,13 +21,13 @@ func (s *Settings) Template(d Desktop) []string {
 		}
 	}
 	add(s.image(d.Image))
-	add(class(s.RuntimeClasses, d.RuntimeClass, "runtime"))
-	add(class(s.PriorityClasses, d.PriorityClass, "priority"))
+	add(class(s.RuntimeClasses, d.RuntimeClassName, "runtime"))
+	add(class(s.PriorityClasses, d.PriorityClassName, "priority"))
 	add(s.tolerations(d.Tolerations))
-	if d.NetworkMode == v1alpha1.NetworkOpen && !s.OpenNetwork {
+	if d.NetworkPolicy.Mode == v1alpha1.NetworkOpen && !s.OpenNetwork {
 		add("network mode Open is not allowed in this member: use Isolated, " + administratorRemedy("--allow-open-network"))
 	}
-	for _, cidr := range d.EgressCIDRs {
+	for _, cidr := range d.NetworkPolicy.EgressCIDRs {
 		add(s.egress(cidr))
 	}
 	return out
@@ -43,11 +35,7 @@ func (s *Settings) Template(d Desktop) []string {
 
 // Assignment returns the violations of an assignment.
 func (s *Settings) Assignment(spec *v1alpha1.SessionAssignmentSpec) []string {
-	d := &spec.Desktop
-	out := s.Template(Desktop{
-		Image: d.Image, RuntimeClass: d.RuntimeClassName, PriorityClass: d.PriorityClassName, Tolerations: d.Tolerations,
-		NetworkMode: d.NetworkPolicy.Mode, EgressCIDRs: d.NetworkPolicy.EgressCIDRs,
-	})
+	out := s.Template(&spec.Desktop)
 	if violation := s.host(spec.Host); violation != "" {
 		out = append(out, violation)
 	}
