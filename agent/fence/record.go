@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -55,10 +56,8 @@ func decode(data map[string]string) (Record, error) {
 	r.Length, errs[2] = time.ParseDuration(data[keyLength])
 	r.Lapse, errs[3] = strconv.ParseInt(data[keyLapse], 10, 64)
 	r.Marking, errs[4] = strconv.ParseBool(data[keyMarking])
-	for _, err := range errs {
-		if err != nil {
-			return Record{}, fmt.Errorf("ConfigMap %s: %w", ConfigMapName, err)
-		}
+	if err := cmp.Or(errs[:]...); err != nil {
+		return Record{}, fmt.Errorf("ConfigMap %s: %w", ConfigMapName, err)
 	}
 	if r.Lapse < 0 || r.BootID == "" {
 		return Record{}, fmt.Errorf("ConfigMap %s: lapse %d, boot %q", ConfigMapName, r.Lapse, r.BootID)

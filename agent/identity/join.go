@@ -140,11 +140,14 @@ func (k *Keeper) enroll(ctx context.Context, b bootstrap) error {
 
 // prepareRequest prepares a certificate request, whose key is then durable.
 func (k *Keeper) prepareRequest(ctx context.Context, purpose string) (request []byte, sent reading, err error) {
-	with, err := k.state.withKey(purpose, newKey)
-	if err != nil {
-		return nil, sent, err
-	}
-	if with.pending != k.state.pending {
+	// A lost answer is requested again with the same key.
+	if k.state.pending == nil || k.state.pending.purpose != purpose {
+		key, err := newKey()
+		if err != nil {
+			return nil, sent, err
+		}
+		with := k.state
+		with.pending = &pending{key: key, purpose: purpose}
 		if err := k.save(ctx, with); err != nil {
 			return nil, sent, err
 		}

@@ -68,20 +68,6 @@ func forToken(token string) string { return "token:" + v1alpha1.JoinTokenSum(tok
 
 func forCertificate(p *pair) string { return "rotate:" + p.serial() }
 
-// withKey returns the state with a pending key for the purpose: the existing one, so that a
-// lost answer can be requested again, or one from newKey.
-func (s state) withKey(purpose string, newKey func() ([]byte, error)) (state, error) {
-	if s.pending != nil && s.pending.purpose == purpose {
-		return s, nil
-	}
-	key, err := newKey()
-	if err != nil {
-		return s, err
-	}
-	s.pending = &pending{key: key, purpose: purpose}
-	return s, nil
-}
-
 // issued returns the state with the certificate for the pending key, whose request was sent
 // at that time.
 func (s state) issued(certificate *fleetv1.IssuedCertificate, sent reading) (state, error) {
