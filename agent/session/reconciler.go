@@ -73,14 +73,9 @@ type pass struct {
 	memory *memory
 	// network is the member's, for agent/render.
 	network render.Network
-	// homeOwned is set if the claim of the home is this session's, or there is no home.
-	homeOwned bool
-	// configOwned is set if the ConfigMap is this session's and as rendered, or there is no
-	// config.
-	configOwned bool
-	// secretsAreSent is set if all Secrets of the assignment are as the hub sent them.
-	secretsAreSent bool
-	isolation      isolation
+	// failed is set once a step has failed: what it does may be missing.
+	failed    bool
+	isolation isolation
 	// fencing is the effect of modes Fence and Hold.
 	fencing fencing
 	// ending is why the desktop must not run, such as a time limit, although the assignment
@@ -127,7 +122,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		return err
 	}
 	var errs []error
-	// An error of one step does not prevent the others.
+	// An error of one step does not prevent the others, except that no Pod is created.
 	for _, s := range []struct {
 		name string
 		run  func(context.Context, *pass) error
@@ -143,6 +138,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"endpoint", r.endpoint},
 	} {
 		if err := s.run(ctx, p); err != nil {
+			p.failed = true
 			errs = append(errs, fmt.Errorf("reconciling the %s: %w", s.name, err))
 		}
 	}
