@@ -53,7 +53,7 @@ type outcome struct {
 // The hub places a refused session elsewhere at once, and the cache may not show a write
 // whose answer was lost: an order is refused only if the API server has what was seen.
 func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
-	existing, err := read(ctx, s.Client, a)
+	existing, err := read(ctx, s.Client, client.ObjectKeyFromObject(a))
 	for err == nil {
 		var out *outcome
 		if existing.ResourceVersion == "" {
@@ -65,18 +65,18 @@ func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*out
 			return out, err
 		}
 		seen := existing.ResourceVersion
-		if existing, err = read(ctx, s.Live, a); err == nil && existing.ResourceVersion == seen {
+		if existing, err = read(ctx, s.Live, client.ObjectKeyFromObject(a)); meta.IsNoMatchError(err) || err == nil && existing.ResourceVersion == seen {
 			return out, nil
 		}
 	}
 	return nil, fmt.Errorf("checking that nothing of it is stored: %w", err)
 }
 
-// read reads the stored assignment. If there is none, it has no resource version.
-func read(ctx context.Context, from client.Reader, a *v1alpha1.SessionAssignment) (*v1alpha1.SessionAssignment, error) {
+// read reads an assignment. If there is none, it returns an empty one.
+func read(ctx context.Context, from client.Reader, key client.ObjectKey) (*v1alpha1.SessionAssignment, error) {
 	existing := &v1alpha1.SessionAssignment{}
-	err := from.Get(ctx, client.ObjectKeyFromObject(a), existing)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	err := from.Get(ctx, key, existing)
+	if apierrors.IsNotFound(err) {
 		return &v1alpha1.SessionAssignment{}, nil
 	}
 	return existing, err

@@ -317,9 +317,9 @@ func (s *Store) retrySecrets(ctx context.Context, uid types.UID, a *v1alpha1.Ses
 
 // retry returns the Secrets that still can't be stored, and none if the assignment is gone.
 func (s secretWriter) retry(ctx context.Context, a *v1alpha1.SessionAssignment) (map[string]string, error) {
-	object := &v1alpha1.SessionAssignment{}
-	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), object); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	object, err := read(ctx, s.Client, client.ObjectKeyFromObject(a))
+	if err != nil {
+		return nil, err
 	}
 	if object.Spec.Session.UID != a.Spec.Session.UID || object.Spec.Epoch != a.Spec.Epoch || object.DeletionTimestamp != nil {
 		return nil, nil

@@ -79,9 +79,13 @@ func (k *Keeper) requireToken() error {
 
 // bootstrap returns the token and hashes of the Secret, or else of the flags.
 func (k *Keeper) bootstrap(ctx context.Context) (bootstrap, error) {
-	b, err := k.store.bootstrap(ctx)
-	if err != nil {
-		return b, err
+	secret := &corev1.Secret{}
+	if err := k.store.Read(ctx, v1alpha1.AgentBootstrap, secret); err != nil {
+		return bootstrap{}, err
+	}
+	b := bootstrap{
+		token: strings.TrimSpace(string(secret.Data[v1alpha1.BootstrapToken])),
+		pins:  hashes(string(secret.Data[v1alpha1.BootstrapCAHash])), secret: secret,
 	}
 	if b.token == "" && k.options.TokenFile != "" {
 		text, err := os.ReadFile(k.options.TokenFile)

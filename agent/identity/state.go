@@ -83,13 +83,6 @@ func (s state) issued(certificate *fleetv1.IssuedCertificate, sent reading) (sta
 	return s, nil
 }
 
-// accepted returns the state after the hub has accepted the next pair, which replaces the
-// current one.
-func (s state) accepted() state {
-	s.current, s.next = s.next, nil
-	return s
-}
-
 // pairs returns the existing pairs, the newest first.
 func (s state) pairs() []*pair {
 	return slices.DeleteFunc([]*pair{s.next, s.current}, func(p *pair) bool { return p == nil })

@@ -108,10 +108,14 @@ func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
 // list lists the admitted namespaces one after the other.
 func (l *listerWatcher) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-	c, err := l.connect()
-	if err != nil {
-		return nil, err
+	if l.clients == nil {
+		made, err := l.cluster.clients(l.object)
+		if err != nil {
+			return nil, err
+		}
+		l.clients = made
 	}
+	c := l.clients
 	names, version, err := c.admitted(ctx)
 	if err != nil {
 		return nil, err
@@ -162,27 +166,12 @@ func (l *listerWatcher) skipForbidden(name string) bool {
 // watch continues from the last list. The end of one watch ends all of them, as
 // if the version had expired, and a list follows.
 func (l *listerWatcher) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
-	c, err := l.connect()
-	if err != nil {
-		return nil, err
-	}
 	from := l.listed
 	l.listed = nil
 	if from == nil {
 		return nil, expired
 	}
-	return startMerged(ctx, c, from), nil
-}
-
-func (l *listerWatcher) connect() (*clients, error) {
-	if l.clients == nil {
-		c, err := l.cluster.clients(l.object)
-		if err != nil {
-			return nil, err
-		}
-		l.clients = c
-	}
-	return l.clients, nil
+	return startMerged(ctx, l.clients, from), nil
 }
 
 func (c Cluster) clients(object runtime.Object) (*clients, error) {

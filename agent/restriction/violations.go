@@ -91,13 +91,13 @@ func (s *Settings) image(image string) string {
 // hasPrefix reports whether an image is of a registry or repository. A prefix must end where
 // a part of the name does: registry.example is not a prefix of registry.example.org.
 func hasPrefix(image, prefix string) bool {
-	suffix, found := strings.CutPrefix(qualified(image), qualifiedPrefix(prefix))
+	suffix, found := strings.CutPrefix(Qualified(image), qualifiedPrefix(prefix))
 	return found && (strings.HasSuffix(prefix, "/") || suffix == "" || strings.HasPrefix(suffix, "/") ||
 		!hostOnly(prefix) && strings.ContainsAny(suffix[:1], ":@"))
 }
 
-// qualified returns an image name with its registry, as container runtimes parse it.
-func qualified(image string) string {
+// Qualified returns an image name with its registry, as container runtimes parse it.
+func Qualified(image string) string {
 	first, _, path := strings.Cut(image, "/")
 	switch {
 	case path && isHost(first):
@@ -112,7 +112,7 @@ func qualifiedPrefix(prefix string) string {
 	if hostOnly(prefix) {
 		return prefix
 	}
-	return qualified(prefix)
+	return Qualified(prefix)
 }
 
 // hostOnly reports whether a prefix names a registry alone.
