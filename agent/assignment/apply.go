@@ -40,28 +40,21 @@ type applier struct {
 	ordered *sync.Map
 }
 
-// outcome is the result of an assignment that was applied.
-type outcome struct {
-	result *fleetv1.OrderResult
-	// missing is why Secrets could not be stored, by name.
-	missing map[string]string
-}
-
-// apply stores an assignment. It returns nil while an earlier one of that name is being
+// apply stores an assignment, and returns the answer. It returns nil while an earlier one of that name is being
 // removed: its end enqueues the session.
 //
 // The hub places a refused session elsewhere at once, and the cache may not show a write
 // whose answer was lost: an order is refused only if the API server has what was seen.
-func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	existing, err := read(ctx, s.Client, client.ObjectKeyFromObject(a))
 	for err == nil {
-		var out *outcome
+		var out *fleetv1.OrderResult
 		if existing.ResourceVersion == "" {
 			out, err = s.create(ctx, a)
 		} else {
 			out, err = s.revise(ctx, existing, a)
 		}
-		if err != nil || out == nil || out.result.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		if err != nil || out == nil || out.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED {
 			return out, err
 		}
 		seen := existing.ResourceVersion
@@ -82,19 +75,19 @@ func read(ctx context.Context, from client.Reader, key client.ObjectKey) (*v1alp
 	return existing, err
 }
 
-func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	admitted, err := s.admitted(ctx, a.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	if !admitted {
-		return &outcome{result: notAdmitted(a)}, nil
+		return notAdmitted(a), nil
 	}
 	if violations := s.Restrictions.Assignment(&a.Spec); len(violations) > 0 {
-		return &outcome{result: notAllowed(a, violations)}, nil
+		return notAllowed(a, violations), nil
 	}
 	if reason := s.Capacity.Refuses(a); reason != "" {
-		return &outcome{result: refused(a, v1alpha1.RefusedNoCapacity, reason)}, nil
+		return refused(a, v1alpha1.RefusedNoCapacity, reason), nil
 	}
 	fresh := a.DeepCopy()
 	fresh.Payload = nil // It is for the Secrets alone.
@@ -115,29 +108,28 @@ func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*ou
 		}
 		return s.revise(ctx, existing, a)
 	case unknownKind(err):
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
-			"this cluster has no SessionAssignments: its administrator must install the CRDs")}, nil
+		return refused(a, v1alpha1.RefusedInvalid,
+			"this cluster has no SessionAssignments: its administrator must install the CRDs"), nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return &outcome{result: notAdmitted(a)}, nil
+		return notAdmitted(a), nil
 	case lacksPermission(err):
-		return &outcome{result: notBound(a)}, nil
+		return notBound(a), nil
 	case denied.Is(err):
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}, nil
+		return refused(a, v1alpha1.RefusedInvalid, denied.Explain(err)), nil
 	}
 	return nil, err
 }
 
 // stored acknowledges an order that the API server has, once the Secrets that came with
 // it are stored too, and those that it does not name any more are deleted.
-func (s applier) stored(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) stored(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	if err := errors.Join(s.correctGeneration(ctx, object), s.secrets.drop(ctx, object)); err != nil {
 		return nil, err
 	}
-	missing, err := s.secrets.store(ctx, object, order.Payload)
-	if err != nil {
+	if err := s.secrets.store(ctx, object, order.Payload); err != nil {
 		return nil, err
 	}
-	return &outcome{result: stored(order, s.Capacity.Stored(object)), missing: missing}, nil
+	return stored(order, s.Capacity.Stored(object)), nil
 }
 
 // setMetadata sets the finalizer, labels and annotations of an assignment.
@@ -155,14 +147,14 @@ func setMetadata(object, order *v1alpha1.SessionAssignment) {
 
 // revise makes the stored assignment equal the order. The namespace's admission is not
 // checked again: Refused would mean that nothing of the session runs.
-func (s applier) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	storedEpoch := existing.Spec.Epoch
 	switch {
 	case existing.Spec.Session.UID != a.Spec.Session.UID:
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
-			fmt.Sprintf("the name is used by the session with UID %s", existing.Spec.Session.UID))}, nil
+		return refused(a, v1alpha1.RefusedInvalid,
+			fmt.Sprintf("the name is used by the session with UID %s", existing.Spec.Session.UID)), nil
 	case a.Spec.Epoch < storedEpoch:
-		return &outcome{result: staleEpoch(a, storedEpoch)}, nil
+		return staleEpoch(a, storedEpoch), nil
 	case !existing.DeletionTimestamp.IsZero():
 		// A higher epoch is stored once it is gone; this one is answered with Stopped.
 		return nil, nil
@@ -180,10 +172,10 @@ func upToDate(existing, a *v1alpha1.SessionAssignment) bool {
 		a.Spec.Proof == existing.Spec.Proof
 }
 
-func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	if violations := s.newViolations(existing, a); len(violations) > 0 {
 		if a.Spec.Epoch > existing.Spec.Epoch {
-			return &outcome{result: notAllowed(a, violations)}, nil
+			return notAllowed(a, violations), nil
 		}
 		return nil, fmt.Errorf("the change is not allowed, and the desktop keeps its configuration: %s", restriction.Message(violations))
 	}
@@ -201,7 +193,7 @@ func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssign
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
 		return s.stored(ctx, revised, a)
 	case denied.Is(err) && a.Spec.Epoch > existing.Spec.Epoch:
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}, nil
+		return refused(a, v1alpha1.RefusedInvalid, denied.Explain(err)), nil
 	}
 	// A change within an epoch is never refused: that would mean that nothing of it runs.
 	return nil, err
