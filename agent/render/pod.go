@@ -94,8 +94,8 @@ func desktop(a *api.SessionAssignment, d *api.Desktop, mounts []corev1.VolumeMou
 }
 
 // requirements returns equal requests and limits, so that hub and kube-scheduler count the
-// same. An older hub's order without ephemeral storage gets the default limit, and requests
-// zero, which the API server would otherwise set to the limit.
+// same. An order without ephemeral storage gets the default limit, and requests zero, which
+// the API server would otherwise set to the limit.
 func requirements(requested corev1.ResourceList) corev1.ResourceRequirements {
 	limits := corev1.ResourceList{corev1.ResourceEphemeralStorage: api.DefaultEphemeralStorage()}
 	requests := corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("0")}

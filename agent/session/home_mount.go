@@ -43,7 +43,7 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	return other == "", nil
 }
 
-// mounts remembers which assignment mounted a claim last, until the cache shows its Pod.
+// mounts remembers which assignment mounted a claim last, until the API server shows its Pod.
 type mounts struct {
 	mu      sync.Mutex
 	byClaim map[types.NamespacedName]mount
