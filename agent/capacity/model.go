@@ -142,12 +142,10 @@ func (m *Model) DeleteNode(name string) {
 
 // Node returns the state of a node.
 func (m *Model) Node(name string) observe.Node {
-	n := m.nodes[name]
-	if n == nil {
-		return observe.Node{}
+	if n := m.nodes[name]; n != nil {
+		return n.State
 	}
-	off := slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
-	return observe.Node{Known: true, Ready: n.Ready, Since: n.ReadySince, OutOfService: off}
+	return observe.Node{}
 }
 
 // SetPod adds or replaces a Pod.

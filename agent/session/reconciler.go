@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/version"
@@ -51,8 +52,9 @@ type Dependencies struct {
 // Reconciler reconciles the SessionAssignments of one member.
 type Reconciler struct {
 	*Dependencies
-	pods     *podStep
-	memories memories
+	pods *podStep
+	// memories has the memory of each assignment, by its key.
+	memories sync.Map
 }
 
 // New returns a Reconciler.
@@ -93,13 +95,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var a api.SessionAssignment
 	if err := r.Client.Get(ctx, req.NamespacedName, &a); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.memories.forget(req.NamespacedName)
+			r.memories.Delete(req.NamespacedName)
 			r.Activity.Forget(req.NamespacedName)
 			return ctrl.Result{}, r.pods.releaseOrphans(ctx, req.NamespacedName)
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
 	}
-	p := &pass{memory: r.memories.of(&a)}
+	p := &pass{memory: r.memoryOf(&a)}
 	p.Set = &children.Set{
 		Client: r.Client, Live: r.APIReader, Clock: r.Clock, Trace: r.Trace, Routes: r.routes,
 		Assignment: &a, Memory: p.memory.children, Now: r.Clock.Now(), Span: tracing.Parse(a.Annotations[api.AnnotationTraceparent]),
