@@ -84,8 +84,9 @@ func (k *Keeper) bootstrap(ctx context.Context) (bootstrap, error) {
 		return bootstrap{}, err
 	}
 	b := bootstrap{
-		token: strings.TrimSpace(string(secret.Data[v1alpha1.BootstrapToken])),
-		pins:  hashes(string(secret.Data[v1alpha1.BootstrapCAHash])), secret: secret,
+		token:  strings.TrimSpace(string(secret.Data[v1alpha1.BootstrapToken])),
+		pins:   strings.FieldsFunc(string(secret.Data[v1alpha1.BootstrapCAHash]), func(r rune) bool { return strings.ContainsRune(", \n", r) }),
+		secret: secret,
 	}
 	if b.token == "" && k.options.TokenFile != "" {
 		text, err := os.ReadFile(k.options.TokenFile)

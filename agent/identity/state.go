@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
@@ -172,9 +171,4 @@ func decodePair(prefix string, data map[string][]byte, now reading) (*pair, erro
 // same reports whether a credential and a pair have the same certificate.
 func same(c *link.Credential, p *pair) bool {
 	return c != nil && p != nil && bytes.Equal(c.Certificate.Leaf.Raw, p.cert.Leaf.Raw)
-}
-
-// hashes parses a list of CA hashes.
-func hashes(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }

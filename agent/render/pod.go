@@ -69,6 +69,13 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 	return pod
 }
 
+// RequiresStopProof reports whether a desktop counts as stopped only once its kubelet has
+// reported it: it must never run twice, or it writes to a home.
+func RequiresStopProof(a *api.SessionAssignment) bool {
+	mode := a.Spec.FailoverMode
+	return mode == api.FailoverHold || mode == api.FailoverFence || HasHome(a)
+}
+
 func desktop(a *api.SessionAssignment, d *api.Desktop, mounts []corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
 		Name:            DesktopContainer,

@@ -147,10 +147,10 @@ func (s *Settings) egress(cidr string) string {
 	switch {
 	case prefix == nodeDNS:
 		return ""
-	case !s.LinkLocalEgress && overlaps(prefix, linkLocal):
+	case !s.LinkLocalEgress && slices.ContainsFunc(linkLocal, prefix.Overlaps):
 		return fmt.Sprintf("egress CIDR %s has link-local addresses, where clouds serve the credentials of nodes, which is not allowed in this member: use narrower ranges without them, %s",
 			cidr, administratorRemedy("--allow-link-local-egress"))
-	case !s.PrivateEgress && overlaps(prefix, notPublic):
+	case !s.PrivateEgress && slices.ContainsFunc(notPublic, prefix.Overlaps):
 		return fmt.Sprintf("egress CIDR %s has addresses that are not public, which is not allowed in this member: remove it from the template, %s",
 			cidr, administratorRemedy("--allow-private-egress"))
 	}
