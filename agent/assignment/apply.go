@@ -44,7 +44,8 @@ type applier struct {
 // removed: its end enqueues the session.
 //
 // The hub places a refused session elsewhere at once, and the cache may not show a write
-// whose answer was lost: an order is refused only if the API server has what was seen.
+// whose answer was lost: an order is refused only if the API server has what was seen, or
+// if a higher epoch was seen.
 func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	existing, err := read(ctx, s.Client, client.ObjectKeyFromObject(a))
 	for err == nil {
@@ -54,7 +55,7 @@ func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*fle
 		} else {
 			out, err = s.revise(ctx, existing, a)
 		}
-		if err != nil || out == nil || out.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		if err != nil || out == nil || out.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED || out.GetReason() == v1alpha1.RefusedStaleEpoch {
 			return out, err
 		}
 		seen := existing.ResourceVersion
