@@ -64,9 +64,10 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 		return err
 	}
 	lease := fence.NewKeeper(mgr.GetAPIReader(), mgr.GetClient(), options.Namespace, options.TimeFactor)
-	store := assignment.New(assignment.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Trace: trace})
 	restrictions := options.restrictions()
-	store.Restrictions = &restrictions
+	store := assignment.New(assignment.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Restrictions: &restrictions, Trace: trace,
+	})
 	// It decodes all Pods and Nodes of the member, which are smaller and cheaper as protobuf.
 	protobuf := rest.CopyConfig(mgr.GetConfig())
 	protobuf.ContentType = runtime.ContentTypeProtobuf

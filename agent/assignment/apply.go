@@ -40,63 +40,55 @@ type applier struct {
 	ordered *sync.Map
 }
 
-// outcome is the result of an assignment that was applied.
-type outcome struct {
-	result *fleetv1.OrderResult
-	// missing is why Secrets could not be stored, by name.
-	missing map[string]string
-}
-
-// apply stores an assignment. It returns nil while an earlier one of that name is being
+// apply stores an assignment, and returns the answer. It returns nil while an earlier one of that name is being
 // removed: its end enqueues the session.
-func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
+//
+// The hub places a refused session elsewhere at once, and the cache may not show a write
+// whose answer was lost: an order is refused only if the API server has what was seen, or
+// if a higher epoch was seen.
+func (s applier) apply(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+	existing, err := read(ctx, s.Client, client.ObjectKeyFromObject(a))
+	for err == nil {
+		var out *fleetv1.OrderResult
+		if existing.ResourceVersion == "" {
+			out, err = s.create(ctx, a)
+		} else {
+			out, err = s.revise(ctx, existing, a)
+		}
+		if err != nil || out == nil || out.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED || out.GetReason() == v1alpha1.RefusedStaleEpoch {
+			return out, err
+		}
+		seen := existing.ResourceVersion
+		if existing, err = read(ctx, s.Live, client.ObjectKeyFromObject(a)); meta.IsNoMatchError(err) || err == nil && existing.ResourceVersion == seen {
+			return out, nil
+		}
+	}
+	return nil, fmt.Errorf("checking that nothing of it is stored: %w", err)
+}
+
+// read reads an assignment. If there is none, it returns an empty one.
+func read(ctx context.Context, from client.Reader, key client.ObjectKey) (*v1alpha1.SessionAssignment, error) {
 	existing := &v1alpha1.SessionAssignment{}
-	err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), existing)
+	err := from.Get(ctx, key, existing)
 	if apierrors.IsNotFound(err) {
-		out, err := s.create(ctx, a)
-		return s.unlessStored(ctx, a, "", out, err)
+		return &v1alpha1.SessionAssignment{}, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s.revise(ctx, existing, a)
+	return existing, err
 }
 
-// unlessStored checks a refusal with the API server, since the hub places a refused session
-// elsewhere at once: an earlier write may have succeeded although its answer was lost, and
-// the cache may not show it yet. seen is the version of the assignment that the refusal is
-// about, and empty if none was found.
-func (s applier) unlessStored(ctx context.Context, a *v1alpha1.SessionAssignment, seen string, out *outcome, err error) (*outcome, error) {
-	if err != nil || out == nil || out.result.GetCode() != fleetv1.ResultCode_RESULT_CODE_REFUSED {
-		return out, err
-	}
-	existing := &v1alpha1.SessionAssignment{}
-	err = s.Live.Get(ctx, client.ObjectKeyFromObject(a), existing)
-	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), err == nil && existing.ResourceVersion == seen:
-		return out, nil
-	case err != nil:
-		return nil, fmt.Errorf("checking that nothing of it is stored: %w", err)
-	}
-	return s.revise(ctx, existing, a)
-}
-
-func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	admitted, err := s.admitted(ctx, a.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	if !admitted {
-		return &outcome{result: notAdmitted(a)}, nil
+		return notAdmitted(a), nil
 	}
 	if violations := s.Restrictions.Assignment(&a.Spec); len(violations) > 0 {
-		return &outcome{result: notAllowed(a, violations)}, nil
-	}
-	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" {
-		return &outcome{result: withoutLimit(a, name)}, nil
+		return notAllowed(a, violations), nil
 	}
 	if reason := s.Capacity.Refuses(a); reason != "" {
-		return &outcome{result: refused(a, v1alpha1.RefusedNoCapacity, reason)}, nil
+		return refused(a, v1alpha1.RefusedNoCapacity, reason), nil
 	}
 	fresh := a.DeepCopy()
 	fresh.Payload = nil // It is for the Secrets alone.
@@ -117,38 +109,28 @@ func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*ou
 		}
 		return s.revise(ctx, existing, a)
 	case unknownKind(err):
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
-			"this cluster has no SessionAssignments: its administrator must install the CRDs")}, nil
+		return refused(a, v1alpha1.RefusedInvalid,
+			"this cluster has no SessionAssignments: its administrator must install the CRDs"), nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return &outcome{result: notAdmitted(a)}, nil
+		return notAdmitted(a), nil
 	case lacksPermission(err):
-		return &outcome{result: notBound(a)}, nil
+		return notBound(a), nil
 	case denied.Is(err):
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}, nil
+		return refused(a, v1alpha1.RefusedInvalid, denied.Explain(err)), nil
 	}
 	return nil, err
 }
 
 // stored acknowledges an order that the API server has, once the Secrets that came with
-// it are stored too.
-func (s applier) stored(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
-	if err := s.correctGeneration(ctx, object); err != nil {
+// it are stored too, and those that it does not name any more are deleted.
+func (s applier) stored(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
+	if err := errors.Join(s.correctGeneration(ctx, object), s.secrets.drop(ctx, object)); err != nil {
 		return nil, err
 	}
-	missing, err := s.secrets.store(ctx, object, order.Payload)
-	if err != nil {
+	if err := s.secrets.store(ctx, object, order.Payload); err != nil {
 		return nil, err
 	}
-	return &outcome{result: stored(order, s.Capacity.Stored(object)), missing: missing}, nil
-}
-
-// storedBefore acknowledges an order for an assignment that existed before and may have
-// named other Secrets.
-func (s applier) storedBefore(ctx context.Context, object, order *v1alpha1.SessionAssignment) (*outcome, error) {
-	if err := s.secrets.drop(ctx, object); err != nil {
-		return nil, err
-	}
-	return s.stored(ctx, object, order)
+	return stored(order, s.Capacity.Stored(object)), nil
 }
 
 // setMetadata sets the finalizer, labels and annotations of an assignment.
@@ -166,48 +148,40 @@ func setMetadata(object, order *v1alpha1.SessionAssignment) {
 
 // revise makes the stored assignment equal the order. The namespace's admission is not
 // checked again: Refused would mean that nothing of the session runs.
-func (s applier) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) revise(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	storedEpoch := existing.Spec.Epoch
 	switch {
 	case existing.Spec.Session.UID != a.Spec.Session.UID:
-		return &outcome{result: refused(a, v1alpha1.RefusedInvalid,
-			fmt.Sprintf("the name is used by the session with UID %s", existing.Spec.Session.UID))}, nil
+		return refused(a, v1alpha1.RefusedInvalid,
+			fmt.Sprintf("the name is used by the session with UID %s", existing.Spec.Session.UID)), nil
 	case a.Spec.Epoch < storedEpoch:
-		return &outcome{result: staleEpoch(a, storedEpoch)}, nil
+		return staleEpoch(a, storedEpoch), nil
 	case !existing.DeletionTimestamp.IsZero():
 		// A higher epoch is stored once it is gone; this one is answered with Stopped.
 		return nil, nil
 	case upToDate(existing, a):
-		return s.storedBefore(ctx, existing, a)
-	}
-	if name := v1alpha1.WithoutLimit(a.Spec.Desktop.Resources); name != "" && a.Spec.Epoch > storedEpoch {
-		return s.unlessStored(ctx, a, existing.ResourceVersion, &outcome{result: withoutLimit(a, name)}, nil)
+		return s.stored(ctx, existing, a)
 	}
 	return s.update(ctx, existing, a)
 }
 
 // upToDate reports whether an order requires no write. It computes both hashes, so that a
-// hub of another version does not make every order a write. A proof is stored with the
-// first order that has one.
+// hub of another version does not make every order a write.
 func upToDate(existing, a *v1alpha1.SessionAssignment) bool {
 	return existing.Annotations[v1alpha1.AnnotationSpecHash] == a.Annotations[v1alpha1.AnnotationSpecHash] &&
 		convert.SpecHash(&existing.Spec) == convert.SpecHash(&a.Spec) &&
-		(a.Spec.Proof == "" || a.Spec.Proof == existing.Spec.Proof)
+		a.Spec.Proof == existing.Spec.Proof
 }
 
-func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*outcome, error) {
+func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssignment) (*fleetv1.OrderResult, error) {
 	if violations := s.newViolations(existing, a); len(violations) > 0 {
 		if a.Spec.Epoch > existing.Spec.Epoch {
-			return s.unlessStored(ctx, a, existing.ResourceVersion, &outcome{result: notAllowed(a, violations)}, nil)
+			return notAllowed(a, violations), nil
 		}
 		return nil, fmt.Errorf("the change is not allowed, and the desktop keeps its configuration: %s", restriction.Message(violations))
 	}
 	revised := existing.DeepCopy()
 	revised.Spec = *a.Spec.DeepCopy()
-	if a.Spec.Proof == "" && a.Spec.Epoch == existing.Spec.Epoch {
-		// The hub is older, and a newer one may need the proof.
-		revised.Spec.Proof = existing.Spec.Proof
-	}
 	setMetadata(revised, a)
 	setGeneration(revised, nextGeneration(existing, revised))
 	metricWrites.WithLabelValues("update").Inc()
@@ -218,10 +192,9 @@ func (s applier) update(ctx context.Context, existing, a *v1alpha1.SessionAssign
 			s.ordered.Store(revised.UID, revised.Spec.Epoch)
 		}
 		log.FromContext(ctx).Info(transitionStored, append(transitionValues(a), "runState", string(a.Spec.RunState))...)
-		return s.storedBefore(ctx, revised, a)
+		return s.stored(ctx, revised, a)
 	case denied.Is(err) && a.Spec.Epoch > existing.Spec.Epoch:
-		out := &outcome{result: refused(a, v1alpha1.RefusedInvalid, denied.Explain(err))}
-		return s.unlessStored(ctx, a, existing.ResourceVersion, out, nil)
+		return refused(a, v1alpha1.RefusedInvalid, denied.Explain(err)), nil
 	}
 	// A change within an epoch is never refused: that would mean that nothing of it runs.
 	return nil, err
@@ -252,13 +225,6 @@ func unknownKind(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) &&
 		(status.Status().Details == nil || status.Status().Details.Kind != "namespaces")
-}
-
-// withoutLimit refuses a desktop that would have a resource without a limit, which an
-// older hub may order.
-func withoutLimit(a *v1alpha1.SessionAssignment, name corev1.ResourceName) *fleetv1.OrderResult {
-	return refused(a, v1alpha1.RefusedInvalid, fmt.Sprintf(
-		"the desktop requests 0 of %s, which would be no limit: delete the session and create it with more", name))
 }
 
 func notAdmitted(a *v1alpha1.SessionAssignment) *fleetv1.OrderResult {

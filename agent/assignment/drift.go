@@ -14,18 +14,16 @@ import (
 
 // annotationGeneration has the generation of the agent's last write. A different generation
 // means that the spec was edited since. Hashes of the spec would not do: an API server with
-// an older CRD drops fields, and another version of the agent may compute them differently.
+// another version of the CRD drops fields.
 const annotationGeneration = "vdi.kasm.io/stored-generation"
 
 // editedHash is reported instead of the hash of an edited spec, so that the hub sends its
 // order again: no spec has this hash.
 const editedHash = "edited"
 
-// edited reports whether the spec was changed since the agent stored it. Without the
-// annotation, as with an older agent, it reports false.
+// edited reports whether the spec was changed since the agent stored it.
 func edited(a *v1alpha1.SessionAssignment) bool {
-	stored, ok := a.Annotations[annotationGeneration]
-	return ok && stored != strconv.FormatInt(a.Generation, 10)
+	return a.Annotations[annotationGeneration] != strconv.FormatInt(a.Generation, 10)
 }
 
 func setGeneration(a *v1alpha1.SessionAssignment, generation int64) {

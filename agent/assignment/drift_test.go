@@ -92,7 +92,7 @@ func TestOrdersAreNotReportedAsDrift(t *testing.T) {
 			a.Spec.Attempt = 3
 			return a
 		},
-		"one that an earlier agent stored": func(b *fixture) *v1alpha1.SessionAssignment {
+		"one whose annotation was removed": func(b *fixture) *v1alpha1.SessionAssignment {
 			b.Put(order(assignment("u1", 1, "ada")))
 			b.run()
 			b.edit("u1", func(a *v1alpha1.SessionAssignment) { delete(a.Annotations, annotationGeneration) })

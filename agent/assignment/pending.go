@@ -29,9 +29,6 @@ type slot struct {
 	// received is when assign was.
 	received time.Time
 	withdraw *withdrawal
-	// withoutSecrets is an assignment that is stored and acknowledged, some of whose
-	// Secrets could not be stored yet. A newer one replaces it.
-	withoutSecrets *v1alpha1.SessionAssignment
 }
 
 type withdrawal struct {
@@ -76,9 +73,6 @@ func (p *pending) withdraw(w *withdrawal) {
 		if s.assign != nil && s.assign.Spec.Epoch <= w.GetUpToEpoch() {
 			s.assign = nil
 		}
-		if s.withoutSecrets != nil && s.withoutSecrets.Spec.Epoch <= w.GetUpToEpoch() {
-			s.withoutSecrets = nil
-		}
 	})
 }
 
@@ -98,7 +92,7 @@ func (p *pending) deleted(a *v1alpha1.SessionAssignment) {
 func (p *pending) update(uid types.UID, change func(*slot)) {
 	s := p.slots[uid]
 	change(&s)
-	if s.assign == nil && s.withdraw == nil && s.withoutSecrets == nil {
+	if s.assign == nil && s.withdraw == nil {
 		delete(p.slots, uid)
 	} else {
 		p.slots[uid] = s

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -33,19 +32,14 @@ func (s *Store) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result,
 			})
 		}
 	}
-	var wait time.Duration
-	var err error
-	switch {
-	case current.assign != nil:
-		wait, err = s.assign(ctx, uid, current.assign, current.received)
-	case current.withoutSecrets != nil:
-		wait, err = s.retrySecrets(ctx, uid, current.withoutSecrets)
-	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if requeue == 0 || wait > 0 && wait < requeue {
-		requeue = wait
+	if current.assign != nil {
+		wait, err := s.assign(ctx, uid, current.assign, current.received)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if requeue == 0 || wait > 0 && wait < requeue {
+			requeue = wait
+		}
 	}
 	return reconcile.Result{RequeueAfter: requeue}, nil
 }
@@ -64,32 +58,24 @@ func (s *Store) assign(ctx context.Context, uid types.UID, a *v1alpha1.SessionAs
 	s.traceStored(a, out, received, began)
 	logRefused(ctx, a, out)
 	s.answer(uid, a, out)
-	if len(out.missing) > 0 {
-		log.FromContext(ctx).Info("Secrets of a session can't be stored, will retry",
-			"namespace", a.Namespace, "assignment", a.Name, "why", out.missing)
-		return secretsRetry, nil
-	}
 	return 0, nil
 }
 
-// answer reports the outcome of an assignment, unless a newer order has replaced it.
-func (s *Store) answer(uid types.UID, a *v1alpha1.SessionAssignment, out *outcome) {
+// answer reports the result of an assignment, unless a newer order has replaced it.
+func (s *Store) answer(uid types.UID, a *v1alpha1.SessionAssignment, result *fleetv1.OrderResult) {
 	current := false
 	s.update(uid, func(sl *slot) {
 		if sl.assign == a {
-			sl.assign, sl.withoutSecrets, current = nil, nil, true
-			if len(out.missing) > 0 {
-				sl.withoutSecrets = a
-			}
+			sl.assign, current = nil, true
 		}
 	})
 	if !current {
 		return
 	}
-	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
-		metricRefused.WithLabelValues(out.result.GetReason()).Inc()
+	if result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		metricRefused.WithLabelValues(result.GetReason()).Inc()
 	}
-	s.Reporter.Add(out.result)
+	s.Reporter.Add(result)
 }
 
 // update changes a session's slot without enqueueing the session.

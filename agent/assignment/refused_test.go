@@ -79,3 +79,15 @@ type silent struct{ client.Reader }
 func (silent) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return forbidden
 }
+
+func TestALowerEpochThanWasSeenIsNotStoredOnceThatIsGone(t *testing.T) {
+	b := newFixture(t)
+	seen := assignment("u1", 3, "ada")
+	seen.ResourceVersion = "1"
+	b.Client = late{b.live, seen}
+	b.Put(order(assignment("u1", 2, "ada")))
+	b.expect("REFUSED e2 StaleEpoch")
+	if b.get("u1") != nil {
+		t.Error("stored")
+	}
+}

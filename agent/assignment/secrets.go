@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,9 +28,9 @@ import (
 type secretWriter struct{ *Options }
 
 // store stores the Secrets that came with an assignment, which owns them, and keeps those
-// that came without data. It returns by name why Secrets can't be stored now: the
-// assignment is not refused, and its status names them.
-func (s secretWriter) store(ctx context.Context, object *v1alpha1.SessionAssignment, payload []v1alpha1.SecretPayload) (map[string]string, error) {
+// that came without data. If some can't be stored now, the assignment is not refused: its
+// status names them, and the hub sends them again.
+func (s secretWriter) store(ctx context.Context, object *v1alpha1.SessionAssignment, payload []v1alpha1.SecretPayload) error {
 	named := namedSecrets(object)
 	missing := map[string]string{}
 	for i := range payload {
@@ -43,10 +42,14 @@ func (s secretWriter) store(ctx context.Context, object *v1alpha1.SessionAssignm
 		if in := (*obstacle)(nil); errors.As(err, &in) {
 			missing[p.Name] = in.why
 		} else if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return missing, nil
+	if len(missing) > 0 {
+		log.FromContext(ctx).Info("Secrets of a session can't be stored, will retry",
+			"namespace", object.Namespace, "assignment", object.Name, "why", missing)
+	}
+	return nil
 }
 
 // namedSecrets returns the versions of an assignment's Secrets, by name.
@@ -290,39 +293,4 @@ func (s secretWriter) sweepOf(ctx context.Context, a *v1alpha1.SessionAssignment
 		}
 	}
 	return nil
-}
-
-// secretsRetry is how often to retry Secrets that can't be stored: no event announces that
-// another owner's Secret of that name is gone.
-const secretsRetry = 30 * time.Second
-
-// retrySecrets retries to store the Secrets of a stored assignment, as long as it exists.
-// It returns the delay before the next retry, and 0 if it is done.
-func (s *Store) retrySecrets(ctx context.Context, uid types.UID, a *v1alpha1.SessionAssignment) (time.Duration, error) {
-	missing, err := s.secrets.retry(ctx, a)
-	if err != nil {
-		return 0, fmt.Errorf("storing the Secrets of %s/%s: %w", a.Namespace, a.Name, err)
-	}
-	if len(missing) > 0 {
-		return secretsRetry, nil
-	}
-	log.FromContext(ctx).Info("The Secrets of a session need no more retries", "namespace", a.Namespace, "assignment", a.Name)
-	s.update(uid, func(sl *slot) {
-		if sl.withoutSecrets == a {
-			sl.withoutSecrets = nil
-		}
-	})
-	return 0, nil
-}
-
-// retry returns the Secrets that still can't be stored, and none if the assignment is gone.
-func (s secretWriter) retry(ctx context.Context, a *v1alpha1.SessionAssignment) (map[string]string, error) {
-	object := &v1alpha1.SessionAssignment{}
-	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(a), object); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	if object.Spec.Session.UID != a.Spec.Session.UID || object.Spec.Epoch != a.Spec.Epoch || object.DeletionTimestamp != nil {
-		return nil, nil
-	}
-	return s.store(ctx, object, a.Payload)
 }

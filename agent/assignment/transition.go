@@ -31,14 +31,14 @@ func transitionValues(a *v1alpha1.SessionAssignment) []any {
 }
 
 // logRefused logs an order that was refused.
-func logRefused(ctx context.Context, a *v1alpha1.SessionAssignment, out *outcome) {
-	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
-		log.FromContext(ctx).Info(transitionRefused, append(transitionValues(a), "reason", out.result.GetReason(), "message", out.result.GetMessage())...)
+func logRefused(ctx context.Context, a *v1alpha1.SessionAssignment, out *fleetv1.OrderResult) {
+	if out.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		log.FromContext(ctx).Info(transitionRefused, append(transitionValues(a), "reason", out.GetReason(), "message", out.GetMessage())...)
 	}
 }
 
 // traceStored records how an order was received, and stored or refused.
-func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, received, began time.Time) {
+func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *fleetv1.OrderResult, received, began time.Time) {
 	if !s.Trace.On() {
 		return
 	}
@@ -47,14 +47,14 @@ func (s *Store) traceStored(a *v1alpha1.SessionAssignment, out *outcome, receive
 		return
 	}
 	now, failed := time.Now(), ""
-	if out.result.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
-		failed = out.result.GetReason() + ": " + out.result.GetMessage()
+	if out.GetCode() == fleetv1.ResultCode_RESULT_CODE_REFUSED {
+		failed = out.GetReason() + ": " + out.GetMessage()
 	}
 	// The span is the same if the order is repeated after a restart.
 	span := parent.Named("receive/" + hash)
 	s.Trace.Add(span, tracing.Span{Name: spanStore, From: began, To: now, Failed: failed})
 	s.Trace.AddAs(span, parent, tracing.Span{
 		Name: spanReceive, Kind: tracing.Receives, From: received, To: now, Failed: failed,
-		Attributes: []tracing.Attribute{tracing.Epoch.Int64(a.Spec.Epoch), tracing.Result.String(out.result.GetCode().String())},
+		Attributes: []tracing.Attribute{tracing.Epoch.Int64(a.Spec.Epoch), tracing.Result.String(out.GetCode().String())},
 	})
 }

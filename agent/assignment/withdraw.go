@@ -33,12 +33,15 @@ type withdrawer struct{ *Options }
 // the session.
 func (s withdrawer) withdraw(ctx context.Context, w *withdrawal) (time.Duration, error) {
 	key := types.NamespacedName{Namespace: w.GetNamespace(), Name: w.GetName()}
-	existing, err := s.find(ctx, key)
+	existing, err := read(ctx, s.Client, key)
+	if err == nil && existing.ResourceVersion == "" {
+		existing, err = read(ctx, s.Live, key)
+	}
 	if err != nil {
 		return 0, err
 	}
 	switch {
-	case existing == nil, existing.Spec.Session.UID != types.UID(w.GetSessionUid()):
+	case existing.ResourceVersion == "", existing.Spec.Session.UID != types.UID(w.GetSessionUid()):
 		return s.confirm(ctx, w)
 	case existing.Spec.Epoch > w.GetUpToEpoch():
 		// A higher epoch has taken over the object, and the Pod if there was one.
@@ -64,19 +67,6 @@ func (s withdrawer) withdraw(ctx context.Context, w *withdrawal) (time.Duration,
 	}
 	s.acknowledge(w)
 	return wait, nil
-}
-
-// find reads an assignment from the cache, or else from the API server.
-func (s withdrawer) find(ctx context.Context, key types.NamespacedName) (*v1alpha1.SessionAssignment, error) {
-	a := &v1alpha1.SessionAssignment{}
-	err := s.Client.Get(ctx, key, a)
-	if apierrors.IsNotFound(err) {
-		err = s.Live.Get(ctx, key, a)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return a, err
 }
 
 // remove deletes the object that was read. If it has changed since, it reads it from the

@@ -15,17 +15,17 @@ import (
 // if it can.
 func (m *Model) unavailable(t *template) (reason, message string) {
 	switch {
-	case t.Problem != "":
-		return v1alpha1.UnavailableResource, t.Problem
+	case t.problem != "":
+		return v1alpha1.UnavailableResource, t.problem
 	case t.notAllowed != "":
 		return v1alpha1.UnavailableNotAllowed, t.notAllowed
-	case t.Home && !m.storageClasses.has(t.StorageClass):
-		return v1alpha1.UnavailableStorageClass, missingClass("storage", t.StorageClass)
-	case !m.ingressClasses.has(t.IngressClass):
-		return v1alpha1.UnavailableIngressClass, missingClass("ingress", t.IngressClass)
+	case t.Home && !m.storageClasses.has(t.StorageClassName):
+		return v1alpha1.UnavailableStorageClass, missingClass("storage", t.StorageClassName)
+	case !m.ingressClasses.has(t.IngressClassName):
+		return v1alpha1.UnavailableIngressClass, missingClass("ingress", t.IngressClassName)
 	}
-	if _, ok := m.runtimeClasses[t.RuntimeClass]; t.RuntimeClass != "" && !ok {
-		return v1alpha1.UnavailableRuntimeClass, missingClass("runtime", t.RuntimeClass)
+	if _, ok := m.runtimeClasses[t.RuntimeClassName]; t.RuntimeClassName != "" && !ok {
+		return v1alpha1.UnavailableRuntimeClass, missingClass("runtime", t.RuntimeClassName)
 	}
 	return m.unavailableNodes(t)
 }
@@ -74,14 +74,14 @@ func (m *Model) unavailableNodes(t *template) (reason, message string) {
 	switch {
 	case !selected:
 		return v1alpha1.UnavailableNode, noNode(t.selector)
-	case !inTopology && t.StorageClass == "":
+	case !inTopology && t.StorageClassName == "":
 		return v1alpha1.UnavailableNode, "no matching node is in a topology of the default storage class"
 	case !inTopology:
-		return v1alpha1.UnavailableNode, fmt.Sprintf("no matching node is in a topology of storage class %q", t.StorageClass)
+		return v1alpha1.UnavailableNode, fmt.Sprintf("no matching node is in a topology of storage class %q", t.StorageClassName)
 	case !suitable:
 		return v1alpha1.UnavailableNode, "every matching node has a taint that the template does not tolerate, such as " + taint
 	}
-	if short := shortOf(t.Resources.ofPod().plus(t.overhead), largest, "the largest node has"); short != "" {
+	if short := shortOf(t.requested, largest, "the largest node has"); short != "" {
 		return v1alpha1.UnavailableResource, "no node has enough " + short
 	}
 	return v1alpha1.UnavailableResource, "no single node is large enough for all requests"

@@ -14,9 +14,9 @@ import (
 func large() *Model {
 	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
-	var templates []Requirements
+	var templates []*requirements
 	for i := range int64(20) {
-		templates = append(templates, Requirements{Name: fmt.Sprint("t", i), Revision: "r", Resources: resources(500*(1+i%8), 1+i%16)})
+		templates = append(templates, &requirements{Name: fmt.Sprint("t", i), Revision: "r", Resources: quantities(resources(500*(1+i%8), 1+i%16))})
 	}
 	m.SetTemplates(templates)
 	for i := range 5000 {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -33,16 +34,35 @@ func with[T any](v T, change func(*T)) T {
 	return v
 }
 
+// requirements are a template of the hub.
+type requirements = fleetv1.TemplateRequirements
+
 // desk returns a template that requests 1 cpu and 2 GiB.
-func desk() Requirements {
-	return Requirements{Name: "desk", Revision: "r1", Resources: resources(1000, 2)}
+func desk() *requirements {
+	return &requirements{Name: "desk", Revision: "r1", Resources: quantities(resources(1000, 2))}
+}
+
+// deskWith returns desk with a change.
+func deskWith(change func(*requirements)) *requirements {
+	r := desk()
+	change(r)
+	return r
+}
+
+// quantities returns resources as a template has them.
+func quantities(r Resources) map[string]string {
+	out := map[string]string{}
+	for name, amount := range r {
+		out[string(name)] = v1alpha1.AmountText(name, amount)
+	}
+	return out
 }
 
 // scene returns a model of a member with a default ingress class that evaluates desk.
 func scene(changes ...func(*Model)) *Model {
 	m := NewModel(restriction.Defaults())
 	m.SetIngressClasses(Classes{Default: true})
-	m.SetTemplates([]Requirements{desk()})
+	m.SetTemplates([]*requirements{desk()})
 	for _, change := range changes {
 		change(m)
 	}

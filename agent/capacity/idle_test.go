@@ -98,7 +98,7 @@ func TestNodeReady(t *testing.T) {
 	}
 	for _, want := range []bool{true, false, true} {
 		// Cordoned, so that it is closed whether or not it is ready.
-		n := with(machine("b", 1000, 1), func(n *Node) { n.Open, n.Ready = false, want })
+		n := with(machine("b", 1000, 1), func(n *Node) { n.Open, n.State = false, observe.Node{Known: true, Ready: want} })
 		w.update(func(m *Model) { m.SetNode(n) })
 		if got := w.Node("b"); got != (observe.Node{Known: true, Ready: want}) {
 			t.Errorf("%+v, want ready %t", got, want)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
 // ImageSet is the set of a node's images: the hashes of their names, sorted and packed into
@@ -48,12 +50,6 @@ func hashImage(name string) uint64 {
 	return h.Sum64()
 }
 
-// The registry and owner of an image name without them.
-const (
-	defaultRegistry = "docker.io"
-	defaultOwner    = "library"
-)
-
 // fullImageName returns the complete name of an image, as container runtimes list it:
 // "kiosk" of a template is "docker.io/library/kiosk:latest" on a node. A tag beside a
 // digest is dropped.
@@ -63,15 +59,12 @@ func fullImageName(name string) string {
 	if at := strings.LastIndexByte(name, ':'); at > strings.LastIndexByte(name, '/') {
 		name, tag = name[:at], name[at+1:]
 	}
-	registry, path, found := strings.Cut(name, "/")
-	if !found || !strings.ContainsAny(registry, ".:") && registry != "localhost" {
-		registry, path = defaultRegistry, name
+	registry, path, _ := strings.Cut(restriction.Qualified(name), "/")
+	if registry == "index.docker.io" {
+		registry = "docker.io"
 	}
-	if registry == "index."+defaultRegistry {
-		registry = defaultRegistry
-	}
-	if registry == defaultRegistry && !strings.Contains(path, "/") {
-		path = defaultOwner + "/" + path
+	if registry == "docker.io" && !strings.Contains(path, "/") {
+		path = "library/" + path
 	}
 	if pinned {
 		return registry + "/" + path + "@" + digest

@@ -86,14 +86,14 @@ func TestNodesWithTheImageAreCountedAmongThoseThatTheTemplateMayUse(t *testing.T
 	for image, want := range map[string]int32{"kiosk:1": 1, "kiosk:2": 1, "kiosk:3": 0, "other.example.com/x:7@" + digest: 2, "": 0} {
 		r := desk()
 		r.Image = image
-		m.SetTemplates([]Requirements{r})
+		m.SetTemplates([]*requirements{r})
 		if got := capacityOf(t, m).ImageNodes; got != want {
 			t.Errorf("%q: %d nodes have it, want %d", image, got, want)
 		}
 	}
 	r := desk()
 	r.Image = "kiosk:1"
-	m.SetTemplates([]Requirements{r})
+	m.SetTemplates([]*requirements{r})
 	m.SetPod(pod("full", "tag", resources(4000, 32)))
 	if got := capacityOf(t, m).ImageNodes; got != 1 {
 		t.Errorf("a full node counts %d: it has the image nevertheless", got)

@@ -89,18 +89,12 @@ func handler[T any](set, remove func(*Model, T), w *Watcher) cache.ResourceEvent
 // relistHandler reads all objects of a small kind at each event. A lister reads memory: it
 // fails only because of a bug, which is logged.
 func relistHandler[T, C any](w *Watcher, list func(labels.Selector) ([]T, error), read func([]T) C, set func(*Model, C)) cache.ResourceEventHandler {
-	apply := func() {
-		w.update(func(m *Model) {
-			all, err := list(labels.Everything())
-			if err != nil {
-				utilruntime.HandleError(err)
-			}
-			set(m, read(all))
-		})
+	relist := func(m *Model, _ any) {
+		all, err := list(labels.Everything())
+		if err != nil {
+			utilruntime.HandleError(err)
+		}
+		set(m, read(all))
 	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { apply() },
-		UpdateFunc: func(any, any) { apply() },
-		DeleteFunc: func(any) { apply() },
-	}
+	return handler(relist, relist, w)
 }

@@ -37,7 +37,7 @@ func BenchmarkMember(b *testing.B) {
 	w.SetTemplates(nil)
 	w.update(func(m *Model) {
 		m.SetIngressClasses(Classes{Default: true})
-		m.SetTemplates([]Requirements{desk()})
+		m.SetTemplates([]*requirements{desk()})
 	})
 	inform(b, &corev1.Node{}, trim(NodeOf), nodeHandler(w), manyNodes, func(i int) apiruntime.Object { return realNode(i) })
 	nodesOnly := liveHeap()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // Model has the member's capacity and its use. It is not safe for concurrent use.
@@ -18,7 +19,9 @@ type Model struct {
 	nodes       map[string]*node
 	pods        map[types.UID]*Pod
 	assignments map[types.UID]*Assignment
-	templates   []*template
+	// required are the templates as the hub sent them, and templates the same prepared.
+	required  []*fleetv1.TemplateRequirements
+	templates []*template
 
 	storageClasses, ingressClasses Classes
 	runtimeClasses                 map[string]RuntimeClass
@@ -103,7 +106,6 @@ type session struct {
 // unboundPod is capacity that will be used on some node.
 type unboundPod struct {
 	resources Resources
-	demand    demand
 	PodSpec
 	// session of a desktop; empty for other Pods.
 	session types.UID
@@ -140,12 +142,10 @@ func (m *Model) DeleteNode(name string) {
 
 // Node returns the state of a node.
 func (m *Model) Node(name string) observe.Node {
-	n := m.nodes[name]
-	if n == nil {
-		return observe.Node{}
+	if n := m.nodes[name]; n != nil {
+		return n.State
 	}
-	off := slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
-	return observe.Node{Known: true, Ready: n.Ready, Since: n.ReadySince, OutOfService: off}
+	return observe.Node{}
 }
 
 // SetPod adds or replaces a Pod.
@@ -237,7 +237,7 @@ func (s *session) eachUsing(do func(*Assignment)) {
 
 func (m *Model) charge(owner, session types.UID, node string, r Resources, spec PodSpec) {
 	if node == "" {
-		m.unbound[owner] = &unboundPod{r.ofPod(), r.ofPod().demand(), spec, session}
+		m.unbound[owner] = &unboundPod{r.ofPod(), spec, session}
 		return
 	}
 	m.use(node, r.ofPod(), 1)
@@ -269,7 +269,7 @@ func (m *Model) use(name string, r Resources, sign int64) {
 // SetStorageClasses replaces the storage classes.
 func (m *Model) SetStorageClasses(c Classes) {
 	m.storageClasses = c
-	m.SetTemplates(requirementsOf(m.templates))
+	m.SetTemplates(m.required)
 }
 
 // SetIngressClasses replaces the ingress classes.
@@ -281,7 +281,7 @@ func (m *Model) SetIngressClasses(c Classes) {
 // SetRuntimeClasses replaces the runtime classes, by name.
 func (m *Model) SetRuntimeClasses(c map[string]RuntimeClass) {
 	m.runtimeClasses = c
-	m.SetTemplates(requirementsOf(m.templates))
+	m.SetTemplates(m.required)
 }
 
 // SetAdmittedNamespaces replaces the namespaces that are admitted, with whether each
@@ -300,10 +300,11 @@ func (m *Model) SetAdmittedNamespaces(enforces map[string]bool) {
 	}
 }
 
-// SetTemplates replaces the reported templates.
-func (m *Model) SetTemplates(all []Requirements) {
+// SetTemplates replaces the reported templates. One that can't be read is reported as
+// unavailable.
+func (m *Model) SetTemplates(all []*fleetv1.TemplateRequirements) {
 	m.version++
-	m.templates = nil
+	m.required, m.templates = all, nil
 	for _, r := range all {
 		m.templates = append(m.templates, newTemplate(m, r))
 	}
@@ -316,14 +317,6 @@ func (m *Model) SetTemplates(all []Requirements) {
 	for _, n := range m.nodes {
 		n.allowed = nil
 	}
-}
-
-func requirementsOf(templates []*template) []Requirements {
-	var out []Requirements
-	for _, t := range templates {
-		out = append(out, t.Requirements)
-	}
-	return out
 }
 
 // freeAfter returns what is free on a node with this use by bound Pods.

@@ -89,19 +89,19 @@ func TestSlots(t *testing.T) {
 			nodes(with(machine("a", 4000, 32), func(n *Node) { n.Open = false })), nodes(machine("a", 4000, 32))), 3},
 		{"tainted", do(nodes(machine("a", 4000, 32), with(machine("b", 4000, 32), func(n *Node) { n.Taints = []corev1.Taint{noSchedule} }))), 4},
 		{"tolerated", do(nodes(with(machine("b", 4000, 32), func(n *Node) { n.Taints = []corev1.Taint{noSchedule} })), func(m *Model) {
-			m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) {
-				r.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+			m.SetTemplates([]*requirements{deskWith(func(r *requirements) {
+				r.Tolerations = []*fleetv1.Toleration{{Key: "dedicated", Operator: "Exists"}}
 			})})
 		}), 4},
 		{"selected", do(nodes(machine("a", 4000, 32), machine("b", 2000, 32)), func(m *Model) {
-			m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.NodeSelector = map[string]string{"name": "b"} })})
+			m.SetTemplates([]*requirements{deskWith(func(r *requirements) { r.NodeSelector = map[string]string{"name": "b"} })})
 		}), 2},
 		{"selected by the runtime class", do(nodes(machine("a", 4000, 32), machine("b", 2000, 32)), func(m *Model) {
-			m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.RuntimeClass = "gvisor" })})
+			m.SetTemplates([]*requirements{deskWith(func(r *requirements) { r.RuntimeClassName = "gvisor" })})
 			m.SetRuntimeClasses(map[string]RuntimeClass{"gvisor": {NodeSelector: map[string]string{"name": "b"}}})
 		}), 2},
 		{"devices", do(nodes(machine("a", 64000, 320), with(machine("b", 64000, 320), func(n *Node) { n.Allocatable[gpu] = 4 })), func(m *Model) {
-			m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.Resources[gpu] = 1 })})
+			m.SetTemplates([]*requirements{deskWith(func(r *requirements) { r.Resources[string(gpu)] = "1" })})
 			m.SetPod(pod("p", "b", Resources{gpu: 1}))
 		}), 3},
 		{"a node that left and came back", do(nodes(machine("a", 4000, 32)), func(m *Model) {
@@ -123,7 +123,7 @@ func TestReport(t *testing.T) {
 		with(machine("d", 4000, 32), func(n *Node) { n.Open = false }),
 		with(machine("e", 4000, 32), func(n *Node) { n.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}} })))
 	m.restrictions.AgentNamespace = "agents"
-	m.SetTemplates([]Requirements{{Name: "unread", Problem: "no quantity"}, desk()})
+	m.SetTemplates([]*requirements{{Name: "unread", Resources: map[string]string{"cpu": "lots"}}, desk()})
 	m.SetAdmittedNamespaces(map[string]bool{"lab": false, "kube-system": true, "desks": true, "agents": false})
 	m.SetAssignment(assigned("s", resources(1000, 2)))
 	m.SetPod(Pod{UID: "p", Session: "s", Node: "c", Resources: resources(1000, 2)})
@@ -140,7 +140,7 @@ func TestReport(t *testing.T) {
 		Templates: []*fleetv1.TemplateCapacity{
 			{Name: "desk", Revision: "r1", Available: true, Slots: 8,
 				Buckets: []*fleetv1.Bucket{{Nodes: 1, Free: free(0, 30, 109).wire()}, {Nodes: 2, Free: free(4000, 32, 110).wire()}}},
-			{Name: "unread", Reason: v1alpha1.UnavailableResource, Message: "no quantity"},
+			{Name: "unread", Reason: v1alpha1.UnavailableResource, Message: `the template requests cpu "lots", which is not a quantity`},
 		},
 	}
 	if diff := cmp.Diff(want, m.Report(), protocmp.Transform()); diff != "" {

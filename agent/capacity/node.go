@@ -3,10 +3,11 @@ package capacity
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 )
 
 // Node is the part of a node that the model needs.
@@ -15,11 +16,9 @@ type Node struct {
 	Labels      map[string]string
 	Taints      []corev1.Taint
 	Allocatable Resources
-	// Ready is the status of its condition Ready.
-	Ready bool
-	// ReadySince is when Ready last changed.
-	ReadySince time.Time
-	// Open is set if it is Ready and not cordoned.
+	// State is what decides about the Pods on it.
+	State observe.Node
+	// Open is set if it is ready and not cordoned.
 	Open bool
 	// Images of the node.
 	Images ImageSet
@@ -32,13 +31,15 @@ func NodeOf(n *corev1.Node) Node {
 		Labels:      n.Labels,
 		Taints:      n.Spec.Taints,
 		Allocatable: ResourcesOf(n.Status.Allocatable),
+		State:       observe.Node{Known: true},
 		Images:      imageSetOf(n.Status.Images),
 	}
+	out.State.OutOfService = slices.ContainsFunc(out.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 	if i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }); i >= 0 {
 		c := &n.Status.Conditions[i]
-		out.Ready, out.ReadySince = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		out.State.Ready, out.State.Since = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
 	}
-	out.Open = out.Ready && !n.Spec.Unschedulable
+	out.Open = out.State.Ready && !n.Spec.Unschedulable
 	return out
 }
 

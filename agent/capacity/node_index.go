@@ -16,10 +16,10 @@ type nodeIndex struct {
 	templates int
 }
 
-// indexedNode is a node and the index of its vector.
+// indexedNode is a node and its vector.
 type indexedNode struct {
 	*node
-	vector int
+	*vector
 }
 
 // indexNodes builds the index, with unbound Pods assumed where they fit.
@@ -28,8 +28,8 @@ func (m *Model) indexNodes() *nodeIndex {
 	for _, g := range m.podGroups() {
 		g.assume(m, assumed)
 	}
+	out := &nodeIndex{nodes: make([]indexedNode, 0, len(m.nodes)), templates: len(m.templates)}
 	byKey := map[string]*vector{}
-	of := make(map[*node]*vector, len(m.nodes))
 	for _, n := range m.nodes {
 		if n.rounded == nil {
 			n.rounded = newVector(n.freeAfter(m.used[n.Name]))
@@ -41,15 +41,12 @@ func (m *Model) indexNodes() *nodeIndex {
 		if known := byKey[v.key]; known != nil {
 			v = known
 		}
-		byKey[v.key], of[n] = v, v
+		byKey[v.key] = v
+		out.nodes = append(out.nodes, indexedNode{n, v})
 	}
-	out := &nodeIndex{templates: len(m.templates), vectors: slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })}
-	index := make(map[*vector]int, len(out.vectors))
+	out.vectors = slices.SortedFunc(maps.Values(byKey), func(a, b *vector) int { return cmp.Compare(a.key, b.key) })
 	for i, v := range out.vectors {
-		index[v] = i
-	}
-	for n, v := range of {
-		out.nodes = append(out.nodes, indexedNode{n, index[v]})
+		v.index = i
 	}
 	return out
 }
@@ -64,10 +61,10 @@ func (l *nodeIndex) usable(t *template) (nodes []counted, withImage int32) {
 			if n.Images.has(t.image) {
 				withImage++
 			}
-			if counts[n.vector] == 0 {
+			if counts[n.index] == 0 {
 				distinct++
 			}
-			counts[n.vector]++
+			counts[n.index]++
 		}
 	}
 	out := make([]counted, 0, distinct)

@@ -8,7 +8,7 @@ import (
 // sandboxed sets a runtime class with an overhead of 500m for each Pod.
 func sandboxed(m *Model) {
 	m.SetRuntimeClasses(map[string]RuntimeClass{"gvisor": {Overhead: Resources{"cpu": 500}}})
-	m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.RuntimeClass = "gvisor" })})
+	m.SetTemplates([]*requirements{deskWith(func(r *requirements) { r.RuntimeClassName = "gvisor" })})
 }
 
 func TestSlotsIncludeTheOverheadOfTheRuntimeClass(t *testing.T) {

@@ -21,7 +21,7 @@ type facts struct {
 	nodes       map[string]Node
 	pods        map[types.UID]Pod
 	assignments map[types.UID]Assignment
-	templates   []Requirements
+	templates   []*requirements
 }
 
 // rebuild sets the facts in a random order, as a new agent receives them.
@@ -70,14 +70,14 @@ func drawNode(t *rapid.T, name string) Node {
 	return n
 }
 
-func drawTemplate(t *rapid.T, name string) Requirements {
-	r := Requirements{Name: name, Revision: "r", Resources: drawResources(t, 4)}
+func drawTemplate(t *rapid.T, name string) *requirements {
+	r := &requirements{Name: name, Revision: "r", Resources: quantities(drawResources(t, 4))}
 	if rapid.Bool().Draw(t, "picky") {
 		r.NodeSelector = map[string]string{"pool": "a"}
 	}
 	r.Home = rapid.Bool().Draw(t, "home")
 	if rapid.Bool().Draw(t, "tolerant") {
-		r.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		r.Tolerations = []*fleetv1.Toleration{{Operator: "Exists"}}
 	}
 	return r
 }
@@ -149,8 +149,12 @@ func TestStateIsAFunctionOfWhatWasSet(t *testing.T) {
 func (f *facts) check(t *rapid.T, r *fleetv1.CapacityReport) {
 	for i, tr := range r.Templates {
 		var shown, there int64
+		requested, err := resourcesFromWire(f.templates[i].Resources)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, b := range tr.Buckets {
-			shown += int64(b.Nodes) * f.templates[i].Resources.ofPod().demand().timesIn(wire(b.Free))
+			shown += int64(b.Nodes) * requested.ofPod().demand().timesIn(wire(b.Free))
 		}
 		for _, n := range f.nodes {
 			free := maps.Clone(n.Allocatable)
@@ -160,7 +164,7 @@ func (f *facts) check(t *rapid.T, r *fleetv1.CapacityReport) {
 				}
 			}
 			if n.Open {
-				there += f.templates[i].Resources.ofPod().demand().timesIn(free)
+				there += requested.ofPod().demand().timesIn(free)
 			}
 		}
 		if shown > there {

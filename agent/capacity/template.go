@@ -8,36 +8,21 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// Requirements is what a template requires of the member.
-type Requirements struct {
-	Name, Revision string
-	// Resources of a session by default.
-	Resources Resources
-	// PodSpec of its Pods, whose classes must exist.
-	PodSpec
-	// IngressClass must exist, or a default one if it is empty.
-	IngressClass string
-	// Image of the desktop.
-	Image string
-	// PriorityClass of its Pods, if any.
-	PriorityClass string
-	// NetworkMode and EgressCIDRs of its network policy.
-	NetworkMode v1alpha1.NetworkPolicyMode
-	EgressCIDRs []string
-	// Problem is why the template can't be read, if so.
-	Problem string
-}
-
-// template is Requirements prepared for reports.
+// template is a template of the hub, prepared for reports.
 type template struct {
-	Requirements
+	*fleetv1.TemplateRequirements
 	constraints
-	// perPod is what one session uses of a node by default, the overhead of its runtime
-	// class included.
-	perPod   demand
-	overhead Resources
+	// requested is what one session uses of a node by default, the overhead of its runtime
+	// class included, and perPod the same as a demand.
+	requested Resources
+	perPod    demand
+	overhead  Resources
+	// problem is why its resources can't be read, if so.
+	problem string
 	// index among the model's templates.
 	index int
 	// image is the hash of its name.
@@ -69,16 +54,28 @@ func (m *Model) constraintsOf(s PodSpec) constraints {
 	return c
 }
 
-func newTemplate(m *Model, r Requirements) *template {
-	overhead := m.runtimeClasses[r.RuntimeClass].Overhead
-	return &template{
-		Requirements: r, overhead: overhead, perPod: r.Resources.ofPod().plus(overhead).demand(), image: hashImage(r.Image),
-		constraints: m.constraintsOf(r.PodSpec),
-		notAllowed: restriction.Message(m.restrictions.Template(restriction.Desktop{
-			Image: r.Image, RuntimeClass: r.RuntimeClass, PriorityClass: r.PriorityClass,
-			Tolerations: r.Tolerations, NetworkMode: r.NetworkMode, EgressCIDRs: r.EgressCIDRs,
+func newTemplate(m *Model, r *fleetv1.TemplateRequirements) *template {
+	tolerations := convert.TolerationsFromWire(r.GetTolerations())
+	t := &template{
+		TemplateRequirements: r, overhead: m.runtimeClasses[r.GetRuntimeClassName()].Overhead, image: hashImage(r.GetImage()),
+		constraints: m.constraintsOf(PodSpec{
+			NodeSelector: r.GetNodeSelector(), Tolerations: tolerations, RuntimeClass: r.GetRuntimeClassName(),
+			Home: r.GetHome(), StorageClass: r.GetStorageClassName(),
+		}),
+		notAllowed: restriction.Message(m.restrictions.Template(&v1alpha1.Desktop{
+			Image: r.GetImage(), RuntimeClassName: r.GetRuntimeClassName(), PriorityClassName: r.GetPriorityClassName(),
+			Tolerations: tolerations, NetworkPolicy: v1alpha1.TemplateNetworkPolicy{
+				Mode: v1alpha1.NetworkPolicyMode(r.GetNetworkPolicy().GetMode()), EgressCIDRs: r.GetNetworkPolicy().GetEgressCidrs(),
+			},
 		})),
 	}
+	resources, err := resourcesFromWire(r.GetResources())
+	if err != nil {
+		t.problem = err.Error()
+	}
+	t.requested = resources.ofPod().plus(t.overhead)
+	t.perPod = t.requested.demand()
+	return t
 }
 
 // permission is a cached answer whether a template may use a node.

@@ -23,7 +23,7 @@ func zoned(name, zone string, cpu int64) Node {
 // homes sets template desk with a home of a storage class.
 func homes(class string) func(*Model) {
 	return func(m *Model) {
-		m.SetTemplates([]Requirements{with(desk(), func(r *Requirements) { r.Home, r.StorageClass = true, class })})
+		m.SetTemplates([]*requirements{deskWith(func(r *requirements) { r.Home, r.StorageClassName = true, class })})
 	}
 }
 
@@ -87,7 +87,7 @@ func TestWhatIsAssignedLandsWhereItsRuntimeClassSends(t *testing.T) {
 	a := assigned("s", resources(3000, 2))
 	a.RuntimeClass = "gvisor"
 	m.SetAssignment(a)
-	m.SetTemplates([]Requirements{desk(), with(desk(), func(r *Requirements) { r.Name, r.RuntimeClass = "sandboxed", "gvisor" })})
+	m.SetTemplates([]*requirements{desk(), deskWith(func(r *requirements) { r.Name, r.RuntimeClassName = "sandboxed", "gvisor" })})
 	r := m.Report()
 	if plain, sandboxed := r.Templates[0].Slots, r.Templates[1].Slots; plain != 8 || sandboxed != 1 {
 		t.Errorf("%d slots on the plain node, want 8; %d on the other, want 1", plain, sandboxed)

@@ -21,6 +21,8 @@ const (
 type vector struct {
 	key  string
 	free Resources
+	// index among the vectors of the last report.
+	index int
 }
 
 func newVector(free Resources) *vector {

@@ -102,8 +102,7 @@ func (w *Watcher) Report() *fleetv1.CapacityReport {
 
 // SetTemplates replaces the reported templates.
 func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
-	requirements := RequirementsOf(set)
-	w.update(func(m *Model) { m.SetTemplates(requirements) })
+	w.update(func(m *Model) { m.SetTemplates(set.GetTemplates()) })
 }
 
 // Stored counts an assignment that the API server has just stored, and returns the number

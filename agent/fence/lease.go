@@ -116,15 +116,12 @@ func (l *lease) isDurable(now boottime.Instant) bool { return l.durable.left(now
 // number returns the record that numbers the lapses so far, above all marks of
 // assignments.
 func (l *lease) number(highest int64) pendingRecord {
-	return pendingRecord{
-		Record:  Record{Grant: l.grant, BootID: l.bootID, Lapse: max(l.record.Lapse, highest) + 1, Marking: true},
-		handled: l.lapses,
-	}
+	return l.pending(max(l.record.Lapse, highest)+1, true, l.lapses)
 }
 
 // marked returns the record after all assignments have the mark of the last lapse.
 func (l *lease) marked() pendingRecord {
-	return pendingRecord{Record: Record{Grant: l.grant, BootID: l.bootID, Lapse: l.record.Lapse}, handled: l.handled}
+	return l.pending(l.record.Lapse, false, l.handled)
 }
 
 // refresh returns the record with the newest grant, if the durable one is older by a sixth
@@ -134,10 +131,12 @@ func (l *lease) refresh(now boottime.Instant) (pendingRecord, bool) {
 	if l.grant.Length == 0 || l.lapsed() || l.grant.end()-l.durable.end() < l.grant.Length/6 {
 		return pendingRecord{}, false
 	}
-	return pendingRecord{
-		Record:  Record{Grant: l.grant, BootID: l.bootID, Lapse: l.record.Lapse, Marking: l.record.Marking},
-		handled: l.handled,
-	}, true
+	return l.pending(l.record.Lapse, l.record.Marking, l.handled), true
+}
+
+// pending returns the record of the newest grant.
+func (l *lease) pending(lapse int64, marking bool, handled int) pendingRecord {
+	return pendingRecord{Record{Grant: l.grant, BootID: l.bootID, Lapse: lapse, Marking: marking}, handled}
 }
 
 // stored records that a record is durable.

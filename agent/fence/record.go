@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -43,9 +44,9 @@ func (r Record) encode() map[string]string {
 
 // decode reads a record. An invalid one counts as none, which is a lapse: the assignments
 // have the number of the last one as well.
-func decode(data map[string]string) (Record, error) {
+func decode(data map[string]string) (*Record, error) {
 	var (
-		r    = Record{BootID: data[keyBoot]}
+		r    = &Record{BootID: data[keyBoot]}
 		errs [5]error
 		sent int64
 	)
@@ -55,13 +56,11 @@ func decode(data map[string]string) (Record, error) {
 	r.Length, errs[2] = time.ParseDuration(data[keyLength])
 	r.Lapse, errs[3] = strconv.ParseInt(data[keyLapse], 10, 64)
 	r.Marking, errs[4] = strconv.ParseBool(data[keyMarking])
-	for _, err := range errs {
-		if err != nil {
-			return Record{}, fmt.Errorf("ConfigMap %s: %w", ConfigMapName, err)
-		}
+	if err := cmp.Or(errs[:]...); err != nil {
+		return nil, fmt.Errorf("ConfigMap %s: %w", ConfigMapName, err)
 	}
 	if r.Lapse < 0 || r.BootID == "" {
-		return Record{}, fmt.Errorf("ConfigMap %s: lapse %d, boot %q", ConfigMapName, r.Lapse, r.BootID)
+		return nil, fmt.Errorf("ConfigMap %s: lapse %d, boot %q", ConfigMapName, r.Lapse, r.BootID)
 	}
 	return r, nil
 }
@@ -86,11 +85,8 @@ func (s *recordStore) load(ctx context.Context) (r *Record, ok bool, err error) 
 	if m.ResourceVersion == "" {
 		return nil, true, nil
 	}
-	record, err := decode(m.Data)
-	if err != nil {
-		return nil, true, err
-	}
-	return &record, true, nil
+	r, err = decode(m.Data)
+	return r, true, err
 }
 
 // read returns the ConfigMap, or an empty one.

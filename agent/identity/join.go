@@ -79,9 +79,14 @@ func (k *Keeper) requireToken() error {
 
 // bootstrap returns the token and hashes of the Secret, or else of the flags.
 func (k *Keeper) bootstrap(ctx context.Context) (bootstrap, error) {
-	b, err := k.store.bootstrap(ctx)
-	if err != nil {
-		return b, err
+	secret := &corev1.Secret{}
+	if err := k.store.Read(ctx, v1alpha1.AgentBootstrap, secret); err != nil {
+		return bootstrap{}, err
+	}
+	b := bootstrap{
+		token:  strings.TrimSpace(string(secret.Data[v1alpha1.BootstrapToken])),
+		pins:   strings.FieldsFunc(string(secret.Data[v1alpha1.BootstrapCAHash]), func(r rune) bool { return strings.ContainsRune(", \n", r) }),
+		secret: secret,
 	}
 	if b.token == "" && k.options.TokenFile != "" {
 		text, err := os.ReadFile(k.options.TokenFile)
@@ -140,11 +145,14 @@ func (k *Keeper) enroll(ctx context.Context, b bootstrap) error {
 
 // prepareRequest prepares a certificate request, whose key is then durable.
 func (k *Keeper) prepareRequest(ctx context.Context, purpose string) (request []byte, sent reading, err error) {
-	with, err := k.state.withKey(purpose, newKey)
-	if err != nil {
-		return nil, sent, err
-	}
-	if with.pending != k.state.pending {
+	// A lost answer is requested again with the same key.
+	if k.state.pending == nil || k.state.pending.purpose != purpose {
+		key, err := newKey()
+		if err != nil {
+			return nil, sent, err
+		}
+		with := k.state
+		with.pending = &pending{key: key, purpose: purpose}
 		if err := k.save(ctx, with); err != nil {
 			return nil, sent, err
 		}

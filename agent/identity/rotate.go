@@ -69,12 +69,14 @@ const storeRetry = 5 * time.Second
 
 // persistAccepted stores which certificate the hub has accepted.
 func (k *Keeper) persistAccepted(ctx context.Context, connected *link.Credential, now reading) error {
-	next := k.state.next
+	next, settled := k.state.next, k.state
+	settled.next = nil
 	switch {
 	case next == nil:
 		return nil
 	case same(connected, next):
-		if err := k.save(ctx, k.state.accepted()); err != nil {
+		settled.current = next
+		if err := k.save(ctx, settled); err != nil {
 			return err
 		}
 		k.failures, k.notBefore = 0, 0
@@ -84,9 +86,7 @@ func (k *Keeper) persistAccepted(ctx context.Context, connected *link.Credential
 		k.mu.Unlock()
 		return nil
 	case same(connected, k.state.current) && k.isRefused(next):
-		without := k.state
-		without.next = nil
-		if err := k.save(ctx, without); err != nil {
+		if err := k.save(ctx, settled); err != nil {
 			return err
 		}
 		log.FromContext(ctx).Info("the hub refused a certificate that it had issued, going on with the previous one")

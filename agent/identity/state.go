@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
@@ -68,20 +67,6 @@ func forToken(token string) string { return "token:" + v1alpha1.JoinTokenSum(tok
 
 func forCertificate(p *pair) string { return "rotate:" + p.serial() }
 
-// withKey returns the state with a pending key for the purpose: the existing one, so that a
-// lost answer can be requested again, or one from newKey.
-func (s state) withKey(purpose string, newKey func() ([]byte, error)) (state, error) {
-	if s.pending != nil && s.pending.purpose == purpose {
-		return s, nil
-	}
-	key, err := newKey()
-	if err != nil {
-		return s, err
-	}
-	s.pending = &pending{key: key, purpose: purpose}
-	return s, nil
-}
-
 // issued returns the state with the certificate for the pending key, whose request was sent
 // at that time.
 func (s state) issued(certificate *fleetv1.IssuedCertificate, sent reading) (state, error) {
@@ -95,13 +80,6 @@ func (s state) issued(certificate *fleetv1.IssuedCertificate, sent reading) (sta
 	next.due = rotationAge(next.lifetime, sent.random)
 	s.next, s.pending = next, nil
 	return s, nil
-}
-
-// accepted returns the state after the hub has accepted the next pair, which replaces the
-// current one.
-func (s state) accepted() state {
-	s.current, s.next = s.next, nil
-	return s
 }
 
 // pairs returns the existing pairs, the newest first.
@@ -193,9 +171,4 @@ func decodePair(prefix string, data map[string][]byte, now reading) (*pair, erro
 // same reports whether a credential and a pair have the same certificate.
 func same(c *link.Credential, p *pair) bool {
 	return c != nil && p != nil && bytes.Equal(c.Certificate.Leaf.Raw, p.cert.Leaf.Raw)
-}
-
-// hashes parses a list of CA hashes.
-func hashes(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,18 +58,6 @@ type bootstrap struct {
 	pins  []string
 	// secret has the token; nil if a file has it.
 	secret *corev1.Secret
-}
-
-// bootstrap reads the bootstrap Secret, if there is one.
-func (s *store) bootstrap(ctx context.Context) (bootstrap, error) {
-	secret := &corev1.Secret{}
-	if err := s.Read(ctx, v1alpha1.AgentBootstrap, secret); err != nil {
-		return bootstrap{}, err
-	}
-	return bootstrap{
-		token: strings.TrimSpace(string(secret.Data[v1alpha1.BootstrapToken])),
-		pins:  hashes(string(secret.Data[v1alpha1.BootstrapCAHash])), secret: secret,
-	}, nil
 }
 
 // deleteToken deletes a used token from the Secret.

@@ -59,7 +59,7 @@ func TestATermInARenewalIsReportedAtOnceAndStored(t *testing.T) {
 		all := append([]HubTerm{{}}, kept.all()...)
 		return all[len(all)-1]
 	}).WithTimeout(20 * time.Second).Should(Equal(HubTerm{7, "seven"}))
-	g.Expect(kept.all()).NotTo(ContainElement(HaveField("Proof", "")), "an older hub's term proves nothing")
+	g.Expect(kept.all()).NotTo(ContainElement(HaveField("Proof", "")), "a term without a proof proves nothing")
 	cancel()
 	g.Expect(<-done).To(MatchError(context.Canceled))
 }

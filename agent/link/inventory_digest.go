@@ -64,25 +64,13 @@ func (t *inventorySync) withDeletions(render Render) Render {
 
 func (m *Machine) nextDigest(now time.Time, sources Sources) *fleetv1.ConnectRequest {
 	for _, ref := range m.inventory {
-		if hash, ok := sources.hash(ref); ok {
+		if hash, ok := sources.Hash(ref); ok {
 			m.sync.reported.Set(ref, convert.BucketOf(string(ref.UID)), hash)
 		}
 	}
 	m.state, m.inventory, m.sync.sentAt = AwaitRequest, nil, now
 	return &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_InventoryDigest{
 		InventoryDigest: convert.DigestToWire(m.sync.reported.Digest())}}
-}
-
-func (s Sources) hash(ref Ref) (uint64, bool) {
-	if hash, ok := s.Hash(ref); ok {
-		return hash, true
-	}
-	r := limitSize(s.Render(ref))
-	if r == nil {
-		return 0, false
-	}
-	r.ReportHash = convert.ReportHash(r)
-	return hashOf(r), true
 }
 
 // request handles the hub's request for a part of the inventory.

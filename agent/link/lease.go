@@ -12,19 +12,13 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// defaultRenewInterval is for hubs that send no interval, before the time factor.
-const defaultRenewInterval = 5 * time.Second
-
 // maxMissedRenewals is how many missed renewals in a row end the stream, whatever the state
 // of TCP.
 const maxMissedRenewals = 3
 
 // renewInterval returns the hub's interval, bounded so that no hub can make an agent spin.
-func (s *stream) renewInterval(w *fleetv1.Welcome) time.Duration {
-	if d := w.GetRenewInterval(); d != nil && d.AsDuration() > 0 {
-		return min(max(d.AsDuration(), 50*time.Millisecond), time.Minute)
-	}
-	return s.options.scaled(defaultRenewInterval)
+func renewInterval(w *fleetv1.Welcome) time.Duration {
+	return min(max(w.GetRenewInterval().AsDuration(), 50*time.Millisecond), time.Minute)
 }
 
 // renew renews the lease by unary calls, so that it and the stream don't delay each other.

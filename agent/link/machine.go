@@ -153,7 +153,7 @@ type Sources struct {
 	Render   Render
 	Capacity func() *fleetv1.CapacityReport
 	// Hash returns an assignment's contribution to the digest, as of its listing, and false
-	// if it must be rendered.
+	// if it was gone by then.
 	Hash func(Ref) (uint64, bool)
 }
 

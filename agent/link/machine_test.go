@@ -30,7 +30,7 @@ func sources(sequence uint64) Sources {
 	return Sources{
 		Render:   func(r Ref) *fleetv1.AssignmentReport { return &fleetv1.AssignmentReport{SessionUid: string(r.UID)} },
 		Capacity: func() *fleetv1.CapacityReport { return &fleetv1.CapacityReport{Sequence: sequence} },
-		Hash:     func(Ref) (uint64, bool) { return 0, false },
+		Hash:     func(Ref) (uint64, bool) { return 1, true },
 	}
 }
 

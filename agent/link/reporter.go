@@ -94,25 +94,19 @@ func (r *Reporter) Next(now time.Time, render Render) (batch *fleetv1.ReportBatc
 	if age := now.Sub(r.since); age < r.debounce && len(r.order) < maxBatchItems {
 		return nil, r.debounce - age
 	}
-	items := r.nextPage(render)
+	items, count := renderPage(r.order, render)
+	for _, ref := range r.order[:count] {
+		delete(r.dirty, ref)
+	}
+	if r.order = r.order[count:]; len(r.order) == 0 {
+		r.order = nil
+	}
 	if len(items) == 0 {
 		return nil, 0
 	}
 	r.sequence++
 	r.sent = append(r.sent, now)
 	return &fleetv1.ReportBatch{Sequence: r.sequence, Items: items}, 0
-}
-
-func (r *Reporter) nextPage(render Render) []*fleetv1.AssignmentReport {
-	items, count := renderPage(r.order, render)
-	for _, ref := range r.order[:count] {
-		delete(r.dirty, ref)
-	}
-	r.order = r.order[count:]
-	if len(r.order) == 0 {
-		r.order = nil
-	}
-	return items
 }
 
 // renderPage renders a batch, and returns the number of its refs, which exceeds that of its

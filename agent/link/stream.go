@@ -120,7 +120,7 @@ func (s *stream) apply(ctx context.Context, effect Effect) error {
 // begin stores the hub's term before anything else, so that no order of an earlier hub can
 // follow, in any process.
 func (s *stream) begin(ctx context.Context, w *fleetv1.Welcome) error {
-	s.renewEvery = s.renewInterval(w)
+	s.renewEvery = renewInterval(w)
 	close(s.welcomed)
 	s.options.Credentials.Used(s.credential)
 	term := HubTerm{Term: w.GetHubTerm(), Proof: w.GetHubTermProof()}

@@ -129,8 +129,8 @@ func (s *stream) highest() HubTerm {
 	return HubTerm{s.hello.GetHighestHubTerm(), s.hello.GetHighestHubTermProof()}
 }
 
-// observeRenewal records the term of a renewal, which grows while the hub sends orders. An
-// older hub's, without a proof, is ignored. No renewal waits until the term is stored.
+// observeRenewal records the term of a renewal, which grows while the hub sends orders. One
+// without a proof is ignored. No renewal waits until the term is stored.
 func (s *stream) observeRenewal(term HubTerm) {
 	if term.Proof == "" || !s.raise(term) {
 		return

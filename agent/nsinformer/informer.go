@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -108,10 +109,14 @@ func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
 // list lists the admitted namespaces one after the other.
 func (l *listerWatcher) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-	c, err := l.connect()
-	if err != nil {
-		return nil, err
+	if l.clients == nil {
+		made, err := l.cluster.clients(l.object)
+		if err != nil {
+			return nil, err
+		}
+		l.clients = made
 	}
+	c := l.clients
 	names, version, err := c.admitted(ctx)
 	if err != nil {
 		return nil, err
@@ -133,15 +138,11 @@ func (l *listerWatcher) list(ctx context.Context, _ metav1.ListOptions) (runtime
 		all, seen.byNamespace[name] = append(all, items...), version
 	}
 	l.listed = seen
-	list := c.list.DeepCopyObject()
+	list := c.list.DeepCopyObject().(client.ObjectList)
 	if err := meta.SetList(list, all); err != nil {
 		return nil, fmt.Errorf("listing %s: %w", c.resource, err)
 	}
-	accessor, err := meta.ListAccessor(list)
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", c.resource, err)
-	}
-	accessor.SetResourceVersion(version)
+	list.SetResourceVersion(version)
 	return list, nil
 }
 
@@ -162,27 +163,12 @@ func (l *listerWatcher) skipForbidden(name string) bool {
 // watch continues from the last list. The end of one watch ends all of them, as
 // if the version had expired, and a list follows.
 func (l *listerWatcher) watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
-	c, err := l.connect()
-	if err != nil {
-		return nil, err
-	}
 	from := l.listed
 	l.listed = nil
 	if from == nil {
 		return nil, expired
 	}
-	return startMerged(ctx, c, from), nil
-}
-
-func (l *listerWatcher) connect() (*clients, error) {
-	if l.clients == nil {
-		c, err := l.cluster.clients(l.object)
-		if err != nil {
-			return nil, err
-		}
-		l.clients = c
-	}
-	return l.clients, nil
+	return startMerged(ctx, l.clients, from), nil
 }
 
 func (c Cluster) clients(object runtime.Object) (*clients, error) {
@@ -236,17 +222,13 @@ func (c *clients) admitted(ctx context.Context) (names []string, version string,
 
 // listIn lists the agent's objects in a namespace.
 func (c *clients) listIn(ctx context.Context, namespace string) ([]runtime.Object, string, error) {
-	list := c.list.DeepCopyObject()
+	list := c.list.DeepCopyObject().(client.ObjectList)
 	err := c.request(namespace, &metav1.ListOptions{LabelSelector: managedSelector}).Do(ctx).Into(list)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing %s in namespace %s: %w", c.resource, namespace, err)
 	}
-	accessor, err := meta.ListAccessor(list)
-	if err != nil {
-		return nil, "", fmt.Errorf("listing %s in namespace %s: %w", c.resource, namespace, err)
-	}
 	items, err := meta.ExtractList(list)
-	return items, accessor.GetResourceVersion(), err
+	return items, list.GetResourceVersion(), err
 }
 
 func (c *clients) request(namespace string, options *metav1.ListOptions) *rest.Request {

@@ -69,6 +69,13 @@ func Pod(a *api.SessionAssignment) *corev1.Pod {
 	return pod
 }
 
+// RequiresStopProof reports whether a desktop counts as stopped only once its kubelet has
+// reported it: it must never run twice, or it writes to a home.
+func RequiresStopProof(a *api.SessionAssignment) bool {
+	mode := a.Spec.FailoverMode
+	return mode == api.FailoverHold || mode == api.FailoverFence || HasHome(a)
+}
+
 func desktop(a *api.SessionAssignment, d *api.Desktop, mounts []corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
 		Name:            DesktopContainer,
@@ -94,8 +101,8 @@ func desktop(a *api.SessionAssignment, d *api.Desktop, mounts []corev1.VolumeMou
 }
 
 // requirements returns equal requests and limits, so that hub and kube-scheduler count the
-// same. An older hub's order without ephemeral storage gets the default limit, and requests
-// zero, which the API server would otherwise set to the limit.
+// same. An order without ephemeral storage gets the default limit, and requests zero, which
+// the API server would otherwise set to the limit.
 func requirements(requested corev1.ResourceList) corev1.ResourceRequirements {
 	limits := corev1.ResourceList{corev1.ResourceEphemeralStorage: api.DefaultEphemeralStorage()}
 	requests := corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("0")}

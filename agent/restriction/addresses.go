@@ -2,7 +2,6 @@ package restriction
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 )
@@ -30,10 +29,6 @@ func prefixes(all ...string) []netip.Prefix {
 		out = append(out, netip.MustParsePrefix(text))
 	}
 	return out
-}
-
-func overlaps(p netip.Prefix, ranges []netip.Prefix) bool {
-	return slices.ContainsFunc(ranges, p.Overlaps)
 }
 
 // unmapped converts a range of IPv4-mapped IPv6 addresses to the IPv4 range.

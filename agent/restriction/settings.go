@@ -73,26 +73,19 @@ func (s *Settings) Validate() error {
 		"allowed-host-suffixes": s.HostSuffixes, "allowed-image-prefixes": s.ImagePrefixes,
 		"allowed-runtime-classes": s.RuntimeClasses, "allowed-priority-classes": s.PriorityClasses,
 	} {
-		if err := bound(list); err != nil {
-			errs = append(errs, fmt.Errorf("--%s has %w", flag, err))
+		if len(list) > maxEntries {
+			errs = append(errs, fmt.Errorf("--%s has %d entries, more than %d", flag, len(list), maxEntries))
+		}
+		for _, entry := range list {
+			if len(entry) > maxEntry {
+				errs = append(errs, fmt.Errorf("--%s has an entry of %d bytes, more than %d", flag, len(entry), maxEntry))
+			}
 		}
 	}
 	if s.OpenNetwork && !s.PrivateEgress {
 		errs = append(errs, errors.New("--allow-private-egress=false has no effect on network mode Open, which reaches every address: set --allow-open-network=false as well"))
 	}
 	return errors.Join(errs...)
-}
-
-func bound(list []string) error {
-	if len(list) > maxEntries {
-		return fmt.Errorf("%d entries, more than %d", len(list), maxEntries)
-	}
-	for _, entry := range list {
-		if len(entry) > maxEntry {
-			return fmt.Errorf("an entry of %d bytes, more than %d", len(entry), maxEntry)
-		}
-	}
-	return nil
 }
 
 // Wire returns the settings as reported to the hub.

@@ -12,16 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Desktop is the part of a template or an assignment that is restricted.
-type Desktop struct {
-	Image, RuntimeClass, PriorityClass string
-	Tolerations                        []corev1.Toleration
-	NetworkMode                        v1alpha1.NetworkPolicyMode
-	EgressCIDRs                        []string
-}
-
-// Template returns the violations of a template.
-func (s *Settings) Template(d Desktop) []string {
+// Template returns the violations of a template, by its desktop.
+func (s *Settings) Template(d *v1alpha1.Desktop) []string {
 	var out []string
 	add := func(violation string) {
 		if violation != "" {
@@ -29,13 +21,13 @@ func (s *Settings) Template(d Desktop) []string {
 		}
 	}
 	add(s.image(d.Image))
-	add(class(s.RuntimeClasses, d.RuntimeClass, "runtime"))
-	add(class(s.PriorityClasses, d.PriorityClass, "priority"))
+	add(class(s.RuntimeClasses, d.RuntimeClassName, "runtime"))
+	add(class(s.PriorityClasses, d.PriorityClassName, "priority"))
 	add(s.tolerations(d.Tolerations))
-	if d.NetworkMode == v1alpha1.NetworkOpen && !s.OpenNetwork {
+	if d.NetworkPolicy.Mode == v1alpha1.NetworkOpen && !s.OpenNetwork {
 		add("network mode Open is not allowed in this member: use Isolated, " + administratorRemedy("--allow-open-network"))
 	}
-	for _, cidr := range d.EgressCIDRs {
+	for _, cidr := range d.NetworkPolicy.EgressCIDRs {
 		add(s.egress(cidr))
 	}
 	return out
@@ -43,11 +35,7 @@ func (s *Settings) Template(d Desktop) []string {
 
 // Assignment returns the violations of an assignment.
 func (s *Settings) Assignment(spec *v1alpha1.SessionAssignmentSpec) []string {
-	d := &spec.Desktop
-	out := s.Template(Desktop{
-		Image: d.Image, RuntimeClass: d.RuntimeClassName, PriorityClass: d.PriorityClassName, Tolerations: d.Tolerations,
-		NetworkMode: d.NetworkPolicy.Mode, EgressCIDRs: d.NetworkPolicy.EgressCIDRs,
-	})
+	out := s.Template(&spec.Desktop)
 	if violation := s.host(spec.Host); violation != "" {
 		out = append(out, violation)
 	}
@@ -103,13 +91,13 @@ func (s *Settings) image(image string) string {
 // hasPrefix reports whether an image is of a registry or repository. A prefix must end where
 // a part of the name does: registry.example is not a prefix of registry.example.org.
 func hasPrefix(image, prefix string) bool {
-	suffix, found := strings.CutPrefix(qualified(image), qualifiedPrefix(prefix))
+	suffix, found := strings.CutPrefix(Qualified(image), qualifiedPrefix(prefix))
 	return found && (strings.HasSuffix(prefix, "/") || suffix == "" || strings.HasPrefix(suffix, "/") ||
 		!hostOnly(prefix) && strings.ContainsAny(suffix[:1], ":@"))
 }
 
-// qualified returns an image name with its registry, as container runtimes parse it.
-func qualified(image string) string {
+// Qualified returns an image name with its registry, as container runtimes parse it.
+func Qualified(image string) string {
 	first, _, path := strings.Cut(image, "/")
 	switch {
 	case path && isHost(first):
@@ -124,7 +112,7 @@ func qualifiedPrefix(prefix string) string {
 	if hostOnly(prefix) {
 		return prefix
 	}
-	return qualified(prefix)
+	return Qualified(prefix)
 }
 
 // hostOnly reports whether a prefix names a registry alone.
@@ -159,10 +147,10 @@ func (s *Settings) egress(cidr string) string {
 	switch {
 	case prefix == nodeDNS:
 		return ""
-	case !s.LinkLocalEgress && overlaps(prefix, linkLocal):
+	case !s.LinkLocalEgress && slices.ContainsFunc(linkLocal, prefix.Overlaps):
 		return fmt.Sprintf("egress CIDR %s has link-local addresses, where clouds serve the credentials of nodes, which is not allowed in this member: use narrower ranges without them, %s",
 			cidr, administratorRemedy("--allow-link-local-egress"))
-	case !s.PrivateEgress && overlaps(prefix, notPublic):
+	case !s.PrivateEgress && slices.ContainsFunc(notPublic, prefix.Overlaps):
 		return fmt.Sprintf("egress CIDR %s has addresses that are not public, which is not allowed in this member: remove it from the template, %s",
 			cidr, administratorRemedy("--allow-private-egress"))
 	}

@@ -10,6 +10,5 @@ import (
 // config keeps the ConfigMap of the desktop's files.
 func (r *Reconciler) config(ctx context.Context, p *pass) (err error) {
 	p.Found.Config, p.Found.ConfigProblem, err = children.ConfigMaps.Keep(ctx, p.Set, render.ConfigMap(p.Assignment))
-	p.configOwned = err == nil && p.Found.ConfigProblem == nil
 	return err
 }

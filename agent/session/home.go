@@ -12,8 +12,7 @@ import (
 func (r *Reconciler) home(ctx context.Context, p *pass) (err error) {
 	want := render.Home(p.Assignment)
 	p.Found.Home, p.Found.HomeProblem, err = children.Homes.Share(ctx, p.Set, want)
-	p.homeOwned = err == nil && p.Found.HomeProblem == nil
-	if p.homeOwned {
+	if err == nil && p.Found.HomeProblem == nil {
 		p.Found.Home, p.Found.HomeTooSmall, err = p.Grow(ctx, p.Found.Home, want)
 	}
 	return err

@@ -16,9 +16,6 @@ import (
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// mountIndex finds the Pods that mount a claim.
-const mountIndex = "spec.volumes.claimName"
-
 // mayMount reports whether a Pod that mounts the user's home may be created: two sessions must
 // not write to it at once. The hub ensures that too, except for a rescheduled session that is
 // still stopping.
@@ -27,26 +24,16 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	if home.Mode != api.HomePerUser {
 		return true, nil
 	}
-	// The cache finds Pods of an earlier version of the agent, without the label; the API
-	// server those that the cache does not show yet.
-	for _, read := range []struct {
-		from client.Reader
-		by   client.ListOption
-	}{
-		{s.Client, client.MatchingFields{mountIndex: home.ClaimName}},
-		{s.APIReader, client.MatchingLabels{render.LabelHome: home.ClaimName}},
-	} {
-		var mounted corev1.PodList
-		err := read.from.List(ctx, &mounted, client.InNamespace(p.Assignment.Namespace), read.by, client.UnsafeDisableDeepCopy)
-		if err != nil {
-			return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
-		}
-		for i := range mounted.Items {
-			if other := mounted.Items[i].Name; other != p.Assignment.Name {
-				p.Found.OtherUser = other
-				p.RequeueWithin(removalPoll) // its end may cause no event
-				return false, nil
-			}
+	var mounted corev1.PodList
+	err := s.APIReader.List(ctx, &mounted, client.InNamespace(p.Assignment.Namespace), client.MatchingLabels{render.LabelHome: home.ClaimName})
+	if err != nil {
+		return false, fmt.Errorf("listing the Pods that mount claim %s: %w", home.ClaimName, err)
+	}
+	for i := range mounted.Items {
+		if other := mounted.Items[i].Name; other != p.Assignment.Name {
+			p.Found.OtherUser = other
+			p.RequeueWithin(removalPoll) // its end may cause no event
+			return false, nil
 		}
 	}
 	claim := types.NamespacedName{Namespace: p.Assignment.Namespace, Name: home.ClaimName}
@@ -56,7 +43,7 @@ func (s *podStep) mayMount(ctx context.Context, p *pass) (bool, error) {
 	return other == "", nil
 }
 
-// mounts remembers which assignment mounted a claim last, until the cache shows its Pod.
+// mounts remembers which assignment mounted a claim last, until the API server shows its Pod.
 type mounts struct {
 	mu      sync.Mutex
 	byClaim map[types.NamespacedName]mount
@@ -81,19 +68,4 @@ func (m *mounts) acquire(claim types.NamespacedName, assignment string, now time
 	}
 	m.byClaim[claim] = mount{assignment: assignment, at: now}
 	return "", 0
-}
-
-// mountedClaims returns the values of mountIndex.
-func mountedClaims(o client.Object) []string {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return nil
-	}
-	var claims []string
-	for i := range pod.Spec.Volumes {
-		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
-			claims = append(claims, claim.ClaimName)
-		}
-	}
-	return claims
 }

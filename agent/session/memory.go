@@ -1,7 +1,6 @@
 package session
 
 import (
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -61,18 +60,13 @@ func (m *memory) begin(attempt int64) {
 	m.attempt = max(m.attempt, attempt)
 }
 
-// memories has the memory of each assignment.
-type memories struct{ byKey sync.Map }
-
-// of returns the memory of an assignment, a new one for a new UID.
-func (m *memories) of(a *api.SessionAssignment) *memory {
+// memoryOf returns the memory of an assignment, a new one for a new UID.
+func (r *Reconciler) memoryOf(a *api.SessionAssignment) *memory {
 	key := client.ObjectKeyFromObject(a)
-	if known, _ := m.byKey.Load(key); known != nil && known.(*memory).uid == a.UID {
+	if known, _ := r.memories.Load(key); known != nil && known.(*memory).uid == a.UID {
 		return known.(*memory)
 	}
 	fresh := &memory{uid: a.UID, attempt: a.Spec.Attempt, children: children.NewMemory()}
-	m.byKey.Store(key, fresh)
+	r.memories.Store(key, fresh)
 	return fresh
 }
-
-func (m *memories) forget(key types.NamespacedName) { m.byKey.Delete(key) }

@@ -12,21 +12,21 @@ import (
 )
 
 func remembered(uid types.UID) *memory {
-	var all memories
-	return all.of(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+	var all Reconciler
+	return all.memoryOf(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{UID: uid}})
 }
 
 func TestMemoryIsOfOneAssignment(t *testing.T) {
-	var all memories
-	first := all.of(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "1"}})
-	if again := all.of(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "1"}}); again != first {
+	var all Reconciler
+	first := all.memoryOf(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "1"}})
+	if again := all.memoryOf(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "1"}}); again != first {
 		t.Error("lost between two passes")
 	}
-	if next := all.of(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "2"}}); next == first {
+	if next := all.memoryOf(&api.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "2"}}); next == first {
 		t.Error("the next assignment of that name remembers the last one's children")
 	}
-	all.forget(types.NamespacedName{Namespace: "n", Name: "a"})
-	if _, kept := all.byKey.Load(types.NamespacedName{Namespace: "n", Name: "a"}); kept {
+	all.memories.Delete(types.NamespacedName{Namespace: "n", Name: "a"})
+	if _, kept := all.memories.Load(types.NamespacedName{Namespace: "n", Name: "a"}); kept {
 		t.Error("kept after the assignment is gone")
 	}
 }

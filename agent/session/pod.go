@@ -106,7 +106,8 @@ func (s *podStep) mayCreate(ctx context.Context, p *pass) (bool, error) {
 			"The desktop requests 0 of %s, which would be no limit: delete the session and create it with more.", name)}
 		return false, nil
 	}
-	if !p.homeOwned || !p.configOwned || !p.secretsAreSent || !p.isolation.inForce {
+	found := &p.Found
+	if p.failed || found.HomeProblem != nil || found.ConfigProblem != nil || len(found.Secrets) > 0 || !p.isolation.inForce {
 		return false, nil
 	}
 	if may, err := s.mayMount(ctx, p); err != nil || !may {

@@ -54,7 +54,7 @@ func TestAnEndIsVerifiedOnce(t *testing.T) {
 	if first == 0 || reads.lists != first {
 		t.Errorf("%d lists at first, %d in all", first, reads.lists)
 	}
-	s.r.memories.forget(s.key) // another process
+	s.r.memories.Delete(s.key) // another process
 	for range 5 {
 		s.after(time.Minute)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/version"
@@ -51,8 +52,9 @@ type Dependencies struct {
 // Reconciler reconciles the SessionAssignments of one member.
 type Reconciler struct {
 	*Dependencies
-	pods     *podStep
-	memories memories
+	pods *podStep
+	// memories has the memory of each assignment, by its key.
+	memories sync.Map
 }
 
 // New returns a Reconciler.
@@ -73,14 +75,9 @@ type pass struct {
 	memory *memory
 	// network is the member's, for agent/render.
 	network render.Network
-	// homeOwned is set if the claim of the home is this session's, or there is no home.
-	homeOwned bool
-	// configOwned is set if the ConfigMap is this session's and as rendered, or there is no
-	// config.
-	configOwned bool
-	// secretsAreSent is set if all Secrets of the assignment are as the hub sent them.
-	secretsAreSent bool
-	isolation      isolation
+	// failed is set once a step has failed: what it does may be missing.
+	failed    bool
+	isolation isolation
 	// fencing is the effect of modes Fence and Hold.
 	fencing fencing
 	// ending is why the desktop must not run, such as a time limit, although the assignment
@@ -98,13 +95,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var a api.SessionAssignment
 	if err := r.Client.Get(ctx, req.NamespacedName, &a); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.memories.forget(req.NamespacedName)
+			r.memories.Delete(req.NamespacedName)
 			r.Activity.Forget(req.NamespacedName)
 			return ctrl.Result{}, r.pods.releaseOrphans(ctx, req.NamespacedName)
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
 	}
-	p := &pass{memory: r.memories.of(&a)}
+	p := &pass{memory: r.memoryOf(&a)}
 	p.Set = &children.Set{
 		Client: r.Client, Live: r.APIReader, Clock: r.Clock, Trace: r.Trace, Routes: r.routes,
 		Assignment: &a, Memory: p.memory.children, Now: r.Clock.Now(), Span: tracing.Parse(a.Annotations[api.AnnotationTraceparent]),
@@ -127,7 +124,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		return err
 	}
 	var errs []error
-	// An error of one step does not prevent the others.
+	// An error of one step does not prevent the others, except that no Pod is created.
 	for _, s := range []struct {
 		name string
 		run  func(context.Context, *pass) error
@@ -143,6 +140,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"endpoint", r.endpoint},
 	} {
 		if err := s.run(ctx, p); err != nil {
+			p.failed = true
 			errs = append(errs, fmt.Errorf("reconciling the %s: %w", s.name, err))
 		}
 	}

@@ -27,7 +27,6 @@ func (r *Reconciler) secrets(ctx context.Context, p *pass) error {
 			p.Found.Secrets = append(p.Found.Secrets, want.Name)
 		}
 	}
-	p.secretsAreSent = len(p.Found.Secrets) == 0
 	return nil
 }
 

@@ -102,8 +102,9 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // SetupWithManager adds the controller to the manager, whose scheme must have HTTPRoutes, and
 // whose cache the options of CacheByObject.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := index(mgr.GetFieldIndexer()); err != nil {
-		return err
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.SessionAssignment{}, claimIndex, claimName)
+	if err != nil {
+		return fmt.Errorf("indexing assignments by claim: %w", err)
 	}
 	activityChanges, err := r.probeActivity(mgr)
 	if err != nil {
@@ -120,7 +121,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.usersOfNamespace)).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.usersOfNamespace), builder.WithPredicates(ignoreStatus)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.usersOfClaim)).
-		Watches(&corev1.Pod{}, handler.Funcs{DeleteFunc: r.enqueueUsersOfMounts}).
+		Watches(&corev1.Pod{}, handler.Funcs{DeleteFunc: r.enqueueUsersOfHome}).
 		WatchesRawSource(activityChanges).
 		WatchesRawSource(source.Channel(r.Lease.Changes(), handler.EnqueueRequestsFromMapFunc(r.usersOfLease))).
 		WithOptions(controller.Options{
@@ -133,16 +134,5 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("building the session controller: %w", err)
 	}
 	r.routes.Start = func() (client.Reader, error) { return watchRoutes(mgr, made) }
-	return nil
-}
-
-func index(fields client.FieldIndexer) error {
-	ctx := context.Background()
-	if err := fields.IndexField(ctx, &api.SessionAssignment{}, claimIndex, claimName); err != nil {
-		return fmt.Errorf("indexing assignments by claim: %w", err)
-	}
-	if err := fields.IndexField(ctx, &corev1.Pod{}, mountIndex, mountedClaims); err != nil {
-		return fmt.Errorf("indexing Pods by claim: %w", err)
-	}
 	return nil
 }

@@ -73,7 +73,7 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 	s := &stage{t: t, clock: testclock.NewFakePassiveClock(noon), events: events.NewFakeRecorder(100), key: client.ObjectKeyFromObject(a)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(append(others, a)...).
 		WithStatusSubresource(a, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}).
-		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, mountIndex, mountedClaims).
+		WithIndex(a, claimIndex, claimName).
 		WithIndex(&corev1.Pod{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()
 	s.r = New(Dependencies{
 		Client:        interceptor.NewClient(s.client, s.interceptors()),

@@ -54,7 +54,7 @@ func (s *stage) annotate(value string) {
 }
 
 // restart drops all state of the process.
-func (s *stage) restart() { s.r.memories = memories{} }
+func (s *stage) restart() { s.r.memories.Clear() }
 
 // eventCount returns the number of events of a reason since its last call.
 func (s *stage) eventCount(reason string) int {

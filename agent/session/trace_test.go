@@ -61,7 +61,7 @@ func TestEachWriteAndEachStepOfThePodIsASpanOfTheTrace(t *testing.T) {
 	}
 
 	out.Reset()
-	s.r.memories = memories{} // the agent's next process
+	s.r.memories.Clear() // the agent's next process
 	s.pass()
 	if again := out.GetSpans(); len(again) != 0 {
 		t.Errorf("the next process traces again %v", again.Snapshots())

@@ -63,12 +63,14 @@ func (r *Reconciler) usersOfNamespace(ctx context.Context, shared client.Object)
 	return r.users(ctx, shared.GetNamespace(), client.MatchingLabels{})
 }
 
-// enqueueUsersOfMounts enqueues the assignments that wait for the home of a deleted Pod.
-func (r *Reconciler) enqueueUsersOfMounts(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	for _, claim := range mountedClaims(e.Object) {
-		for _, user := range r.users(ctx, e.Object.GetNamespace(), client.MatchingFields{claimIndex: claim}) {
-			queue.Add(user)
-		}
+// enqueueUsersOfHome enqueues the assignments that wait for the home of a deleted Pod.
+func (r *Reconciler) enqueueUsersOfHome(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	claim := e.Object.GetLabels()[render.LabelHome]
+	if claim == "" {
+		return
+	}
+	for _, user := range r.users(ctx, e.Object.GetNamespace(), client.MatchingFields{claimIndex: claim}) {
+		queue.Add(user)
 	}
 }
 

@@ -58,10 +58,7 @@ func newMember(r *run, index int) *member {
 	}
 	m.model.SetIngressClasses(capacity.Classes{Default: true})
 	m.model.SetAdmittedNamespaces(r.namespaces())
-	m.model.SetTemplates([]capacity.Requirements{
-		{Name: desk.Name, Revision: desk.Revision, Resources: capacity.Resources(resourcesOf(deskSize))},
-		{Name: workstation.Name, Revision: workstation.Revision, Resources: capacity.Resources(resourcesOf(workstationSize)), PodSpec: capacity.PodSpec{Tolerations: tolerations(workstationSize)}},
-	})
+	m.model.SetTemplates([]*fleetv1.TemplateRequirements{requirementsOf(desk, deskSize), requirementsOf(workstation, workstationSize)})
 	for _, n := range r.trace.Nodes {
 		if n.Member == name {
 			m.addNode(n)

@@ -53,7 +53,7 @@ func (m *member) node(name string) *node {
 func (m *member) setNode(n *node) {
 	allocatable := capacity.Resources(resourcesOf(n.Size))
 	allocatable[corev1.ResourcePods] = podsPerNode
-	node := capacity.Node{Name: n.Name, Allocatable: allocatable, Ready: n.losses == 0, Open: n.losses == 0}
+	node := capacity.Node{Name: n.Name, Allocatable: allocatable, Open: n.losses == 0}
 	if n.GPU > 0 {
 		node.Taints = []corev1.Taint{gpuTaint}
 	}

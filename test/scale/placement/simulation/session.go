@@ -8,6 +8,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 	"github.com/vdi-fleet/vdi-fleet/test/scale/placement/trace"
 )
 
@@ -83,6 +85,17 @@ func resourcesOf(s trace.Size) map[corev1.ResourceName]int64 {
 		out[gpuResource] = s.GPU
 	}
 	return out
+}
+
+// requirementsOf returns a template for sessions of a size, as the hub sends it.
+func requirementsOf(t placement.TemplateKey, size trace.Size) *fleetv1.TemplateRequirements {
+	quantities := map[string]string{}
+	for name, amount := range resourcesOf(size) {
+		quantities[string(name)] = v1alpha1.AmountText(name, amount)
+	}
+	return &fleetv1.TemplateRequirements{
+		Name: t.Name, Revision: t.Revision, Resources: quantities, Tolerations: convert.TolerationsToWire(tolerations(size)),
+	}
 }
 
 // request returns the request to place the session now.
