@@ -12,26 +12,45 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
+// State is the state of a member on which decisions on its sessions depend.
+type State struct {
+	// Spec of its MemberCluster, which must not be changed. Known is set if it is a member.
+	Spec  v1alpha1.MemberClusterSpec
+	Known bool
+	// Health of it; one that is no longer a member is Unreachable.
+	Health health.State
+	// Gone is set if it was removed from the fleet permanently.
+	Gone bool
+	// LastHeartbeat of it by the hub's clock, or when this hub began to lead if that is
+	// unknown.
+	LastHeartbeat time.Time
+	// Drain of it; nil if there is none, or its start is not durable yet.
+	Drain *Drain
+	// Failover decides on its sessions if it is lost; nil if it is not.
+	Failover failover.Decider
+}
+
+// State returns the state of a member.
+func (f *Registry) State(uid types.UID) State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	s := State{Health: health.Unreachable, Gone: f.gone(uid, now), LastHeartbeat: f.removed[uid], Failover: f.factsOf(uid, now)}
+	if m := f.uids[uid]; m != nil {
+		s.Spec, s.Known, s.Health, s.LastHeartbeat = m.spec, true, m.assess(f.timings, now).State, m.lastHeartbeat
+		s.Drain = m.requestedDrain()
+	}
+	if s.LastHeartbeat.IsZero() {
+		s.LastHeartbeat = f.began
+	}
+	return s
+}
+
 // FailoverOf returns the failover decisions on a member's sessions.
 func (f *Failovers) FailoverOf(member types.UID) failover.Decider {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.factsOf(member, f.now())
-}
-
-// LostSince returns the time of a member's last heartbeat, by the hub's clock, or when this
-// hub began to lead if that is unknown.
-func (f *Failovers) LostSince(member types.UID) time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	lastHeartbeat := f.removed[member]
-	if m := f.uids[member]; m != nil {
-		lastHeartbeat = m.lastHeartbeat
-	}
-	if lastHeartbeat.IsZero() {
-		return f.began
-	}
-	return lastHeartbeat
 }
 
 // Gone reports whether a member was removed from the fleet permanently: no agent will ever
@@ -53,7 +72,7 @@ func (f *state) gone(member types.UID, now time.Time) bool {
 }
 
 // factsOf returns what the failover of a member's sessions depends on. The caller holds the lock.
-func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
+func (f *state) factsOf(uid types.UID, now time.Time) failover.Facts {
 	facts := failover.Facts{Timings: f.timings.Failover, Fleet: failover.Fleet{Now: now, LedSince: f.ledSince}}
 	m := f.uids[uid]
 	if m == nil {

@@ -326,24 +326,10 @@ func of[T any](f *state, uid types.UID, read func(m *member) T) (value T, known 
 	return read(m), true
 }
 
-// SpecOf returns what a member's MemberCluster specifies, which must not be changed, and
-// false if there is no such member.
-func (f *Registry) SpecOf(uid types.UID) (v1alpha1.MemberClusterSpec, bool) {
-	return of(f.state, uid, func(m *member) v1alpha1.MemberClusterSpec { return m.spec })
-}
-
 // ReportedAt returns when a member's last capacity report arrived.
 func (f *Registry) ReportedAt(uid types.UID) time.Time {
 	at, _ := of(f.state, uid, func(m *member) time.Time { return m.reportedAt })
 	return at
-}
-
-// HealthOf returns the health of a member; one that no longer exists is Unreachable.
-func (f *Registry) HealthOf(uid types.UID) health.State {
-	if state, ok := of(f.state, uid, func(m *member) health.State { return m.assess(f.timings, f.now()).State }); ok {
-		return state
-	}
-	return health.Unreachable
 }
 
 // steady returns the wall clock's time at the start plus the time since: setting the wall

@@ -44,20 +44,16 @@ func (d *draining) adopt(mc *v1alpha1.MemberCluster) {
 	}
 }
 
-// DrainOf returns the drain of a member, and false if there is none, or its start is not
+// requestedDrain returns the drain of the member; nil if there is none, or its start is not
 // durable yet.
-func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.uids[member]
-	if m == nil || m.spec.Scheduling != v1alpha1.SchedulingDraining || m.drain.began.IsZero() {
-		return Drain{}, false
+func (m *member) requestedDrain() *Drain {
+	if m.drain.began.IsZero() {
+		return nil
 	}
-	d := Drain{StartTime: m.drain.began, MaxUnavailable: int(ptr.Deref(m.spec.Drain.MaxUnavailable, 1))}
-	if at := m.spec.Drain.Deadline; at != nil {
-		d.Deadline = at.Time
+	limits := m.spec.Drain
+	return &Drain{
+		StartTime: m.drain.began, Deadline: ptr.Deref(limits.Deadline, metav1.Time{}).Time, MaxUnavailable: int(ptr.Deref(limits.MaxUnavailable, 1)),
 	}
-	return d, true
 }
 
 // ShowDrain records the progress of a member's drain, without a start time, for its status.

@@ -86,13 +86,19 @@ func (f *oneMember) Failover(req placement.Request, s failover.Session, from typ
 	return f.Place(req, epoch), v
 }
 
-func (f *oneMember) LostSince(types.UID) time.Time { return sessiontest.Now.Add(-time.Minute) }
+func (f *oneMember) State(uid types.UID) member.State {
+	state := member.State{
+		Spec:  v1alpha1.MemberClusterSpec{IngressScheme: "https", IngressDomain: "of-" + string(uid) + ".example.com"},
+		Known: true, Health: health.Ready, Gone: f.gone[uid], LastHeartbeat: sessiontest.Now.Add(-time.Minute),
+		Drain: f.drainOf(uid), Failover: f.FailoverOf(uid),
+	}
+	if f.away {
+		state.Health = health.Unreachable
+	}
+	return state
+}
 
 func (f *oneMember) Gone(member types.UID) bool { return f.gone[member] }
-
-func (f *oneMember) SpecOf(member types.UID) (v1alpha1.MemberClusterSpec, bool) {
-	return v1alpha1.MemberClusterSpec{IngressScheme: "https", IngressDomain: "of-" + string(member) + ".example.com"}, true
-}
 
 func (f *oneMember) Listen(func(member.Change)) {}
 
@@ -135,13 +141,6 @@ func (f *oneMember) MayWithdraw(types.UID, types.UID) bool { return !f.withholds
 func (f *oneMember) Withdrawn(types.UID, types.UID) {}
 
 func (f *oneMember) Recovering() bool { return false }
-
-func (f *oneMember) HealthOf(types.UID) health.State {
-	if f.away {
-		return health.Unreachable
-	}
-	return health.Ready
-}
 
 func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {
 }
