@@ -37,7 +37,8 @@ func member(name, region string, nodes int32) placement.Candidate {
 	browser := placement.TemplateCapacity{Available: true,
 		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}}}}
 	return placement.Candidate{
-		Name: name, UID: types.UID("uid-" + name), Region: region, Weight: 100, Ready: true,
+		ClusterRef:        v1alpha1.ClusterRef{Name: name, UID: types.UID("uid-" + name)},
+		MemberClusterSpec: v1alpha1.MemberClusterSpec{Region: region}, Ready: true,
 		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: sets.New("desktops"),
 			Templates: map[placement.TemplateKey]placement.TemplateCapacity{request("").Template: browser}},
 	}
