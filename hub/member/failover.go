@@ -24,9 +24,11 @@ type State struct {
 	// LastHeartbeat of it by the hub's clock, or when this hub began to lead if that is
 	// unknown.
 	LastHeartbeat time.Time
+	// ReportedAt is when its last capacity report arrived; zero before the first one.
+	ReportedAt time.Time
 	// Drain of it; nil if there is none, or its start is not durable yet.
 	Drain *Drain
-	// Failover decides on its sessions if it is lost; nil if it is not.
+	// Failover decides whether its sessions may be rescheduled; nil in the zero value.
 	Failover failover.Decider
 }
 
@@ -38,7 +40,7 @@ func (f *Registry) State(uid types.UID) State {
 	s := State{Health: health.Unreachable, Gone: f.gone(uid, now), LastHeartbeat: f.removed[uid], Failover: f.factsOf(uid, now)}
 	if m := f.uids[uid]; m != nil {
 		s.Spec, s.Known, s.Health, s.LastHeartbeat = m.spec, true, m.assess(f.timings, now).State, m.lastHeartbeat
-		s.Drain = m.requestedDrain()
+		s.ReportedAt, s.Drain = m.reportedAt, m.requestedDrain()
 	}
 	if s.LastHeartbeat.IsZero() {
 		s.LastHeartbeat = f.began
@@ -47,19 +49,14 @@ func (f *Registry) State(uid types.UID) State {
 }
 
 // FailoverOf returns the failover decisions on a member's sessions.
-func (f *Failovers) FailoverOf(member types.UID) failover.Decider {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.factsOf(member, f.now())
-}
+func (f *Registry) FailoverOf(member types.UID) failover.Decider { return f.State(member).Failover }
+
+// ReportedAt returns when a member's last capacity report arrived.
+func (f *Registry) ReportedAt(member types.UID) time.Time { return f.State(member).ReportedAt }
 
 // Gone reports whether a member was removed from the fleet permanently: no agent will ever
 // confirm that anything stopped there.
-func (f *Failovers) Gone(member types.UID) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.gone(member, f.now())
-}
+func (f *Registry) Gone(member types.UID) bool { return f.State(member).Gone }
 
 // gone reports whether a member was removed permanently. Unless it was removed while this hub
 // led, that is certain only after the hub has led for a while: its cache may lag until then.
