@@ -141,7 +141,9 @@ func (x *fencing) expectRefused() {
 	x.Expect(err).To(MatchError(link.ErrFenced))
 }
 
-func (x *fencing) fenced() string { return fencedOf(&x.read().Status).Message }
+func (x *fencing) fenced() string {
+	return conditionIn(&x.read().Status, v1alpha1.ConditionFenced).Message
+}
 
 func TestDeclarationIsShownForAsLongAsItHolds(t *testing.T) {
 	x := newFencing(t)

@@ -195,15 +195,20 @@ func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v v
 
 // pressing reports whether a change of a status can't wait.
 func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
-		was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
-		if was == nil || was.Reason != is.Reason || was.Status != is.Status {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled, v1alpha1.ConditionFenced} {
+		was, is := conditionIn(before, kind), conditionIn(after, kind)
+		if was.Reason != is.Reason || was.Status != is.Status {
 			return true
 		}
 	}
-	return drainPressing(before, after) || fencedPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+	return drainPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
 		!equality.Semantic.DeepEqual(before.Restrictions, after.Restrictions) ||
 		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
+}
+
+// conditionIn returns a condition of a status, or the zero condition.
+func conditionIn(status *v1alpha1.MemberClusterStatus, kind string) metav1.Condition {
+	return ptr.Deref(meta.FindStatusCondition(status.Conditions, kind), metav1.Condition{})
 }
 
 // announce records an event when Ready changed, and when Enrolled did, unless the first
@@ -211,14 +216,14 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 	reported := ""
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
-		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
+		was, is := conditionIn(&before.Status, kind), conditionIn(&after.Status, kind)
 		severity := corev1.EventTypeNormal
 		if is.Status != metav1.ConditionTrue {
 			severity = corev1.EventTypeWarning
 		}
 		redundant := kind == v1alpha1.ConditionEnrolled &&
-			(was == nil || reported == is.Reason || (reported != "" && severity == corev1.EventTypeNormal))
-		if redundant || (was != nil && was.Reason == is.Reason) {
+			(was.Reason == "" || reported == is.Reason || (reported != "" && severity == corev1.EventTypeNormal))
+		if redundant || was.Reason == is.Reason {
 			continue
 		}
 		reported = is.Reason

@@ -161,12 +161,12 @@ func drainPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 // once the start is durable.
 func (r *Reconciler) announceDrain(before, after *v1alpha1.MemberCluster) {
 	r.Fleet.drainBegan(after)
-	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionDrained)
-	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDrained)
+	was, is := conditionIn(&before.Status, v1alpha1.ConditionDrained), conditionIn(&after.Status, v1alpha1.ConditionDrained)
 	switch {
-	case is == nil && was != nil:
+	case is.Reason == was.Reason:
+	case is.Reason == "":
 		r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventDraining, "Drain", "the drain was ended: its remaining sessions stay")
-	case is != nil && (was == nil || was.Reason != is.Reason):
+	default:
 		severity := corev1.EventTypeNormal
 		if is.Reason == v1alpha1.ReasonSessionsRemain {
 			severity = corev1.EventTypeWarning
