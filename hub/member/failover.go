@@ -81,12 +81,9 @@ func (f *state) factsOf(uid types.UID, now time.Time) failover.Facts {
 		return facts
 	}
 	facts.Member = failover.Member{
-		Name: m.name, Fenced: m.fence.inEffect(now), LastHeartbeat: m.lastHeartbeat, GrantedAt: f.began,
+		Name: m.name, Fenced: m.fence.inEffect(now), LastHeartbeat: m.lastHeartbeat, GrantedAt: failover.Later(m.lastGrant, f.began),
 		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
 		LostAt:      m.heartbeats.LossAt(f.timings),
-	}
-	if m.lastGrant.After(facts.Member.GrantedAt) {
-		facts.Member.GrantedAt = m.lastGrant
 	}
 	if !m.revokedAt.IsZero() {
 		facts.Member.LostAt = m.revokedAt
@@ -177,9 +174,7 @@ func (f *Directory) outageEnds(m *member, now time.Time) {
 		if !o.heartbeats.Silent(f.timings, now) {
 			return
 		}
-		if at := o.heartbeats.LastHealthy(); at.After(last) {
-			last = at
-		}
+		last = failover.Later(o.heartbeats.LastHealthy(), last)
 		if o != m {
 			lost = append(lost, o)
 		}

@@ -38,7 +38,7 @@ type Members interface {
 // Reservations are the reservations of capacity.
 type Reservations interface {
 	// Reserve reserves capacity for a run of a session that is already placed in a member.
-	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
+	Reserve(s *v1alpha1.VDISession, epoch, run int64, member types.UID)
 	// Release releases what was reserved last, unless it was written.
 	Release(session types.UID)
 	// Observe counts a session for its members.

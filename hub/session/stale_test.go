@@ -142,8 +142,7 @@ func (f *oneMember) Withdrawn(types.UID, types.UID) {}
 
 func (f *oneMember) Recovering() bool { return false }
 
-func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {
-}
+func (f *oneMember) Reserve(*v1alpha1.VDISession, int64, int64, types.UID) {}
 
 func (f *oneMember) Ended(types.UID, int64, types.UID) {}
 
