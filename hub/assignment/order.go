@@ -17,15 +17,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Ingress provides the URLs of members.
-type Ingress interface {
-	// State returns the state of a member.
-	State(member types.UID) member.State
-}
-
 // Orders renders assignments.
 type Orders struct {
-	Fleet     Ingress
+	// State returns the state of a member.
+	State     func(member types.UID) member.State
 	Revisions *template.Revisions
 	Secrets   *secret.Manager
 	Proofs    *Proofs
@@ -61,7 +56,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	if err != nil {
 		return nil, fmt.Errorf("reading template revision: %w", err)
 	}
-	there := o.Fleet.State(member.UID)
+	there := o.State(member.UID)
 	if !there.Known {
 		return nil, multicluster.ErrClusterNotFound
 	}

@@ -204,7 +204,7 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	})
 	h.member = &memberInMemory{away: true}
 	revisions := template.NewRevisions(cached, "vdi-system")
-	orders := &assignment.Orders{Fleet: h.fleet, Revisions: revisions, Proofs: &assignment.Proofs{Client: h.api, Live: h.api, Namespace: "vdi-system"}, Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
+	orders := &assignment.Orders{State: h.fleet.State, Revisions: revisions, Proofs: &assignment.Proofs{Client: h.api, Live: h.api, Namespace: "vdi-system"}, Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
 	h.scheduler = scheduling.New(scheduling.Options{Cache: h.fleet, Members: h.fleet, Clock: clockOf{h}})
 	h.Reconciler = &Reconciler{
 		Scheduler: h.scheduler,
