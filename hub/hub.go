@@ -198,7 +198,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 	revisions := template.NewRevisions(c, o.Namespace)
 	f.proofs.Client, f.proofs.Live = c, local.GetAPIReader()
 	orders := &assignment.Orders{
-		Fleet: f, Revisions: revisions, Proofs: f.proofs, Namespaces: o.SessionNamespaces, Trace: trace,
+		State: f.State, Revisions: revisions, Proofs: f.proofs, Namespaces: o.SessionNamespaces, Trace: trace,
 		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: o.Namespace},
 	}
 	departures := &assignment.Departures{}

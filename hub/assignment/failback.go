@@ -36,5 +36,5 @@ func (r *Reconciler) failsBack(ctx context.Context, v *visit) (bool, error) {
 	if err := r.Client.List(ctx, policies); err != nil {
 		return false, fmt.Errorf("listing placement policies: %w", err)
 	}
-	return FailsBack(v.session, spec, policies.Items, v.Ref, r.Fleet.HealthOf(v.Ref.UID), v.Assignment), nil
+	return FailsBack(v.session, spec, policies.Items, v.Ref, r.Fleet.State(v.Ref.UID).Health, v.Assignment), nil
 }

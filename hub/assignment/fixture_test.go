@@ -12,6 +12,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
@@ -40,7 +41,7 @@ type members struct {
 	recovers bool
 }
 
-func (m *members) HealthOf(types.UID) health.State             { return health.Ready }
+func (m *members) State(types.UID) member.State                { return member.State{Health: health.Ready} }
 func (m *members) Recovering() bool                            { return m.recovers }
 func (m *members) Ordered(types.UID, int64, types.UID, string) {}
 func (m *members) MayWithdraw(types.UID, types.UID) bool       { return !m.withholds }

@@ -10,21 +10,17 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
-// Ingress provides the URLs of members.
-type Ingress interface {
-	// SpecOf returns what a member's MemberCluster specifies, and false if there is none.
-	SpecOf(member types.UID) (v1alpha1.MemberClusterSpec, bool)
-}
-
 // Orders renders assignments.
 type Orders struct {
-	Fleet     Ingress
+	// State returns the state of a member.
+	State     func(member types.UID) member.State
 	Revisions *template.Revisions
 	Secrets   *secret.Manager
 	Proofs    *Proofs
@@ -60,8 +56,8 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	if err != nil {
 		return nil, fmt.Errorf("reading template revision: %w", err)
 	}
-	there, ok := o.Fleet.SpecOf(member.UID)
-	if !ok {
+	there := o.State(member.UID)
+	if !there.Known {
 		return nil, multicluster.ErrClusterNotFound
 	}
 	if err := o.Check(s); err != nil {
@@ -71,7 +67,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	if err != nil {
 		return nil, err
 	}
-	a := Render(s, spec, there.IngressDomain, secrets)
+	a := Render(s, spec, there.Spec.IngressDomain, secrets)
 	a.Spec.Proof = o.Proofs.of(member.UID, s.UID, a.Spec.Epoch)
 	// The run distinguishes assignments with the same content, and so their reports.
 	hash := fmt.Sprintf("%s-%d", convert.SpecHash(&a.Spec), s.Status.Placement.Run)
@@ -79,7 +75,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	if root := LifecycleTrace(o.Trace, s); root.Traced() {
 		a.Annotations[v1alpha1.AnnotationTraceparent] = root.String()
 	}
-	return &Order{Assignment: a, Hash: hash, URL: there.IngressScheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
+	return &Order{Assignment: a, Hash: hash, URL: there.Spec.IngressScheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
 }
 
 // NotServed returns why the hub does not accept the sessions of a namespace, or "".

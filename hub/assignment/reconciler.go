@@ -18,7 +18,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
-	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -28,8 +27,8 @@ import (
 type Members interface {
 	// RefOf returns the permanent reference of the member that has a name now.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
-	// HealthOf returns the health of a member.
-	HealthOf(member types.UID) health.State
+	// State returns the state of a member.
+	State(member types.UID) member.State
 	// Listen calls the listener on every change of a member.
 	Listen(func(member.Change))
 	// Recovering reports whether the hub was restored from a backup and waits for its

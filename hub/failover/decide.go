@@ -128,9 +128,9 @@ func (facts Facts) Decide(s Session) Verdict {
 func dueAt(t Timings, s Session, m Member, f Fleet) time.Time {
 	at := f.LedSince.Add(t.Regain)
 	if s.Mode == v1alpha1.FailoverFence {
-		return later(at, m.GrantedAt.Add(t.Regain))
+		return Later(at, m.GrantedAt.Add(t.Regain))
 	}
-	return later(at, m.LostAt.Add(t.after(s)))
+	return Later(at, m.LostAt.Add(t.after(s)))
 }
 
 // because explains the time of the rescheduling, if the session's own wait does not.
@@ -171,7 +171,8 @@ func (m Member) fenceRemedy() string {
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func later(a, b time.Time) time.Time {
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

@@ -110,7 +110,7 @@ func (g *bucket) wait(session types.UID, rate float64, now time.Time) time.Durat
 		return min(retry.Sub(now), maxWait)
 	}
 	g.expire(now)
-	retry := later(now.Add(seconds((1-g.tokens)/rate)), g.last.Add(seconds(1/rate)))
+	retry := Later(now.Add(seconds((1-g.tokens)/rate)), g.last.Add(seconds(1/rate)))
 	if retry.Sub(now) > maxWait {
 		retry = now.Add(maxWait)
 	}

@@ -14,12 +14,10 @@ import (
 // its kind of caller: a gRPC server has one set of limits, and identifies its callers
 // only after the handshake.
 type acceptor struct {
+	options     *Options
 	listener    net.Listener
 	credentials credentials.TransportCredentials
 	meters      *meters
-	trustDomain string
-	// clientHello and handshake are the timeouts of the ClientHello and of the rest.
-	clientHello, handshake time.Duration
 
 	agents, unauthenticated *connQueue
 }
@@ -73,8 +71,8 @@ func (a *acceptor) serverHandshake(raw net.Conn) error {
 		return err
 	}
 	defer handshake.end()
-	metered := &meteredConn{Conn: raw, handshake: handshake, timeout: a.handshake}
-	_ = raw.SetDeadline(time.Now().Add(a.clientHello))
+	metered := &meteredConn{Conn: raw, handshake: handshake, timeout: a.options.Timeouts.Hello}
+	_ = raw.SetDeadline(time.Now().Add(a.options.Timeouts.ClientHello))
 	conn, info, err := a.credentials.ServerHandshake(metered)
 	if err != nil {
 		return err
@@ -101,7 +99,7 @@ func (a *acceptor) count(metered *meteredConn, info credentials.AuthInfo, addres
 	}
 	// The calls of a certificate that names no member are refused with a reason, not
 	// by a closed connection.
-	caller, err := callerOfState(&secured.State, a.trustDomain)
+	caller, err := callerOfState(&secured.State, a.options.TrustDomain)
 	if err != nil {
 		caller = nil
 	}

@@ -54,18 +54,14 @@ func NewServer(options Options, directory Directory) *Server {
 // Serve serves on a listener until the context ends, then drains. It closes
 // the listener. A Server serves once.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	certs := &certificates{
-		authority: s.options.Authority, now: s.options.Now,
-		certFile: s.options.CertFile, keyFile: s.options.KeyFile, caFile: s.options.ClientCAFile,
-	}
+	certs := &certificates{options: &s.options}
 	if _, err := certs.current(); err != nil {
 		_ = listener.Close()
 		return err
 	}
 	s.authorizer.log = log.FromContext(ctx).WithName("link")
 	acceptor := &acceptor{
-		listener: listener, credentials: credentials.NewTLS(certs.serverTLS()), meters: s.meters, trustDomain: s.options.TrustDomain,
-		clientHello: s.options.Timeouts.ClientHello, handshake: s.options.Timeouts.Hello,
+		options: &s.options, listener: listener, credentials: credentials.NewTLS(certs.serverTLS()), meters: s.meters,
 		agents: newConnQueue(listener.Addr()), unauthenticated: newConnQueue(listener.Addr()),
 	}
 	agents, unauthenticated := s.newGRPCServer(s.agentOptions()...), s.newGRPCServer(s.unauthenticatedOptions()...)

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 )
 
 // certificates provides each handshake with the current certificate of the server and
 // the client authorities, from the Authority or from files.
 type certificates struct {
-	authority                 Authority
-	certFile, keyFile, caFile string
-	now                       func() time.Time
+	options *Options
 
 	mu sync.Mutex
 	// stamp is stat's of the files that config was loaded from.
@@ -43,7 +40,7 @@ func (c *certificates) config13() *tls.Config {
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.VerifyClientCertIfGiven,
 		NextProtos: []string{"h2"},
-		Time:       c.now,
+		Time:       c.options.Now,
 		// A resumed session would outlive its certificate.
 		SessionTicketsDisabled: true,
 	}
@@ -52,10 +49,10 @@ func (c *certificates) config13() *tls.Config {
 // current returns the configuration of the Authority, if there is one. Its certificate
 // has the whole chain: agents that enroll check the CA in it.
 func (c *certificates) current() (*tls.Config, error) {
-	if c.authority == nil {
+	if c.options.Authority == nil {
 		return c.ofFiles()
 	}
-	cert, pool, err := c.authority.Certificates()
+	cert, pool, err := c.options.Authority.Certificates()
 	if err != nil {
 		return nil, fmt.Errorf("getting the server's certificate: %w", err)
 	}
@@ -85,7 +82,7 @@ func (c *certificates) ofFiles() (*tls.Config, error) {
 
 // stat returns the times and sizes of the files.
 func (c *certificates) stat() (stamp string, err error) {
-	for _, name := range []string{c.certFile, c.keyFile, c.caFile} {
+	for _, name := range []string{c.options.CertFile, c.options.KeyFile, c.options.ClientCAFile} {
 		info, err := os.Stat(name)
 		if err != nil {
 			return "", fmt.Errorf("checking certificate files: %w", err)
@@ -96,17 +93,17 @@ func (c *certificates) stat() (stamp string, err error) {
 }
 
 func (c *certificates) load() (*tls.Config, error) {
-	cert, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	cert, err := tls.LoadX509KeyPair(c.options.CertFile, c.options.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("loading server certificate: %w", err)
 	}
-	text, err := os.ReadFile(c.caFile)
+	text, err := os.ReadFile(c.options.ClientCAFile)
 	if err != nil {
 		return nil, fmt.Errorf("loading client authorities: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("loading client authorities: no certificate in %s", c.caFile)
+		return nil, fmt.Errorf("loading client authorities: no certificate in %s", c.options.ClientCAFile)
 	}
 	config := c.config13()
 	config.Certificates, config.ClientCAs = []tls.Certificate{cert}, pool

@@ -3,8 +3,7 @@ package member
 import (
 	"time"
 
-	"k8s.io/utils/ptr"
-
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
@@ -13,20 +12,14 @@ import (
 func (f *state) candidate(m *member, now time.Time) placement.Candidate {
 	ready, why := m.acceptsSessions(f.timings, now)
 	return placement.Candidate{
-		Name:            m.name,
-		UID:             m.uid,
-		Region:          m.spec.Region,
-		Labels:          m.labels,
-		Taints:          m.spec.Taints,
-		Scheduling:      m.spec.Scheduling,
-		Weight:          ptr.Deref(m.spec.Weight, 100),
-		SessionCap:      m.spec.SessionCap,
-		HeadroomPercent: m.spec.HeadroomPercent,
-		Ready:           ready,
-		NotReady:        why,
-		Away:            !ready && (!m.removing || !m.serving),
-		Capacity:        m.capacity,
-		ReportedAt:      m.reportedAt,
+		ClusterRef:        v1alpha1.ClusterRef{Name: m.name, UID: m.uid},
+		Labels:            m.labels,
+		MemberClusterSpec: m.spec,
+		Ready:             ready,
+		NotReady:          why,
+		Away:              !ready && (!m.removing || !m.serving),
+		Capacity:          m.capacity,
+		ReportedAt:        m.reportedAt,
 	}
 }
 

@@ -144,7 +144,7 @@ func TestMemberInUseIsKept(t *testing.T) {
 	x.Expect(there()).To(BeFalse())
 	x.reconcile("eu")
 	x.Expect(x.Fleet.members).To(BeEmpty())
-	x.members.progress.Range(func(member, _ any) bool {
+	x.members.blocked.Range(func(member, _ any) bool {
 		x.Expect(member).To(BeNil(), "is remembered")
 		return true
 	})

@@ -164,7 +164,11 @@ func (f *Directory) renew(m *member, renewal link.Renewal) (changes []Change, er
 
 // Access returns the state that decides what a member's agent may do (link.Directory).
 func (f *Directory) Access(uid types.UID) (link.Access, bool) {
-	return of(f.state, uid, func(m *member) link.Access {
-		return link.Access{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}
-	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return link.Access{}, false
+	}
+	return link.Access{Removing: m.removing, Revoked: m.revoked, Serials: m.serials}, true
 }

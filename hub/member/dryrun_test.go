@@ -8,7 +8,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -24,17 +23,16 @@ func TestAReviewIgnoresTheCapacityThatTheSessionHas(t *testing.T) {
 	m.Capacity(capacityReport(2, 1))
 	x.Expect(x.Place(request("a"), 1).Placed).To(BeTrue())
 	req := request("a")
-	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeTrue(), "a decision that was not written yet")
+	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).Placed).To(BeEquivalentTo(1), "a decision that was not written yet")
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	req.Current = &placement.CurrentPlacement{Cluster: "uid-eu", UsesCapacity: true}
-	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeTrue(), "its reservation")
+	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).Placed).To(BeEquivalentTo(1), "its reservation")
 	m.Results([]protocol.Result{{SessionUID: "uid-a", Namespace: "desktops", Name: "a", Epoch: 1, SpecHash: "h", Code: protocol.Stored, CountedFrom: 3}})
 	m.Capacity(capacityReport(3, 0))
 	review := x.Review(t.Context(), cache.DryRun{Request: req, Count: 3})
-	x.Expect(review.First.Placed).To(BeTrue(), "what the report counts")
-	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{1, 2}), "it stays where it is, and there is no capacity for others")
+	x.Expect([]int32{review.Placed, review.Waiting}).To(Equal([]int32{1, 2}), "it stays where it is, and there is no capacity for others")
 	req.Current = nil
-	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).First.Placed).To(BeFalse(), "one that does not sit there")
+	x.Expect(x.Review(t.Context(), cache.DryRun{Request: req}).Placed).To(BeZero(), "one that does not sit there")
 }
 
 func TestAReviewReportsTheAgeOfEachCapacityReport(t *testing.T) {
@@ -47,9 +45,9 @@ func TestAReviewReportsTheAgeOfEachCapacityReport(t *testing.T) {
 	reportAll(m)
 	x.clock.Step(7 * time.Second)
 	review := x.Review(t.Context(), cache.DryRun{Request: request("a")})
-	x.Expect(review.Ages).To(Equal(map[types.UID]time.Duration{"uid-eu": 7 * time.Second}), "us has made none")
-	x.Expect(review.First.Verdicts).To(HaveLen(2))
-	x.Expect(review.First.Verdicts[1]).To(And(HaveField("ClusterName", "us"), HaveField("Fits", false)))
+	x.Expect(review.Clusters).To(HaveExactElements(
+		And(HaveField("ClusterName", "eu"), HaveField("CapacityAge", v1alpha1.DurationOf(7*time.Second))),
+		And(HaveField("ClusterName", "us"), HaveField("Fits", false), HaveField("CapacityAge", BeZero()))), "us has reported none")
 }
 
 func TestAReviewEndsWithItsContext(t *testing.T) {
@@ -59,8 +57,8 @@ func TestAReviewEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	review := x.Review(ctx, cache.DryRun{Request: request("a"), Count: 50})
-	x.Expect([]int{review.Placed, review.Waiting, review.NotTried}).To(Equal([]int{1, 0, 49}), "the first is always evaluated")
-	x.Expect(review.Unschedulable).To(BeNil())
+	x.Expect([]int32{review.Placed, review.Waiting, review.NotTried}).To(Equal([]int32{1, 0, 49}), "the first is always evaluated")
+	x.Expect(review.Reason).To(Equal(v1alpha1.ReasonPlaced))
 }
 
 func TestOfDistinctUsersOneAtTheCapBlocksNoOther(t *testing.T) {
@@ -73,10 +71,10 @@ func TestOfDistinctUsersOneAtTheCapBlocksNoOther(t *testing.T) {
 	first.UID = "uid-a"
 	x.Expect(x.Place(first, 1).Placed).To(BeTrue())
 	review := x.Review(t.Context(), cache.DryRun{Request: req, Count: 3})
-	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{0, 3}))
-	x.Expect(review.Unschedulable.Reason).To(Equal(v1alpha1.ReasonPolicyCap))
+	x.Expect([]int32{review.Placed, review.Waiting}).To(Equal([]int32{0, 3}))
+	x.Expect(review.Reason).To(Equal(v1alpha1.ReasonPolicyCap))
 	review = x.Review(t.Context(), cache.DryRun{Request: req, Count: 3, DistinctUsers: true})
-	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}), "the first is of a user who has one already")
+	x.Expect([]int32{review.Placed, review.Waiting}).To(Equal([]int32{2, 1}), "the first is of a user who has one already")
 }
 
 func TestABlockedSessionUsesNoCapacity(t *testing.T) {
@@ -85,8 +83,8 @@ func TestABlockedSessionUsesNoCapacity(t *testing.T) {
 	m, _ := x.connect("uid-eu", "i1")
 	m.Capacity(capacityReport(2, 2))
 	review := x.Review(t.Context(), cache.DryRun{Request: request("a"), Count: 3, Held: true})
-	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{2, 1}))
-	x.Expect(review.First.Verdicts).To(HaveExactElements(HaveField("Fits", true)), "the result still includes where it would go")
+	x.Expect([]int32{review.Placed, review.Waiting}).To(Equal([]int32{2, 1}))
+	x.Expect(review.Clusters).To(HaveExactElements(HaveField("Fits", true)), "the result still includes where it would go")
 }
 
 func TestNothingWouldBePlacedByARestoredHub(t *testing.T) {
@@ -96,9 +94,9 @@ func TestNothingWouldBePlacedByARestoredHub(t *testing.T) {
 	x.register("us", "uid-us", func(mc *v1alpha1.MemberCluster) { mc.Status.AgentVersion = "v1" })
 	x.Restored()
 	review := x.Review(t.Context(), cache.DryRun{Request: request("a"), Count: 5})
-	x.Expect([]int{review.Placed, review.Waiting}).To(Equal([]int{0, 5}))
-	x.Expect(review.Unschedulable.Reason).To(Equal(v1alpha1.ReasonHubRestored))
-	x.Expect(review.First.Verdicts).To(HaveLen(2), "the result still includes the members")
+	x.Expect([]int32{review.Placed, review.Waiting}).To(Equal([]int32{0, 5}))
+	x.Expect(review.Reason).To(Equal(v1alpha1.ReasonHubRestored))
+	x.Expect(review.Clusters).To(HaveLen(2), "the result still includes the members")
 }
 
 func TestDecisionsContinueDuringReviews(t *testing.T) {

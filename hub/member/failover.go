@@ -12,35 +12,51 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// FailoverOf returns the failover decisions on a member's sessions.
-func (f *Failovers) FailoverOf(member types.UID) failover.Decider {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.factsOf(member, f.now())
+// State is the state of a member on which decisions on its sessions depend.
+type State struct {
+	// Spec of its MemberCluster, which must not be changed. Known is set if it is a member.
+	Spec  v1alpha1.MemberClusterSpec
+	Known bool
+	// Health of it; one that is no longer a member is Unreachable.
+	Health health.State
+	// Gone is set if it was removed from the fleet permanently.
+	Gone bool
+	// LastHeartbeat of it by the hub's clock, or when this hub began to lead if that is
+	// unknown.
+	LastHeartbeat time.Time
+	// ReportedAt is when its last capacity report arrived; zero before the first one.
+	ReportedAt time.Time
+	// Drain of it; nil if there is none, or its start is not durable yet.
+	Drain *Drain
+	// Failover decides whether its sessions may be rescheduled; nil in the zero value.
+	Failover failover.Decider
 }
 
-// LostSince returns the time of a member's last heartbeat, by the hub's clock, or when this
-// hub began to lead if that is unknown.
-func (f *Failovers) LostSince(member types.UID) time.Time {
+// State returns the state of a member.
+func (f *Registry) State(uid types.UID) State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	lastHeartbeat := f.removed[member]
-	if m := f.uids[member]; m != nil {
-		lastHeartbeat = m.lastHeartbeat
+	now := f.now()
+	s := State{Health: health.Unreachable, Gone: f.gone(uid, now), LastHeartbeat: f.removed[uid], Failover: f.factsOf(uid, now)}
+	if m := f.uids[uid]; m != nil {
+		s.Spec, s.Known, s.Health, s.LastHeartbeat = m.spec, true, m.assess(f.timings, now).State, m.lastHeartbeat
+		s.ReportedAt, s.Drain = m.reportedAt, m.requestedDrain()
 	}
-	if lastHeartbeat.IsZero() {
-		return f.began
+	if s.LastHeartbeat.IsZero() {
+		s.LastHeartbeat = f.began
 	}
-	return lastHeartbeat
+	return s
 }
+
+// FailoverOf returns the failover decisions on a member's sessions.
+func (f *Registry) FailoverOf(member types.UID) failover.Decider { return f.State(member).Failover }
+
+// ReportedAt returns when a member's last capacity report arrived.
+func (f *Registry) ReportedAt(member types.UID) time.Time { return f.State(member).ReportedAt }
 
 // Gone reports whether a member was removed from the fleet permanently: no agent will ever
 // confirm that anything stopped there.
-func (f *Failovers) Gone(member types.UID) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.gone(member, f.now())
-}
+func (f *Registry) Gone(member types.UID) bool { return f.State(member).Gone }
 
 // gone reports whether a member was removed permanently. Unless it was removed while this hub
 // led, that is certain only after the hub has led for a while: its cache may lag until then.
@@ -53,7 +69,7 @@ func (f *state) gone(member types.UID, now time.Time) bool {
 }
 
 // factsOf returns what the failover of a member's sessions depends on. The caller holds the lock.
-func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
+func (f *state) factsOf(uid types.UID, now time.Time) failover.Facts {
 	facts := failover.Facts{Timings: f.timings.Failover, Fleet: failover.Fleet{Now: now, LedSince: f.ledSince}}
 	m := f.uids[uid]
 	if m == nil {
@@ -65,12 +81,9 @@ func (f *Failovers) factsOf(uid types.UID, now time.Time) failover.Facts {
 		return facts
 	}
 	facts.Member = failover.Member{
-		Name: m.name, Fenced: m.fence.inEffect(now), LastHeartbeat: m.lastHeartbeat, GrantedAt: f.began,
+		Name: m.name, Fenced: m.fence.inEffect(now), LastHeartbeat: m.lastHeartbeat, GrantedAt: failover.Later(m.lastGrant, f.began),
 		Unreachable: m.assess(f.timings, now).State == health.Unreachable,
 		LostAt:      m.heartbeats.LossAt(f.timings),
-	}
-	if m.lastGrant.After(facts.Member.GrantedAt) {
-		facts.Member.GrantedAt = m.lastGrant
 	}
 	if !m.revokedAt.IsZero() {
 		facts.Member.LostAt = m.revokedAt
@@ -161,9 +174,7 @@ func (f *Directory) outageEnds(m *member, now time.Time) {
 		if !o.heartbeats.Silent(f.timings, now) {
 			return
 		}
-		if at := o.heartbeats.LastHealthy(); at.After(last) {
-			last = at
-		}
+		last = failover.Later(o.heartbeats.LastHealthy(), last)
 		if o != m {
 			lost = append(lost, o)
 		}

@@ -88,7 +88,7 @@ func TestSessionsOfALostMemberAreFailedOverByTheirModes(t *testing.T) {
 	r.Expect(r.FailoverOf("uid-eu").Decide(restarts)).To(Equal(failover.Verdict{}), "an outage of 35 s moves nothing")
 	lostAt := r.clock.Now().Add(-35 * time.Second)
 	r.passes(10 * time.Second)
-	r.Expect(r.LostSince("uid-eu")).To(Equal(lostAt))
+	r.Expect(r.State("uid-eu").LastHeartbeat).To(Equal(lostAt))
 
 	to, v := r.moves("a", restarts, "uid-eu")
 	r.Expect(to).To(BeEmpty())
@@ -223,8 +223,8 @@ func TestCutOffIsDetectedBeforeTheLastMemberIsUnreachable(t *testing.T) {
 	r.passes(20 * time.Second)
 	r.disconnect("us")
 	r.passes(20 * time.Second)
-	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
-	r.Expect(r.HealthOf("uid-us")).To(Equal(health.Suspect))
+	r.Expect(r.State("uid-eu").Health).To(Equal(health.Unreachable))
+	r.Expect(r.State("uid-us").Health).To(Equal(health.Suspect))
 	r.Expect(r.FailoverOf("uid-eu").Decide(atOnce).Due).To(BeFalse(), "no member sends heartbeats any more")
 }
 
@@ -234,7 +234,7 @@ func TestMemberWhoseAccessIsRevokedIsLostAtOnce(t *testing.T) {
 	r.register("eu", "uid-eu", revoked)
 	r.disconnect("eu")
 	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Wait).To(Equal(60 * time.Second))
-	r.Expect(r.LostSince("uid-eu")).To(Equal(granted))
+	r.Expect(r.State("uid-eu").LastHeartbeat).To(Equal(granted))
 	r.passes(60 * time.Second)
 	r.Expect(r.FailoverOf("uid-eu").Decide(restarts).Due).To(BeTrue())
 	v := r.FailoverOf("uid-eu").Decide(fences)
@@ -326,8 +326,8 @@ func TestWhenAMemberFellIsKnownToALaterLeader(t *testing.T) {
 		mc.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(fell)}}
 	})
 	x.register("us", "uid-us")
-	x.Expect(x.LostSince("uid-eu")).To(BeTemporally("==", fell))
-	x.Expect(x.LostSince("uid-us")).To(Equal(x.began), "no time is known")
+	x.Expect(x.State("uid-eu").LastHeartbeat).To(BeTemporally("==", fell))
+	x.Expect(x.State("uid-us").LastHeartbeat).To(Equal(x.began), "no time is known")
 }
 
 // A decision that was never written is undone by the next request.

@@ -35,7 +35,7 @@ func TestDeclaringAMemberFencedReleasesSessionsOfEveryModeAtOnce(t *testing.T) {
 	r.changes.take()
 	r.register("eu", "uid-eu", declared("fp-uid-eu"))
 	r.Expect(r.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are reconciled")
-	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
+	r.Expect(r.State("uid-eu").Health).To(Equal(health.Unreachable))
 	for _, mode := range []failover.Session{restarts, fences, held, {Mode: v1alpha1.FailoverFence}} {
 		v := r.FailoverOf("uid-eu").Decide(mode)
 		r.Expect(v.Due).To(BeTrue(), "with all others silent, too")
@@ -77,7 +77,7 @@ func TestAgentThatReconnectsBrieflyClearsTheDeclaration(t *testing.T) {
 	r.Expect(r.tryConnect()).To(MatchError(link.ErrFenced))
 	r.passes(time.Minute)
 	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeFalse())
-	r.Expect(r.HealthOf("uid-eu")).To(Equal(health.Unreachable))
+	r.Expect(r.State("uid-eu").Health).To(Equal(health.Unreachable))
 	r.register("eu", "uid-eu", declared("fp-uid-eu"), func(mc *v1alpha1.MemberCluster) { mc.Spec.Fenced.At.Time = r.clock.Now() })
 	r.Expect(r.FailoverOf("uid-eu").Decide(held).Due).To(BeTrue(), "declared again, it holds")
 }
@@ -141,7 +141,9 @@ func (x *fencing) expectRefused() {
 	x.Expect(err).To(MatchError(link.ErrFenced))
 }
 
-func (x *fencing) fenced() string { return fencedOf(&x.read().Status).Message }
+func (x *fencing) fenced() string {
+	return conditionIn(&x.read().Status, v1alpha1.ConditionFenced).Message
+}
 
 func TestDeclarationIsShownForAsLongAsItHolds(t *testing.T) {
 	x := newFencing(t)

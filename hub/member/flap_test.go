@@ -110,7 +110,7 @@ func TestStalledMemberIsShownUntilItIsStableAgain(t *testing.T) {
 	m.Closed(protocol.ErrStalled)
 	x.reconcile("eu")
 	x.renew("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Suspect), "the lease is not refused, and makes up for nothing")
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Suspect), "the lease is not refused, and makes up for nothing")
 	x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=Unknown/Suspect", "Connected=False/Stalled"))
 	x.connect("uid-eu", "i1")
 	x.reconcile("eu")

@@ -40,15 +40,11 @@ type Fleet struct {
 	*state
 	Registry
 	Directory
-	Failovers
 	Restores
 }
 
 // Registry has the members as their MemberClusters declare them, with their state.
 type Registry struct{ *state }
-
-// Failovers decides when sessions of lost members may be rescheduled.
-type Failovers struct{ *state }
 
 // Restores delays decisions after the hub was restored from a backup.
 type Restores struct{ *state }
@@ -123,7 +119,7 @@ func New(o Options) *Fleet {
 		evaluating:    map[placement.TemplateKey]time.Time{},
 	}
 	return &Fleet{
-		state: s, Registry: Registry{s}, Directory: Directory{s}, Failovers: Failovers{s}, Restores: Restores{s},
+		state: s, Registry: Registry{s}, Directory: Directory{s}, Restores: Restores{s},
 	}
 }
 
@@ -312,38 +308,6 @@ func (f *Registry) RefOf(name string) (v1alpha1.ClusterRef, bool) {
 		return v1alpha1.ClusterRef{}, false
 	}
 	return v1alpha1.ClusterRef{Name: m.name, UID: m.uid}, true
-}
-
-// of returns the result of read for a member, and its zero value if there is no such
-// member.
-func of[T any](f *state, uid types.UID, read func(m *member) T) (value T, known bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.uids[uid]
-	if m == nil {
-		return value, false
-	}
-	return read(m), true
-}
-
-// SpecOf returns what a member's MemberCluster specifies, which must not be changed, and
-// false if there is no such member.
-func (f *Registry) SpecOf(uid types.UID) (v1alpha1.MemberClusterSpec, bool) {
-	return of(f.state, uid, func(m *member) v1alpha1.MemberClusterSpec { return m.spec })
-}
-
-// ReportedAt returns when a member's last capacity report arrived.
-func (f *Registry) ReportedAt(uid types.UID) time.Time {
-	at, _ := of(f.state, uid, func(m *member) time.Time { return m.reportedAt })
-	return at
-}
-
-// HealthOf returns the health of a member; one that no longer exists is Unreachable.
-func (f *Registry) HealthOf(uid types.UID) health.State {
-	if state, ok := of(f.state, uid, func(m *member) health.State { return m.assess(f.timings, f.now()).State }); ok {
-		return state
-	}
-	return health.Unreachable
 }
 
 // steady returns the wall clock's time at the start plus the time since: setting the wall

@@ -284,7 +284,7 @@ func TestRenewal(t *testing.T) {
 	x.changes.take()
 	x.clock.Step(x.timings.Unreachable)
 	x.show("eu")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Unreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound), "silent on an open stream")
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).NotTo(HaveOccurred())
@@ -318,7 +318,7 @@ func TestListenBeginsWithTheCurrentState(t *testing.T) {
 	x.Eventually(x.changes.take).Should(ContainElement(Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "it is engaged")
 	late := &changes{}
 	x.Listen(func(c Change) {
-		x.HealthOf(c.UID) // a listener may read the fleet
+		x.State(c.UID) // a listener may read the fleet
 		late.note(c)
 	})
 	x.Expect(late.take()).To(ConsistOf(

@@ -17,11 +17,11 @@ func TestNewLeaderDoesNotCountEarlierSilenceAgainstMembers(t *testing.T) {
 	x := newFixture(t)
 	x.clock.Step(24 * time.Hour)
 	x.register("eu", "uid-eu", connectedBefore)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unknown))
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Unknown))
 	x.clock.Step(x.timings.Unreachable)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Unreachable))
 	x.connect("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "its first heartbeat makes it Ready: no failure of it was observed")
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Ready), "its first heartbeat makes it Ready: no failure of it was observed")
 }
 
 // connectedBefore sets that the member's agent has connected to an earlier leader.

@@ -55,17 +55,10 @@ type Reconciler struct {
 	// confirmed as stopped there.
 	HeldIn func(ctx context.Context, member v1alpha1.ClusterRef) (Held, error)
 
-	// progress has a *progress for each member, by name.
-	progress sync.Map
-}
-
-// progress records the last actions for a member, to limit their rate.
-type progress struct {
-	uid types.UID
-	// written and renewed are when the status and the heartbeat were last written.
-	written, renewed time.Time
-	// blocked is the last announced cause that blocks its removal.
-	blocked string
+	// written and renewed space the writes of each member's status and heartbeat.
+	written, renewed backoff.Pace[types.UID]
+	// blocked has the last announced blockage of each member, by name.
+	blocked sync.Map
 }
 
 // SetupWithManager registers the reconciler.
@@ -130,7 +123,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.Client.Get(ctx, req.NamespacedName, mc); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Fleet.Remove(req.Name)
-			r.progress.Delete(req.Name)
+			r.blocked.Delete(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -179,14 +172,14 @@ func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v v
 	}
 	now := r.Fleet.clock.Now()
 	if !pressing(&before.Status, &mc.Status) {
-		if due := r.progressOf(mc).written.Add(statusInterval); due.After(now) {
-			return due.Sub(now), nil
+		if wait := r.written.Wait(mc.UID, now); wait > 0 {
+			return wait, nil
 		}
 	}
 	if err := r.Client.Status().Patch(ctx, mc, locked(before)); err != nil {
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
-	r.progressOf(mc).written = now
+	r.written.Took(mc.UID, now, statusInterval)
 	r.announce(before, mc)
 	r.announceDrain(before, mc)
 	r.announceFenced(before, mc)
@@ -195,15 +188,20 @@ func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v v
 
 // pressing reports whether a change of a status can't wait.
 func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
-		was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
-		if was == nil || was.Reason != is.Reason || was.Status != is.Status {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled, v1alpha1.ConditionFenced} {
+		was, is := conditionIn(before, kind), conditionIn(after, kind)
+		if was.Reason != is.Reason || was.Status != is.Status {
 			return true
 		}
 	}
-	return drainPressing(before, after) || fencedPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+	return drainPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
 		!equality.Semantic.DeepEqual(before.Restrictions, after.Restrictions) ||
 		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
+}
+
+// conditionIn returns a condition of a status, or the zero condition.
+func conditionIn(status *v1alpha1.MemberClusterStatus, kind string) metav1.Condition {
+	return ptr.Deref(meta.FindStatusCondition(status.Conditions, kind), metav1.Condition{})
 }
 
 // announce records an event when Ready changed, and when Enrolled did, unless the first
@@ -211,14 +209,14 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 func (r *Reconciler) announce(before, after *v1alpha1.MemberCluster) {
 	reported := ""
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEnrolled} {
-		was, is := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
+		was, is := conditionIn(&before.Status, kind), conditionIn(&after.Status, kind)
 		severity := corev1.EventTypeNormal
 		if is.Status != metav1.ConditionTrue {
 			severity = corev1.EventTypeWarning
 		}
 		redundant := kind == v1alpha1.ConditionEnrolled &&
-			(was == nil || reported == is.Reason || (reported != "" && severity == corev1.EventTypeNormal))
-		if redundant || (was != nil && was.Reason == is.Reason) {
+			(was.Reason == "" || reported == is.Reason || (reported != "" && severity == corev1.EventTypeNormal))
+		if redundant || was.Reason == is.Reason {
 			continue
 		}
 		reported = is.Reason
@@ -233,8 +231,8 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat
-	if due := r.progressOf(mc).renewed.Add(every); due.After(now) {
-		return due.Sub(now), nil
+	if wait := r.renewed.Wait(mc.UID, now); wait > 0 {
+		return wait, nil
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "member-" + mc.Name}}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, lease, func() error {
@@ -246,17 +244,6 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	if err != nil {
 		return 0, fmt.Errorf("renewing the heartbeat: %w", err)
 	}
-	r.progressOf(mc).renewed = now
+	r.renewed.Took(mc.UID, now, every)
 	return every, nil
-}
-
-// progressOf returns a member's progress. It has no lock: a name is never with two workers.
-func (r *Reconciler) progressOf(mc *v1alpha1.MemberCluster) *progress {
-	known, _ := r.progress.Load(mc.Name)
-	d, _ := known.(*progress)
-	if d == nil || d.uid != mc.UID {
-		d = &progress{uid: mc.UID}
-		r.progress.Store(mc.Name, d)
-	}
-	return d
 }

@@ -44,20 +44,16 @@ func (d *draining) adopt(mc *v1alpha1.MemberCluster) {
 	}
 }
 
-// DrainOf returns the drain of a member, and false if there is none, or its start is not
+// requestedDrain returns the drain of the member; nil if there is none, or its start is not
 // durable yet.
-func (f *Registry) DrainOf(member types.UID) (Drain, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.uids[member]
-	if m == nil || m.spec.Scheduling != v1alpha1.SchedulingDraining || m.drain.began.IsZero() {
-		return Drain{}, false
+func (m *member) requestedDrain() *Drain {
+	if m.drain.began.IsZero() {
+		return nil
 	}
-	d := Drain{StartTime: m.drain.began, MaxUnavailable: int(ptr.Deref(m.spec.Drain.MaxUnavailable, 1))}
-	if at := m.spec.Drain.Deadline; at != nil {
-		d.Deadline = at.Time
+	limits := m.spec.Drain
+	return &Drain{
+		StartTime: m.drain.began, Deadline: ptr.Deref(limits.Deadline, metav1.Time{}).Time, MaxUnavailable: int(ptr.Deref(limits.MaxUnavailable, 1)),
 	}
-	return d, true
 }
 
 // ShowDrain records the progress of a member's drain, without a start time, for its status.
@@ -165,12 +161,12 @@ func drainPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 // once the start is durable.
 func (r *Reconciler) announceDrain(before, after *v1alpha1.MemberCluster) {
 	r.Fleet.drainBegan(after)
-	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionDrained)
-	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDrained)
+	was, is := conditionIn(&before.Status, v1alpha1.ConditionDrained), conditionIn(&after.Status, v1alpha1.ConditionDrained)
 	switch {
-	case is == nil && was != nil:
+	case is.Reason == was.Reason:
+	case is.Reason == "":
 		r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventDraining, "Drain", "the drain was ended: its remaining sessions stay")
-	case is != nil && (was == nil || was.Reason != is.Reason):
+	default:
 		severity := corev1.EventTypeNormal
 		if is.Reason == v1alpha1.ReasonSessionsRemain {
 			severity = corev1.EventTypeWarning

@@ -56,13 +56,13 @@ func TestDrainedMemberReportsItsProgress(t *testing.T) {
 	x.connect("uid-eu", "i1")
 	holds(x, "uid-eu", 5)
 	x.reconcile("eu")
-	_, draining := x.DrainOf("uid-eu")
+	draining := x.State("uid-eu").Drain != nil
 	x.Expect(draining).To(BeFalse())
 	x.Expect(x.drained("eu")).To(BeEmpty())
 
 	notified := 0
 	x.Listen(func(c Change) {
-		if _, draining := x.DrainOf("uid-eu"); draining && c.Kind == MemberChanged {
+		if x.State("uid-eu").Drain != nil && c.Kind == MemberChanged {
 			notified++
 		}
 	})
@@ -74,8 +74,8 @@ func TestDrainedMemberReportsItsProgress(t *testing.T) {
 	mc := x.stored("eu")
 	x.Expect(mc.Status.Drain).NotTo(BeNil(), "at once")
 	x.Expect(mc.Status.Drain.StartTime.Time).To(BeTemporally("==", x.clock.Now()))
-	d, draining := x.DrainOf("uid-eu")
-	x.Expect(draining).To(BeTrue())
+	d := x.State("uid-eu").Drain
+	x.Expect(d).NotTo(BeNil())
 	x.Expect(d.MaxUnavailable).To(Equal(2))
 	x.Expect(d.Deadline).To(BeTemporally("==", deadline.Time))
 	x.Expect(d.StartTime).To(BeTemporally("==", mc.Status.Drain.StartTime.Time))

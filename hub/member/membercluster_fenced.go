@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
@@ -67,17 +66,8 @@ func (r *Reconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v 
 // announceFenced records an event when a declaration takes effect, or can't. Its removal is
 // announced by unfence.
 func (r *Reconciler) announceFenced(before, after *v1alpha1.MemberCluster) {
-	is := fencedOf(&after.Status)
-	if is.Reason != "" && is.Reason != v1alpha1.ReasonFencedAlive && fencedPressing(&before.Status, &after.Status) {
+	was, is := conditionIn(&before.Status, v1alpha1.ConditionFenced), conditionIn(&after.Status, v1alpha1.ConditionFenced)
+	if is.Reason != "" && is.Reason != v1alpha1.ReasonFencedAlive && is.Reason != was.Reason {
 		r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, v1alpha1.EventFenced, "Fence", "%s", is.Message)
 	}
-}
-
-// fencedPressing reports whether a status changed in its condition Fenced.
-func fencedPressing(before, after *v1alpha1.MemberClusterStatus) bool {
-	return fencedOf(before).Reason != fencedOf(after).Reason
-}
-
-func fencedOf(s *v1alpha1.MemberClusterStatus) metav1.Condition {
-	return ptr.Deref(meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionFenced), metav1.Condition{})
 }

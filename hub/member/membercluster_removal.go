@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -62,12 +63,16 @@ func (r *Reconciler) addFinalizer(ctx context.Context, mc *v1alpha1.MemberCluste
 	return nil
 }
 
+// blockage is a cause that blocks the removal of a member.
+type blockage struct {
+	member types.UID
+	fenced bool
+}
+
 // keep announces, once for each cause, why a member that is being removed still exists.
 func (r *Reconciler) keep(mc *v1alpha1.MemberCluster, why string) {
-	d := r.progressOf(mc)
-	cause := fmt.Sprint(mc.Spec.Fenced != nil)
-	if d.blocked != cause {
-		d.blocked = cause
+	cause := blockage{mc.UID, mc.Spec.Fenced != nil}
+	if before, _ := r.blocked.Swap(mc.Name, cause); before != cause {
 		r.Recorder.Eventf(mc, nil, "Warning", "InUse", "Remove", "%s", why)
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -21,6 +22,8 @@ import (
 func onHub(name string, epoch int64, member types.UID, releasing ...types.UID) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{}
 	s.Name, s.UID, s.Status.Epoch = name, types.UID("uid-"+name), epoch
+	s.Spec.Template, s.Status.TemplateRevision = "browser", "r1"
+	s.Status.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	if member != "" {
 		s.Status.Placement = &v1alpha1.Placement{ClusterUID: member, Epoch: epoch}
 	}
@@ -122,7 +125,7 @@ func TestRebuiltReservationsAreCounted(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.Observe(onHub("a", 3, "uid-eu"), false)
-	x.Reserve("uid-a", 3, 1, "uid-eu", placement.TemplateKey{Name: "browser", Revision: "r1"}, placement.Resources{"cpu": 1000})
+	x.Reserve(onHub("a", 3, "uid-eu"), 3, 1, "uid-eu")
 	m, _, err := x.open("uid-eu", "i1")
 	x.Expect(err).NotTo(HaveOccurred())
 	reportAll(m)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 func stored(name, hash string, from uint64) protocol.Result {
@@ -94,7 +93,7 @@ func TestRebuiltReservationIsCountedByItsRunOnly(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	x.Observe(onHub("a", 1, "uid-eu"), false)
-	x.Reserve("uid-a", 1, 2, "uid-eu", placement.TemplateKey{Name: "browser", Revision: "r1"}, placement.Resources{"cpu": 1000})
+	x.Reserve(onHub("a", 1, "uid-eu"), 1, 2, "uid-eu")
 	idle := item("a", 1, active)
 	idle.Annotations = map[string]string{v1alpha1.AnnotationSpecHash: "idle"}
 	m, _ := x.connect("uid-eu", "i1", idle)

@@ -29,7 +29,7 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 
 	x.register("eu", "uid-eu", revoked)
 	x.Expect(p.closed).To(MatchError(link.ErrRevoked), "before Register returns")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable))
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Unreachable))
 	x.Expect(x.cluster("eu")()).To(MatchError(multicluster.ErrClusterNotFound))
 	x.Expect(x.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "its sessions are reconciled")
 	access, ok := x.Access("uid-eu")
@@ -44,11 +44,11 @@ func TestRevokedMemberIsCutOffAtOnce(t *testing.T) {
 	x.Expect(x.shown("uid-eu")).To(HaveLen(1), "its reports do not count any more")
 
 	x.register("eu", "uid-eu", func(mc *v1alpha1.MemberCluster) { mc.Generation = 3 })
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "until it sends a hello again")
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Unreachable), "until it sends a hello again")
 	_, err = x.Renew("uid-eu", link.Renewal{Instance: "i1"})
 	x.Expect(err).To(MatchError(link.ErrNotConnected))
 	x.connect("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "what an operator did is not held against it")
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Ready), "what an operator did is not held against it")
 }
 
 func TestRevokedMemberLosesItsCertificatePermanently(t *testing.T) {

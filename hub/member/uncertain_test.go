@@ -58,14 +58,14 @@ func TestAMemberWhoseAgentCannotWriteAcceptsNoSessionsAndKeepsItsOwn(t *testing.
 	x.reconcile("eu")
 	x.connect("uid-eu", "i1")
 	x.renewFor("uid-eu", "i1", time.Minute)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready))
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Ready))
 	losses := x.losses("eu")
 
 	for range 120 { // 10 min
 		x.clock.Step(x.timings.Renew)
 		x.renewUncertain("i1")
 	}
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Suspect), "and not Unreachable, by which its sessions would move")
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Suspect), "and not Unreachable, by which its sessions would move")
 	ready, why := x.uids["uid-eu"].acceptsSessions(x.timings, x.clock.Now())
 	x.Expect(ready).To(BeFalse())
 	x.Expect(why).To(Equal("its agent can't write to its API server"))
@@ -77,10 +77,10 @@ func TestAMemberWhoseAgentCannotWriteAcceptsNoSessionsAndKeepsItsOwn(t *testing.
 
 	x.clock.Step(x.timings.Renew)
 	x.renew("uid-eu", "i1")
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Ready), "at once: it was never lost")
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Ready), "at once: it was never lost")
 	x.Expect(x.losses("eu")).To(Equal(losses), "and no loss is counted")
 
 	x.renewUncertain("i1")
 	x.clock.Step(x.timings.Unreachable)
-	x.Expect(x.HealthOf("uid-eu")).To(Equal(health.Unreachable), "without heartbeats it is lost as any other")
+	x.Expect(x.State("uid-eu").Health).To(Equal(health.Unreachable), "without heartbeats it is lost as any other")
 }

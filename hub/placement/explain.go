@@ -54,7 +54,7 @@ func placed(q *query, won selection, candidates int) Decision {
 	c := won.best.candidate
 	why := append(preferences(q, &won.best), slotsLeft(won.best.slots), rankText(q, won, candidates))
 	return Decision{
-		Placed: true, Cluster: c.ref(), Region: c.Region,
+		Placed: true, Cluster: c.ClusterRef, Region: c.Region,
 		Reason:  v1alpha1.ReasonPlaced,
 		Message: c.Name + ": " + strings.Join(why, ", "),
 

@@ -37,8 +37,8 @@ func reporting(buckets ...Bucket) *Capacity {
 // member returns a member in region "eu" with nodes of 8 cpu and 32 GiB, ready for desk.
 func member(name string, nodes int32) Candidate {
 	return Candidate{
-		Name: name, UID: types.UID("uid-" + name), Region: "eu", Labels: map[string]string{"tier": "a"},
-		Scheduling: v1alpha1.SchedulingActive, Weight: 100, Ready: true,
+		ClusterRef: v1alpha1.ClusterRef{Name: name, UID: types.UID("uid-" + name)}, Labels: map[string]string{"tier": "a"},
+		MemberClusterSpec: v1alpha1.MemberClusterSpec{Region: "eu", Scheduling: v1alpha1.SchedulingActive}, Ready: true,
 		Capacity: reporting(Bucket{Nodes: nodes, Free: free(8000, 32)}),
 	}
 }

@@ -29,14 +29,16 @@ func drawResources(t *rapid.T, label string, most int64) Resources {
 
 func drawCandidate(t *rapid.T, name string) Candidate {
 	c := Candidate{
-		Name: name, UID: types.UID("uid-" + name),
-		Region:          rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region"),
-		Labels:          map[string]string{"tier": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tier")},
-		Scheduling:      rapid.SampledFrom([]v1alpha1.SchedulingState{"", "Active", "Active", "Cordoned", "Draining"}).Draw(t, "scheduling"),
-		Weight:          rapid.Int32Range(0, 3).Draw(t, "weight"),
-		HeadroomPercent: rapid.SampledFrom([]int32{0, 0, 20, 100}).Draw(t, "headroom"),
-		Ready:           rapid.IntRange(0, 4).Draw(t, "ready") > 0,
-		Sessions:        rapid.Int32Range(0, 5).Draw(t, "sessions"),
+		ClusterRef: v1alpha1.ClusterRef{Name: name, UID: types.UID("uid-" + name)},
+		MemberClusterSpec: v1alpha1.MemberClusterSpec{
+			Region:          rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region"),
+			Scheduling:      rapid.SampledFrom([]v1alpha1.SchedulingState{"", "Active", "Active", "Cordoned", "Draining"}).Draw(t, "scheduling"),
+			Weight:          ptr(rapid.Int32Range(0, 3).Draw(t, "weight")),
+			HeadroomPercent: rapid.SampledFrom([]int32{0, 0, 20, 100}).Draw(t, "headroom"),
+		},
+		Labels:   map[string]string{"tier": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tier")},
+		Ready:    rapid.IntRange(0, 4).Draw(t, "ready") > 0,
+		Sessions: rapid.Int32Range(0, 5).Draw(t, "sessions"),
 	}
 	if rapid.IntRange(0, 4).Draw(t, "tainted") == 0 {
 		c.Taints = []corev1.Taint{{Key: "k", Effect: rapid.SampledFrom([]corev1.TaintEffect{"NoSchedule", "PreferNoSchedule"}).Draw(t, "effect")}}

@@ -64,21 +64,10 @@ type Counts struct {
 
 // Candidate is the current state of a member.
 type Candidate struct {
-	Name   string
-	UID    types.UID
-	Region string
-	// Labels of the MemberCluster.
+	v1alpha1.ClusterRef
+	// Labels and spec of the MemberCluster.
 	Labels map[string]string
-	Taints []corev1.Taint
-	// Scheduling controls whether it accepts new sessions; empty means Active.
-	Scheduling v1alpha1.SchedulingState
-	// Weight under strategy Weighted; a member of weight 0 is used only when
-	// no other fits.
-	Weight int32
-	// SessionCap is the maximum number of sessions, nil for no limit.
-	SessionCap *int32
-	// HeadroomPercent of its slots is kept free for failover.
-	HeadroomPercent int32
+	v1alpha1.MemberClusterSpec
 
 	Ready bool
 	// NotReady explains why it is not ready. It becomes part of sessions' conditions, so
@@ -104,10 +93,6 @@ type Snapshot struct {
 	// Awaits is why nothing is placed now, for at most AwaitsFor, nil if sessions are placed.
 	Awaits    *Decision
 	AwaitsFor time.Duration
-}
-
-func (c *Candidate) ref() v1alpha1.ClusterRef {
-	return v1alpha1.ClusterRef{Name: c.Name, UID: c.UID}
 }
 
 // Decision is the member for a session, or the reason why there is none.

@@ -20,7 +20,7 @@ func TestRanking(t *testing.T) {
 		return func(r *Request) { r.Policy = &v1alpha1.PlacementPolicySpec{Strategy: s} }
 	}
 	weight := func(w, sessions int32) func(*Candidate) {
-		return func(c *Candidate) { c.Weight, c.Sessions = w, sessions }
+		return func(c *Candidate) { c.Weight, c.Sessions = ptr(w), sessions }
 	}
 	for _, tc := range []struct {
 		name    string
@@ -113,7 +113,7 @@ func burst(n int, strategy v1alpha1.Strategy, members []Candidate) map[string]in
 
 func TestBursts(t *testing.T) {
 	weighing := func(name string, weight int32) Candidate {
-		return with(member(name, 100), func(c *Candidate) { c.Weight = weight })
+		return with(member(name, 100), func(c *Candidate) { c.Weight = ptr(weight) })
 	}
 	for _, tc := range []struct {
 		strategy v1alpha1.Strategy

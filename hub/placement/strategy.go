@@ -58,10 +58,14 @@ var spread = ranking{
 var weighted = ranking{
 	name: string(v1alpha1.StrategyWeighted), second: "Sessions", phrase: "the furthest below its weight's share",
 	rank: func(c *Candidate, sessions, _, has int64) (ratio, int64) {
-		if c.Weight <= 0 {
+		weight := int64(100) // the default
+		if c.Weight != nil {
+			weight = int64(*c.Weight)
+		}
+		if weight <= 0 {
 			return ratio{math.MaxInt32, 1}, sessions - has
 		}
-		return ratio{sessions + 1 - has, int64(c.Weight)}, 0
+		return ratio{sessions + 1 - has, weight}, 0
 	},
 }
 

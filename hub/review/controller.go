@@ -43,7 +43,7 @@ type Members interface {
 // Placement computes where sessions would be placed.
 type Placement interface {
 	// Review returns where sessions would be placed, and changes nothing.
-	Review(ctx context.Context, in cache.DryRun) cache.Review
+	Review(ctx context.Context, in cache.DryRun) v1alpha1.PlacementReviewStatus
 }
 
 // Sessions is the controller of sessions.
@@ -173,14 +173,15 @@ func (r *Reconciler) session(ctx context.Context, review *v1alpha1.PlacementRevi
 // dryRun returns the status of a review from a dry run.
 func (r *Reconciler) dryRun(ctx context.Context, review *v1alpha1.PlacementReview, p lifecycle.Preview) *v1alpha1.PlacementReviewStatus {
 	count, held := max(review.Spec.Count, 1), p.Held
-	in := cache.DryRun{Request: p.Request, Count: int(count), DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
+	in := cache.DryRun{Request: p.Request, Count: count, DistinctUsers: review.Spec.DistinctUsers, Held: held != nil}
 	shared := p.UserHome && !in.DistinctUsers
 	if shared || held != nil && held.Reason == v1alpha1.ReasonSuspended {
 		in.Count = 1 // the others wait like it, or for it
 	}
 	ctx, stop := context.WithTimeout(ctx, reviewTime)
 	defer stop()
-	status := statusOf(r.Placement.Review(ctx, in))
+	status := r.Placement.Review(ctx, in)
+	omit(&status)
 	status.Waiting = count - status.Placed - status.NotTried
 	switch {
 	case held != nil:
@@ -192,5 +193,5 @@ func (r *Reconciler) dryRun(ctx context.Context, review *v1alpha1.PlacementRevie
 	case status.NotTried > 0:
 		status.Message += fmt.Sprintf("; %d of the %d were not tried: the time for a review was over", status.NotTried, count)
 	}
-	return status
+	return &status
 }

@@ -3,5 +3,5 @@
 // would make: see lifecycle.Preview.
 //
 // Files: controller.go (the answers), queue.go (the order of the reviews, and how many a
-// namespace may have), status.go (an answer as a status).
+// namespace may have), status.go (which verdicts a status has).
 package review

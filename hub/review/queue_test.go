@@ -41,9 +41,9 @@ func (f *countingFleet) ReportedAt(types.UID) time.Time { return time.Time{} }
 
 func (f *countingFleet) Evaluating(placement.TemplateKey) bool { return f.evaluating }
 
-func (f *countingFleet) Review(_ context.Context, in cache.DryRun) cache.Review {
+func (f *countingFleet) Review(_ context.Context, in cache.DryRun) v1alpha1.PlacementReviewStatus {
 	f.computed[in.Request.Namespace]++
-	return cache.Review{First: placement.Decision{Reason: v1alpha1.ReasonPlaced}, Placed: in.Count}
+	return v1alpha1.PlacementReviewStatus{Reason: v1alpha1.ReasonPlaced, Placed: in.Count}
 }
 
 // reviewsInMemory is the controller of reviews with its workqueue, stepped by the

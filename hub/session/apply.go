@@ -116,7 +116,7 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 	}
 	switch at := s.Status.Placement; {
 	case w.Reserve:
-		reserve(r.Reservations, s)
+		r.Reservations.Reserve(s, at.Epoch, at.Run, at.ClusterUID)
 	case w.Counted:
 		r.Reservations.Ended(s.UID, at.Epoch, at.ClusterUID)
 	}

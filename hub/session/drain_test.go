@@ -21,11 +21,11 @@ type drainage struct {
 	counts v1alpha1.DrainStatus
 }
 
-func (d *drainage) DrainOf(uid types.UID) (member.Drain, bool) {
-	if d.drain == nil || uid != sessiontest.Here {
-		return member.Drain{}, false
+func (d *drainage) drainOf(uid types.UID) *member.Drain {
+	if uid != sessiontest.Here {
+		return nil
 	}
-	return *d.drain, true
+	return d.drain
 }
 
 func (d *drainage) ShowDrain(_ types.UID, counts v1alpha1.DrainStatus) { d.counts = counts }

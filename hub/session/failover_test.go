@@ -77,7 +77,7 @@ func TestSessionOfALostMemberIsRescheduledInOneWrite(t *testing.T) {
 	h.Expect(f).To(HaveField("Reason", v1alpha1.ReasonMemberUnreachable))
 	h.Expect(f.LostTime.Time).To(BeTemporally("~", sessiontest.Now.Add(-time.Minute), time.Second))
 	h.Expect(f.RecoveredTime).To(BeNil())
-	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.DurationOf(h.fleet.LostSince(sessiontest.Here).Sub(before.Status.RunningSince.Time)+time.Millisecond-time.Nanosecond)),
+	h.Expect(s.Status.TimeUsed).To(Equal(v1alpha1.DurationOf(h.fleet.State(sessiontest.Here).LastHeartbeat.Sub(before.Status.RunningSince.Time)+time.Millisecond-time.Nanosecond)),
 		"its time does not count while it is unknown whether it ran")
 	h.Expect(s.Status.URL).To(HavePrefix("https://mine-"))
 	h.Expect(s.Status.URL).To(HaveSuffix(".of-" + string(sessiontest.Elsewhere) + ".example.com"))

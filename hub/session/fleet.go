@@ -6,16 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
-	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // Fleet is the part of the members' registry that the session controller uses.
 type Fleet interface {
 	Members
-	States
 	Recovery
 }
 
@@ -23,36 +20,25 @@ type Fleet interface {
 type Members interface {
 	// RefOf returns the name and UID of the member that currently has a name.
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
-	// SpecOf returns what a member's MemberCluster specifies: its region and its URLs.
-	SpecOf(member types.UID) (v1alpha1.MemberClusterSpec, bool)
-	// HealthOf returns a member's health.
-	HealthOf(member types.UID) health.State
+	// State returns the state of a member.
+	State(member types.UID) member.State
 	// Gone reports whether a member was removed from the fleet permanently.
 	Gone(member types.UID) bool
 	// Listen calls the listener on every change of a member.
 	Listen(listener func(member.Change))
-}
-
-// States are what the members report, and their losses and drains.
-type States interface {
 	// Evaluating reports whether some members have not reported yet whether they can run
 	// a template.
 	Evaluating(template placement.TemplateKey) bool
 	// ReportedAt returns when a member's last capacity report arrived.
 	ReportedAt(member types.UID) time.Time
-	// FailoverOf returns the failover decisions on a member's sessions.
-	FailoverOf(member types.UID) failover.Decider
-	// LostSince returns when a member sent its last heartbeat.
-	LostSince(member types.UID) time.Time
-	// DrainOf returns the drain of a member, and ShowDrain records its progress.
-	DrainOf(member types.UID) (member.Drain, bool)
+	// ShowDrain records the progress of a member's drain.
 	ShowDrain(member types.UID, counts v1alpha1.DrainStatus)
 }
 
 // Reservations are the reservations of capacity.
 type Reservations interface {
 	// Reserve reserves capacity for a run of a session that is already placed in a member.
-	Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources)
+	Reserve(s *v1alpha1.VDISession, epoch, run int64, member types.UID)
 	// Release releases what was reserved last, unless it was written.
 	Release(session types.UID)
 	// Observe counts a session for its members.

@@ -18,6 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -89,7 +90,7 @@ func (x *homesInMemory) plan(s *v1alpha1.VDISession, reports ...*assignment.Repo
 	spec := &v1alpha1.TemplateSpec{Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}}
 	in := &lifecycle.Input{
 		Now: x.clock.Now(), Session: s, Home: x.home(), Reports: reports, Order: &assignment.Order{Hash: "hash", Spec: spec, Assignment: &v1alpha1.SessionAssignment{}},
-		Members:  map[types.UID]lifecycle.Member{sessiontest.Here: {Health: health.Ready}},
+		Members:  map[types.UID]member.State{sessiontest.Here: {Health: health.Ready}},
 		Template: lifecycle.Template{Run: spec, Current: &v1alpha1.VDITemplate{Spec: *spec}},
 	}
 	return in, lifecycle.Next(in)

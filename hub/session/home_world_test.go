@@ -23,6 +23,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
@@ -220,7 +221,7 @@ func (w *homeWorld) reconcile(name string) {
 		}
 		here := v1alpha1.ClusterRef{Name: "eu", UID: sessiontest.Here}
 		in := &lifecycle.Input{
-			Now: w.clock.Now(), Session: s, Members: map[types.UID]lifecycle.Member{here.UID: {Health: health.Ready}},
+			Now: w.clock.Now(), Session: s, Members: map[types.UID]member.State{here.UID: {Health: health.Ready}},
 			Template: lifecycle.Template{Run: w.spec, Current: &v1alpha1.VDITemplate{Spec: *w.spec}},
 			Answer:   &scheduling.Answer{Decision: placement.Decision{Placed: true, Cluster: here, Reason: v1alpha1.ReasonPlaced}},
 		}

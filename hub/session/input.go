@@ -6,12 +6,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
@@ -132,37 +134,23 @@ func (g gatherer) keepSecret(ctx context.Context, s *v1alpha1.VDISession) error 
 
 // members reads the state of the members that the session names.
 func (g gatherer) members(in *lifecycle.Input) {
-	in.Members = map[types.UID]lifecycle.Member{}
+	named := sets.New[types.UID]()
 	for _, o := range status.Outstanding(in.Session) {
-		in.Members[o.ClusterUID] = g.member(o.ClusterUID)
+		named.Insert(o.ClusterUID)
 	}
 	for _, rep := range in.Reports {
-		in.Members[rep.Ref.UID] = g.member(rep.Ref.UID)
+		named.Insert(rep.Ref.UID)
 	}
 	if h := in.Home; h != nil {
-		named := []types.UID{h.Spec.ClusterUID}
+		named.Insert(h.Spec.ClusterUID)
 		for i := range h.Status.LeftBehind {
-			named = append(named, h.Status.LeftBehind[i].ClusterUID)
-		}
-		for _, uid := range named {
-			if _, read := in.Members[uid]; !read {
-				in.Members[uid] = lifecycle.Member{Gone: g.Fleet.Gone(uid)}
-			}
+			named.Insert(h.Status.LeftBehind[i].ClusterUID)
 		}
 	}
-}
-
-func (g gatherer) member(uid types.UID) lifecycle.Member {
-	spec, known := g.Fleet.SpecOf(uid)
-	m := lifecycle.Member{
-		Region: spec.Region, Scheme: spec.IngressScheme, Domain: spec.IngressDomain, HasIngress: known,
-		Health: g.Fleet.HealthOf(uid), Gone: g.Fleet.Gone(uid),
-		LastHeartbeat: g.Fleet.LostSince(uid), Failover: g.Fleet.FailoverOf(uid),
+	in.Members = make(map[types.UID]member.State, len(named))
+	for uid := range named {
+		in.Members[uid] = g.Fleet.State(uid)
 	}
-	if d, draining := g.Fleet.DrainOf(uid); draining {
-		m.Draining, m.Deadline = true, d.Deadline
-	}
-	return m
 }
 
 // track records since when a session's cleanup is forced, and since when no node fits its
@@ -183,12 +171,13 @@ func (g gatherer) track(ctx context.Context, in *lifecycle.Input) error {
 	case in.Members[at.ClusterUID].Health == health.Ready:
 		in.Known.NodeWait = ptr.To(g.memory.MisfitWait(s, in.Now, in.Timings.MoveAfter))
 	}
-	d, draining := g.Fleet.DrainOf(at.ClusterUID)
+	there := in.Members[at.ClusterUID]
+	d := there.Drain
 	switch {
-	case !draining:
+	case d == nil:
 		g.drains.End(at.ClusterUID)
 		return nil
-	case in.Members[at.ClusterUID].Health != health.Ready || g.drains.Limit(at.ClusterUID, d.MaxUnavailable):
+	case there.Health != health.Ready || g.drains.Limit(at.ClusterUID, d.MaxUnavailable):
 		return nil
 	}
 	list := &v1alpha1.VDISessionList{}

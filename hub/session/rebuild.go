@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -33,22 +32,13 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 		s := &list.Items[i]
 		r.Reservations.Observe(s, false)
 		for _, o := range s.Status.Releasing {
-			r.Reservations.Reserve(s.UID, o.Epoch, 1, o.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
+			r.Reservations.Reserve(s, o.Epoch, 1, o.ClusterUID)
 		}
 		if status.ToRun(s) {
-			reserve(r.Reservations, s)
+			at := s.Status.Placement
+			r.Reservations.Reserve(s, at.Epoch, at.Run, at.ClusterUID)
 		}
 	}
 	r.rebuilt = true
 	return nil
-}
-
-// reserve reserves capacity in a member for the run of a session that is placed there.
-func reserve(in Reservations, s *v1alpha1.VDISession) {
-	at := s.Status.Placement
-	in.Reserve(s.UID, at.Epoch, at.Run, at.ClusterUID, templateOf(s), placement.ResourcesOf(s.Status.Resources))
-}
-
-func templateOf(s *v1alpha1.VDISession) placement.TemplateKey {
-	return placement.TemplateKey{Name: s.Spec.Template, Revision: s.Status.TemplateRevision}
 }

@@ -154,7 +154,7 @@ func (r *Reconciler) decide(g gatherer, in *lifecycle.Input) (plan lifecycle.Pla
 	}
 	in.Answer = &answer
 	if answer.Placed {
-		in.Members[answer.Cluster.UID] = g.member(answer.Cluster.UID)
+		in.Members[answer.Cluster.UID] = g.Fleet.State(answer.Cluster.UID)
 	}
 	return lifecycle.Next(in), answer.Placed || answer.Other != nil && answer.Other.Placed
 }
@@ -185,5 +185,5 @@ func (r *Reconciler) Preview(ctx context.Context, s *v1alpha1.VDISession) (lifec
 
 // DeclaredFenced reports whether an operator declared a member fenced.
 func (r *Reconciler) DeclaredFenced(member types.UID) bool {
-	return lifecycle.DeclaredFenced(r.Fleet.FailoverOf(member))
+	return lifecycle.DeclaredFenced(r.Fleet.State(member).Failover)
 }

@@ -86,13 +86,19 @@ func (f *oneMember) Failover(req placement.Request, s failover.Session, from typ
 	return f.Place(req, epoch), v
 }
 
-func (f *oneMember) LostSince(types.UID) time.Time { return sessiontest.Now.Add(-time.Minute) }
+func (f *oneMember) State(uid types.UID) member.State {
+	state := member.State{
+		Spec:  v1alpha1.MemberClusterSpec{IngressScheme: "https", IngressDomain: "of-" + string(uid) + ".example.com"},
+		Known: true, Health: health.Ready, Gone: f.gone[uid], LastHeartbeat: sessiontest.Now.Add(-time.Minute),
+		Drain: f.drainOf(uid), Failover: f.FailoverOf(uid),
+	}
+	if f.away {
+		state.Health = health.Unreachable
+	}
+	return state
+}
 
 func (f *oneMember) Gone(member types.UID) bool { return f.gone[member] }
-
-func (f *oneMember) SpecOf(member types.UID) (v1alpha1.MemberClusterSpec, bool) {
-	return v1alpha1.MemberClusterSpec{IngressScheme: "https", IngressDomain: "of-" + string(member) + ".example.com"}, true
-}
 
 func (f *oneMember) Listen(func(member.Change)) {}
 
@@ -136,15 +142,7 @@ func (f *oneMember) Withdrawn(types.UID, types.UID) {}
 
 func (f *oneMember) Recovering() bool { return false }
 
-func (f *oneMember) HealthOf(types.UID) health.State {
-	if f.away {
-		return health.Unreachable
-	}
-	return health.Ready
-}
-
-func (f *oneMember) Reserve(types.UID, int64, int64, types.UID, placement.TemplateKey, placement.Resources) {
-}
+func (f *oneMember) Reserve(*v1alpha1.VDISession, int64, int64, types.UID) {}
 
 func (f *oneMember) Ended(types.UID, int64, types.UID) {}
 
@@ -206,7 +204,7 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	})
 	h.member = &memberInMemory{away: true}
 	revisions := template.NewRevisions(cached, "vdi-system")
-	orders := &assignment.Orders{Fleet: h.fleet, Revisions: revisions, Proofs: &assignment.Proofs{Client: h.api, Live: h.api, Namespace: "vdi-system"}, Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
+	orders := &assignment.Orders{State: h.fleet.State, Revisions: revisions, Proofs: &assignment.Proofs{Client: h.api, Live: h.api, Namespace: "vdi-system"}, Secrets: &secret.Manager{Client: h.api, Live: h.api, Namespace: "vdi-system"}}
 	h.scheduler = scheduling.New(scheduling.Options{Cache: h.fleet, Members: h.fleet, Clock: clockOf{h}})
 	h.Reconciler = &Reconciler{
 		Scheduler: h.scheduler,

@@ -163,7 +163,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
 	revisions := hubtemplate.NewRevisions(c, systemNamespace)
 	orders := &assignment.Orders{
-		Fleet: f, Revisions: revisions, Proofs: proofs,
+		State: f.State, Revisions: revisions, Proofs: proofs,
 		Secrets: &secret.Manager{Client: c, Live: local.GetAPIReader(), Namespace: systemNamespace},
 	}
 	departures := &assignment.Departures{}

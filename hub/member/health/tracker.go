@@ -1,6 +1,10 @@
 package health
 
-import "time"
+import (
+	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+)
 
 // State is the health of a member.
 type State string
@@ -108,10 +112,7 @@ func (s *Tracker) ConfirmedAt(t Timings, now time.Time) time.Time {
 	if s.received && !s.paused {
 		return now
 	}
-	if at := s.unreachableAt(t); at.After(now) {
-		return at
-	}
-	return now
+	return failover.Later(s.unreachableAt(t), now)
 }
 
 // Connected records that an agent opened a connection.
@@ -212,10 +213,7 @@ func (s *Tracker) unreachableAt(t Timings) time.Time {
 
 // LossAt returns since when an Unreachable member counts as lost for its sessions.
 func (s *Tracker) LossAt(t Timings) time.Time {
-	if at := s.unreachableAt(t); at.After(s.lostFrom) {
-		return at
-	}
-	return s.lostFrom
+	return failover.Later(s.unreachableAt(t), s.lostFrom)
 }
 
 // LastHealthy returns the last time at which the member was healthy as far as this hub has

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -18,51 +19,34 @@ type DryRun struct {
 	Request placement.Request
 	// Count of the sessions; default and minimum 1. The others equal the first, but have no
 	// home and no refusals.
-	Count int
+	Count int32
 	// DistinctUsers is set if each session has a different user, for caps per user.
 	DistinctUsers bool
 	// Held is set if the first session would not be placed now, even with free capacity.
 	Held bool
 }
 
-// Review is the result of a DryRun.
-type Review struct {
-	// First is the decision on the first session, with a verdict on every member.
-	First placement.Decision
-	// Unschedulable is the decision on the first session that fits nowhere, nil if all that
-	// were tried fit.
-	Unschedulable *placement.Decision
-	// Placed counts the sessions that would be placed, Waiting those that would not, and
-	// NotTried those that were not tried before the context ended.
-	Placed, Waiting, NotTried int
-	// Sessions that would be placed in each member.
-	Sessions map[types.UID]int
-	// Ages of the members' reports, by the hub's receive clock; members without a report
-	// are absent.
-	Ages map[types.UID]time.Duration
-}
-
-// Review returns where sessions would be placed. It holds the cache's lock for a time that
-// grows with the number of members only, and reserves on a copy: it neither delays nor
-// changes decisions. It ends early with the context.
-func (c *Cache) Review(ctx context.Context, in DryRun) Review {
+// Review returns where sessions would be placed, with a verdict on every member. It holds the
+// cache's lock for a time that grows with the number of members only, and reserves on a copy:
+// it neither delays nor changes decisions. It ends early with the context.
+func (c *Cache) Review(ctx context.Context, in DryRun) v1alpha1.PlacementReviewStatus {
 	t := c.trial(in.Request)
 	req := in.Request
 	req.Counts = t.counts
-	t.First = placement.Explain(req, t.candidates, t.ledger)
+	first := placement.Explain(req, t.candidates, t.ledger)
+	t.Reason, t.Message, t.Clusters = first.Reason, first.Message, first.Verdicts
 	count := max(in.Count, 1)
-	if t.hold != nil {
-		t.hold.Verdicts = t.First.Verdicts
-		t.First, t.Unschedulable, t.Waiting = *t.hold, t.hold, count
-		return t.Review
-	}
-	if in.Held {
+	switch {
+	case t.hold != nil:
+		t.Reason, t.Message, t.Waiting = t.hold.Reason, t.hold.Message, count
+		return t.result()
+	case in.Held:
 		t.Waiting = 1
-	} else {
-		t.record(&req, t.First)
+	default:
+		t.record(&req, first)
 	}
 	req.Home, req.Refused, req.Current = nil, nil, nil
-	for n := 2; n <= count; n++ {
+	for n := int32(2); n <= count; n++ {
 		if ctx.Err() != nil {
 			t.NotTried = count - t.Placed - t.Waiting
 			break
@@ -80,17 +64,22 @@ func (c *Cache) Review(ctx context.Context, in DryRun) Review {
 			break
 		}
 	}
-	return t.Review
+	return t.result()
 }
 
 // trial is a copy of the placement state for a dry run, with its result so far.
 type trial struct {
-	Review
-	candidates []placement.Candidate
-	// at is the index of each member in candidates.
-	at     map[types.UID]int
-	ledger *placement.Ledger
-	counts placement.Counts
+	v1alpha1.PlacementReviewStatus
+	// unschedulable is set if the result has the reason why a session fits nowhere.
+	unschedulable bool
+	now           time.Time
+	candidates    []placement.Candidate
+	// at is the index of each member in candidates, and sessions the number of sessions that
+	// would be placed there.
+	at       map[types.UID]int
+	sessions map[types.UID]int32
+	ledger   *placement.Ledger
+	counts   placement.Counts
 	// hold is the decision if no session is placed now, else nil.
 	hold *placement.Decision
 }
@@ -103,17 +92,14 @@ func (c *Cache) trial(req placement.Request) *trial {
 	fleet := c.snapshot(nil)
 	isCurrent := func(member types.UID) bool { return req.Current != nil && req.Current.Cluster == member }
 	t := &trial{
-		Review:     Review{Ages: make(map[types.UID]time.Duration, len(fleet.Candidates)), Sessions: map[types.UID]int{}},
-		candidates: fleet.Candidates, at: make(map[types.UID]int, len(fleet.Candidates)),
-		ledger: c.ledger.CopyFor(req.UID, isCurrent),
-		counts: c.placed.countsFor(req),
-		hold:   fleet.Awaits,
+		now: fleet.Now, candidates: fleet.Candidates, at: make(map[types.UID]int, len(fleet.Candidates)),
+		sessions: map[types.UID]int32{},
+		ledger:   c.ledger.CopyFor(req.UID, isCurrent),
+		counts:   c.placed.countsFor(req),
+		hold:     fleet.Awaits,
 	}
 	for i := range t.candidates {
-		x := &t.candidates[i]
-		if t.at[x.UID] = i; x.Capacity != nil {
-			t.Ages[x.UID] = fleet.Now.Sub(x.ReportedAt)
-		}
+		t.at[t.candidates[i].UID] = i
 	}
 	if d, ok := c.placed.decided[req.UID]; ok && !d.again() && !isCurrent(d.member) {
 		if i, ok := t.at[d.member]; ok {
@@ -127,14 +113,14 @@ func (c *Cache) trial(req placement.Request) *trial {
 func (t *trial) record(req *placement.Request, d placement.Decision) {
 	if !d.Placed {
 		t.Waiting++
-		if t.Unschedulable == nil {
-			t.Unschedulable = &d
+		if !t.unschedulable {
+			t.unschedulable, t.Reason, t.Message = true, d.Reason, d.Message
 		}
 		return
 	}
 	member := d.Cluster.UID
 	t.Placed++
-	t.Sessions[member]++
+	t.sessions[member]++
 	t.counts.Total++
 	t.counts.User++
 	t.counts.Namespace++
@@ -146,6 +132,19 @@ func (t *trial) record(req *placement.Request, d placement.Decision) {
 	if !stays || !req.Current.UsesCapacity {
 		t.ledger.ReserveFor(req.UID, 1, member, req.Template, req.Resources)
 	}
+}
+
+// result adds the sessions of each member, and the ages of the members' reports by the hub's
+// receive clock, to the verdicts.
+func (t *trial) result() v1alpha1.PlacementReviewStatus {
+	for i := range t.Clusters {
+		v := &t.Clusters[i]
+		v.Sessions = t.sessions[v.ClusterUID]
+		if x := &t.candidates[t.at[v.ClusterUID]]; x.Capacity != nil {
+			v.CapacityAge = v1alpha1.DurationOf(t.now.Sub(x.ReportedAt))
+		}
+	}
+	return t.PlacementReviewStatus
 }
 
 // Slots returns how many more sessions with a request fit in these members together (in all

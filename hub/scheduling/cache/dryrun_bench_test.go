@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
@@ -19,7 +17,8 @@ func benchCache(members, reservations int) *Cache {
 	}
 	c := newCache(of...)
 	for i := range reservations {
-		c.Reserve(types.UID(fmt.Sprint("reserved-", i)), 1, 1, of[i%members].UID, request("").Template, request("").Resources)
+		at := of[i%members].UID
+		c.Reserve(onHub(fmt.Sprint("reserved-", i), 1, at), 1, 1, at)
 	}
 	return c
 }

@@ -65,15 +65,15 @@ func drawRequest(t *rapid.T, name string) placement.Request {
 func TestAReviewChangesNothingAndPredictsThePlacement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, req := drawCache(t), drawRequest(t, "request")
-		count := rapid.IntRange(1, 12).Draw(t, "count")
+		count := rapid.Int32Range(1, 12).Draw(t, "count")
 		before := c.decides()
 		review := c.Review(t.Context(), DryRun{Request: req, Count: count})
 		if c.decides() != before {
 			t.Fatalf("what decisions are made from has changed:\n%s\n%s", before, c.decides())
 		}
 
-		sessions, placed := map[types.UID]int{}, 0
-		for n := 1; n <= count; n++ {
+		sessions, placed := map[types.UID]int32{}, int32(0)
+		for n := int32(1); n <= count; n++ {
 			r := req
 			if n > 1 {
 				r.UID = types.UID(fmt.Sprintf("%s/%d", req.UID, n))
@@ -81,15 +81,20 @@ func TestAReviewChangesNothingAndPredictsThePlacement(t *testing.T) {
 			if d := c.Place(r, 1); d.Placed {
 				placed++
 				sessions[d.Cluster.UID]++
-				if n == 1 && (review.First.Cluster != d.Cluster || review.First.Message != d.Message) {
-					t.Fatalf("it was placed by %q, and the review had %q", d.Message, review.First.Message)
+				if n == 1 && (review.Clusters[0].ClusterUID != d.Cluster.UID || review.Waiting == 0 && review.Message != d.Message) {
+					t.Fatalf("it was placed by %q, and the review had %q, with %v first", d.Message, review.Message, review.Clusters[0])
 				}
-			} else if review.Unschedulable == nil {
+			} else if review.Waiting == 0 {
 				t.Fatalf("session %d found no capacity and the review placed all", n)
 			}
 		}
-		if review.Placed != placed || review.Waiting != count-placed || fmt.Sprint(review.Sessions) != fmt.Sprint(sessions) {
-			t.Fatalf("%d were placed, as %v; the review had %d placed and %d pending, as %v", placed, sessions, review.Placed, review.Waiting, review.Sessions)
+		for _, v := range review.Clusters {
+			if v.Sessions != sessions[v.ClusterUID] {
+				t.Fatalf("%v were placed, and the review had %d in %s", sessions, v.Sessions, v.ClusterUID)
+			}
+		}
+		if review.Placed != placed || review.Waiting != count-placed {
+			t.Fatalf("%d were placed; the review had %d placed and %d pending", placed, review.Placed, review.Waiting)
 		}
 	})
 }

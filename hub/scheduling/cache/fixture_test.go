@@ -6,6 +6,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -37,7 +39,8 @@ func member(name, region string, nodes int32) placement.Candidate {
 	browser := placement.TemplateCapacity{Available: true,
 		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}}}}
 	return placement.Candidate{
-		Name: name, UID: types.UID("uid-" + name), Region: region, Weight: 100, Ready: true,
+		ClusterRef:        v1alpha1.ClusterRef{Name: name, UID: types.UID("uid-" + name)},
+		MemberClusterSpec: v1alpha1.MemberClusterSpec{Region: region}, Ready: true,
 		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: sets.New("desktops"),
 			Templates: map[placement.TemplateKey]placement.TemplateCapacity{request("").Template: browser}},
 	}
@@ -78,6 +81,8 @@ func request(name string) placement.Request {
 func onHub(name string, epoch int64, member types.UID) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{}
 	s.Name, s.UID, s.Status.Epoch = name, types.UID("uid-"+name), epoch
+	s.Spec.Template, s.Status.TemplateRevision = "browser", "r1"
+	s.Status.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	if member != "" {
 		s.Status.Placement = &v1alpha1.Placement{ClusterUID: member, Epoch: epoch}
 	}

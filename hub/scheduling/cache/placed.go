@@ -263,8 +263,7 @@ func (c *Cache) correct(s *v1alpha1.VDISession) {
 		}
 		c.ledger.Release(s.UID, second.epoch, second.member)
 	}
-	template := placement.TemplateKey{Name: s.Spec.Template, Revision: s.Status.TemplateRevision}
-	c.ledger.ReserveFor(s.UID, at.Epoch, at.ClusterUID, template, placement.ResourcesOf(s.Status.Resources))
+	reserve(c.ledger, s, at.Epoch, 1, at.ClusterUID)
 }
 
 // place is a member that has or may still have a session, and the policy that placed it

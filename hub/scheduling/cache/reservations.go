@@ -68,14 +68,20 @@ func (c *Cache) Ordered(session types.UID, epoch int64, member types.UID, hash s
 
 // Reserve reserves capacity in a member for a run of a session that is already placed
 // there, as after a restart.
-func (c *Cache) Reserve(session types.UID, epoch, run int64, member types.UID, template placement.TemplateKey, r placement.Resources) {
+func (c *Cache) Reserve(s *v1alpha1.VDISession, epoch, run int64, member types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	reserve(c.ledger, s, epoch, run, member)
+}
+
+func reserve(in *placement.Ledger, s *v1alpha1.VDISession, epoch, run int64, member types.UID) {
+	template := placement.TemplateKey{Name: s.Spec.Template, Revision: s.Status.TemplateRevision}
+	resources := placement.ResourcesOf(s.Status.Resources)
 	if run > 1 {
-		c.ledger.ReserveAgain(session, epoch, member, template, r)
+		in.ReserveAgain(s.UID, epoch, member, template, resources)
 		return
 	}
-	c.ledger.ReserveFor(session, epoch, member, template, r)
+	in.ReserveFor(s.UID, epoch, member, template, resources)
 }
 
 // Release releases the reservation of the last decision on a session if it was not

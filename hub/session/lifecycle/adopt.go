@@ -103,7 +103,7 @@ func replace(p *pass, rep *assignment.Report, epoch int64) {
 		status.AddRelease(s, refOf(at), at.Epoch)
 	}
 	at := p.placed(placement.Decision{
-		Placed: true, Cluster: rep.Ref, Region: p.in.Members[rep.Ref.UID].Region, Reason: v1alpha1.ReasonPlaced,
+		Placed: true, Cluster: rep.Ref, Region: p.in.Members[rep.Ref.UID].Spec.Region, Reason: v1alpha1.ReasonPlaced,
 		Message: fmt.Sprintf("%s: it runs the session under epoch %d, which was assigned before the hub was restored from a backup", rep.Ref.Name, rep.Assignment.Spec.Epoch),
 	}, policy, epoch, status.FailoverFor(s, p.spec, policy).Mode)
 	at.Idle = status.ReportsIdle(rep.Assignment)

@@ -22,13 +22,13 @@ func evict(p *pass) next {
 	}
 	m := p.in.Members[at.ClusterUID]
 	switch {
-	case !m.Draining:
+	case m.Drain == nil:
 		endDrain(p)
 		return rebalance(p)
 	case m.Health != health.Ready:
 		return proceed // it could not confirm the stop
 	}
-	return evictDrained(p, m.Deadline)
+	return evictDrained(p, m.Drain.Deadline)
 }
 
 // evictDrained handles the session of a draining member.

@@ -9,7 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
-	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 )
@@ -22,8 +22,9 @@ type Input struct {
 	Session *v1alpha1.VDISession
 	// Reports of the connected members on the session.
 	Reports []*assignment.Report
-	// Members that the session's status, home and reports name, by UID.
-	Members map[types.UID]Member
+	// Members that the session's status, home and reports name, by UID. The zero value is
+	// that of a member that is unknown to the hub.
+	Members map[types.UID]member.State
 	// Template of the session.
 	Template Template
 	// Policies are all placement policies.
@@ -55,26 +56,6 @@ type Template struct {
 	// is none, or if it could not be read: Unread is the error.
 	Run    *v1alpha1.TemplateSpec
 	Unread error
-}
-
-// Member is a member that a session's status, home or reports name. The zero value is a
-// member that is unknown to the hub.
-type Member struct {
-	Region string
-	// Scheme and Domain of its URLs; HasIngress is set if they are known.
-	Scheme, Domain string
-	HasIngress     bool
-	Health         health.State
-	// Gone is set if it was removed from the fleet permanently.
-	Gone bool
-	// LastHeartbeat of it, or when this hub began to lead if that is unknown.
-	LastHeartbeat time.Time
-	// Draining is set if it is being drained. Desktops in use are moved at Deadline;
-	// zero means never.
-	Draining bool
-	Deadline time.Time
-	// Failover decides on its sessions if it is lost; nil if it is not.
-	Failover failover.Decider
 }
 
 // Known is the leading process's state of a session that is not stored. That of a new

@@ -28,7 +28,7 @@ func move(p *pass) next {
 	if !WaitsForNode(s) {
 		return proceed
 	}
-	if m := p.in.Members[s.Status.Placement.ClusterUID]; m.Draining || m.Health != health.Ready {
+	if m := p.in.Members[s.Status.Placement.ClusterUID]; m.Drain != nil || m.Health != health.Ready {
 		return proceed // it is moved anyway, or its member could not confirm the stop
 	}
 	switch wait := p.in.Known.NodeWait; {

@@ -13,6 +13,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
@@ -28,9 +29,9 @@ func inputOf(changes ...func(*v1alpha1.VDISession)) *Input {
 	s.Status.ObservedGeneration = s.Generation
 	return &Input{
 		Now: sessiontest.Now, Session: s, Timings: Timings{}.OrDefaults(),
-		Members: map[types.UID]Member{
-			sessiontest.Here:      {Health: health.Ready, Region: "eu", Scheme: "https", Domain: "eu.example.com", HasIngress: true},
-			sessiontest.Elsewhere: {Health: health.Ready, Region: "us", Scheme: "https", Domain: "us.example.com", HasIngress: true},
+		Members: map[types.UID]member.State{
+			sessiontest.Here:      {Health: health.Ready, Known: true, Spec: v1alpha1.MemberClusterSpec{Region: "eu", IngressScheme: "https", IngressDomain: "eu.example.com"}},
+			sessiontest.Elsewhere: {Health: health.Ready, Known: true, Spec: v1alpha1.MemberClusterSpec{Region: "us", IngressScheme: "https", IngressDomain: "us.example.com"}},
 		},
 		Template: Template{Current: &v1alpha1.VDITemplate{Spec: spec}, Revision: "r2", Run: &spec},
 	}
@@ -160,7 +161,7 @@ func TestNext(t *testing.T) {
 	waited := func(in *Input) { in.Known.NodeWait = new(time.Duration) }
 	draining := func(in *Input) {
 		m := in.Members[here]
-		m.Draining = true
+		m.Drain = &member.Drain{}
 		in.Members[here] = m
 	}
 	for _, c := range []struct {

@@ -161,7 +161,7 @@ func (p *pass) placedBy() *v1alpha1.PlacementPolicy {
 func (p *pass) url() (string, bool) {
 	s := p.Session
 	m := p.in.Members[s.Status.Placement.ClusterUID]
-	return m.Scheme + "://" + v1alpha1.AssignmentName(s.Name, s.UID) + "." + m.Domain + p.spec.Path, m.HasIngress
+	return m.Spec.IngressScheme + "://" + v1alpha1.AssignmentName(s.Name, s.UID) + "." + m.Spec.IngressDomain + p.spec.Path, m.Known
 }
 
 func refOf(p *v1alpha1.Placement) v1alpha1.ClusterRef {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -41,8 +42,9 @@ func newHub(r *run) *hub {
 	}
 	for _, m := range r.trace.Members {
 		h.candidates = append(h.candidates, placement.Candidate{
-			Name: m.Name, UID: types.UID(m.Name), Region: m.Region, Weight: m.Weight,
-			Scheduling: v1alpha1.SchedulingActive, Ready: true, HeadroomPercent: r.options.HeadroomPercent,
+			ClusterRef:        v1alpha1.ClusterRef{Name: m.Name, UID: types.UID(m.Name)},
+			MemberClusterSpec: v1alpha1.MemberClusterSpec{Region: m.Region, Weight: ptr.To(m.Weight), HeadroomPercent: r.options.HeadroomPercent},
+			Ready:             true,
 		})
 		h.regions[m.Region] = []string{m.Region}
 	}
