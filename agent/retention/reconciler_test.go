@@ -146,6 +146,7 @@ func there(ctx context.Context, g *WithT, admin client.Client, name string) bool
 
 func TestRetention(t *testing.T) {
 	member, admin := startMember(t)
+	t.Run("of objects that desktops share", func(t *testing.T) { testSharedObjects(t, member, admin) })
 
 	t.Run("deletes a home once it was kept long enough, at the second pass", func(t *testing.T) {
 		k := keep(t, admin, claim("overdue"))

@@ -19,6 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/retention"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 // startShared runs the reconcilers, whose cache shows Pods or not.
@@ -43,8 +44,8 @@ func (w withoutPods) List(ctx context.Context, list client.ObjectList, opts ...c
 	return w.Client.List(ctx, list, opts...)
 }
 
-func TestSharedObjects(t *testing.T) {
-	member, admin := startMember(t)
+func testSharedObjects(t *testing.T, member *harness.ControlPlane, admin client.Client) {
+	t.Helper()
 	g := NewWithT(t)
 	create := func(o client.Object) { g.Expect(admin.Create(t.Context(), o)).To(Succeed()) }
 	// Each desktop has a policy of its own, by its port.
@@ -130,7 +131,7 @@ func TestSharedObjects(t *testing.T) {
 		mgr := manager()
 		startShared(t, mgr, withoutPods{mgr.GetClient()})
 		g.Eventually(marked(hidden)).WithTimeout(20 * time.Second).Should(BeTrue())
-		for range 20 {
+		for range 10 {
 			g.Eventually(func() error {
 				if is, err := marked(claimed)(); err != nil || !is {
 					return err
