@@ -267,7 +267,7 @@ func (f *state) removeLocked(m *member) {
 }
 
 // SetTemplates sets the template revisions that every agent evaluates, and sends them unless they
-// are the same as before: an agent judges all its nodes again. Current is the current
+// are the same as before: an agent evaluates all its nodes again. Current is the current
 // revision of each template.
 func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
