@@ -162,9 +162,9 @@ func drainPressing(before, after *v1alpha1.MemberClusterStatus) bool {
 func (r *Reconciler) announceDrain(before, after *v1alpha1.MemberCluster) {
 	r.Fleet.drainBegan(after)
 	was, is := conditionIn(&before.Status, v1alpha1.ConditionDrained), conditionIn(&after.Status, v1alpha1.ConditionDrained)
-	switch {
-	case is.Reason == was.Reason:
-	case is.Reason == "":
+	switch is.Reason {
+	case was.Reason:
+	case "":
 		r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventDraining, "Drain", "the drain was ended: its remaining sessions stay")
 	default:
 		severity := corev1.EventTypeNormal
