@@ -23,10 +23,10 @@ import (
 )
 
 // startShared runs the reconcilers, whose cache shows Pods or not.
-func startShared(t *testing.T, mgr ctrl.Manager, cached client.Client) {
+func startShared(t *testing.T, mgr ctrl.Manager) {
 	t.Helper()
 	g := NewWithT(t)
-	options := retention.Options{Client: cached, Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: time.Second}
+	options := retention.Options{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, UnusedFor: time.Second}
 	g.Expect(retention.SetupWithManager(mgr, options)).To(Succeed())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -87,8 +87,7 @@ func testSharedObjects(t *testing.T, member *harness.ControlPlane, admin client.
 		create(budget)
 		others := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "others"}}
 		create(others)
-		mgr := manager()
-		startShared(t, mgr, mgr.GetClient())
+		startShared(t, manager())
 		g.Eventually(there(unused)).WithTimeout(20 * time.Second).ShouldNot(Succeed())
 		g.Consistently(func(g Gomega) {
 			for _, o := range []client.Object{used, budget, others} {
@@ -102,45 +101,55 @@ func testSharedObjects(t *testing.T, member *harness.ControlPlane, admin client.
 		g.Expect(there(others)()).To(Succeed())
 	})
 
-	t.Run("are marked when they were unused for a while, and deleted when they were marked as long", func(t *testing.T) {
-		g := NewWithT(t)
-		_, policy := desktop("fresh", 6084)
+	// reconciled returns a reconciler's passes over a policy, each after a time.
+	reconciled := func(cached client.Client, policy client.Object) func(after time.Duration) {
 		clock := &memberClock{wall: time.Now(), read: map[time.Time]time.Duration{}}
-		r := retention.NetworkPolicies(retention.Options{Client: admin, Live: admin, Clock: clock, UnusedFor: time.Minute})
-		reconcile := func() {
+		r := retention.NetworkPolicies(retention.Options{Client: cached, Live: admin, Clock: clock, UnusedFor: time.Minute})
+		return func(after time.Duration) {
+			clock.pass(after)
 			_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(policy)})
 			g.Expect(err).NotTo(HaveOccurred())
 		}
-		reconcile()
+	}
+
+	t.Run("are marked when they were unused for a while, and deleted when they were marked as long", func(t *testing.T) {
+		g := NewWithT(t)
+		_, policy := desktop("fresh", 6084)
+		pass := reconciled(admin, policy)
+		pass(0)
 		g.Expect(marked(policy)()).To(BeFalse(), "the Pod that it was created for does not exist yet")
-		clock.pass(time.Minute)
-		reconcile()
+		pass(time.Minute)
 		g.Expect(marked(policy)()).To(BeTrue())
-		reconcile()
+		pass(0)
 		g.Expect(there(policy)()).To(Succeed())
-		clock.pass(time.Minute)
-		reconcile()
+		pass(time.Minute)
 		g.Expect(there(policy)()).NotTo(Succeed())
 	})
 
-	t.Run("are kept if a mark is removed, or the API server has a Pod that the cache does not show", func(t *testing.T) {
+	t.Run("are kept if a mark is removed", func(t *testing.T) {
 		g := NewWithT(t)
-		pod, hidden := desktop("hidden", 6082)
+		_, policy := desktop("claimed", 6083)
+		pass := reconciled(admin, policy)
+		pass(0)
+		pass(time.Minute)
+		pass(0)
+		g.Expect(marked(policy)()).To(BeTrue())
+		policy.Annotations = nil
+		g.Expect(admin.Update(t.Context(), policy)).To(Succeed())
+		pass(time.Minute)
+		g.Expect(there(policy)()).To(Succeed())
+	})
+
+	t.Run("are kept if the API server has a Pod that the cache does not show", func(t *testing.T) {
+		g := NewWithT(t)
+		pod, policy := desktop("hidden", 6082)
 		create(pod)
-		_, claimed := desktop("claimed", 6083)
-		mgr := manager()
-		startShared(t, mgr, withoutPods{mgr.GetClient()})
-		g.Eventually(marked(hidden)).WithTimeout(20 * time.Second).Should(BeTrue())
-		for range 10 {
-			g.Eventually(func() error {
-				if is, err := marked(claimed)(); err != nil || !is {
-					return err
-				}
-				claimed.Annotations = nil
-				return admin.Update(t.Context(), claimed)
-			}).Should(Succeed())
-			time.Sleep(200 * time.Millisecond)
-		}
-		g.Expect(there(hidden)()).To(Succeed())
+		pass := reconciled(withoutPods{admin}, policy)
+		pass(0)
+		pass(time.Minute)
+		g.Expect(marked(policy)()).To(BeTrue())
+		pass(0)
+		pass(time.Minute)
+		g.Expect(there(policy)()).To(Succeed())
 	})
 }
