@@ -16,7 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/proto/version"
 )
 
-// debounce of reports: a burst of changes is one batch, well within the 250 ms of
+// debounce is the least time between two batches of reports, well within the 250 ms of
 // docs/design.md, section 10.
 const debounce = 50 * time.Millisecond
 
@@ -55,7 +55,7 @@ func NewClient(options Options, member Member) *Client {
 func (c *Client) NeedLeaderElection() bool { return true }
 
 // Mark reports an assignment whose status has changed, or that is gone.
-func (c *Client) Mark(ref Ref) { c.do(func() { c.reporter.Mark(ref, time.Now()) }) }
+func (c *Client) Mark(ref Ref) { c.do(func() { c.reporter.Mark(ref) }) }
 
 // Add sends the answer to an order, once there is a stream.
 func (c *Client) Add(result *fleetv1.OrderResult) { c.do(func() { c.results.Add(result) }) }

@@ -106,7 +106,7 @@ func (w *fuzzed) receive(message *fleetv1.ConnectResponse) bool {
 	if effect.List {
 		w.m.Listed(w.refs)
 	}
-	w.m.reporter.Mark(w.refs[0], w.now)
+	w.m.reporter.Mark(w.refs[0])
 	return true
 }
 

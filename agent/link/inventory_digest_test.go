@@ -42,12 +42,12 @@ func TestWhatIsReportedDuringAListingIsInItsPages(t *testing.T) {
 	if m.SyncState(0, 0) != nil {
 		t.Error("a digest is sent while a resync is under way")
 	}
-	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
+	m.reporter.Mark(Ref{UID: "a"})
 	if message, _ := m.Next(time.Time{}, s); len(message.GetReports().GetItems()) != 1 {
 		t.Fatalf("sent %v", message)
 	}
 	m.Listed([]Ref{{UID: "b"}})
-	m.reporter.Mark(Ref{UID: "c"}, time.Time{})
+	m.reporter.Mark(Ref{UID: "c"})
 	message, _ := m.Next(time.Time{}, s)
 	page := message.GetInventory()
 	if len(page.GetItems()) != 2 || !page.GetLast() || page.GetReportSequence() != 1 {
@@ -69,11 +69,11 @@ func TestTheEndOfAReportedAssignmentIsReported(t *testing.T) {
 		return nil
 	}
 	m := servingEmpty(t, s)
-	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
+	m.reporter.Mark(Ref{UID: "a"})
 	m.Next(time.Time{}, s)
 	delete(held, Ref{UID: "a"})
-	m.reporter.Mark(Ref{UID: "a"}, time.Time{})
-	m.reporter.Mark(Ref{UID: "never reported"}, time.Time{})
+	m.reporter.Mark(Ref{UID: "a"})
+	m.reporter.Mark(Ref{UID: "never reported"})
 	message, _ := m.Next(time.Time{}, s)
 	if items := message.GetReports().GetItems(); len(items) != 1 || !items[0].GetGone() || items[0].GetSessionUid() != "a" {
 		t.Fatalf("sent %v", message)

@@ -107,24 +107,35 @@ func TestCapacityWaitsForAReportThatCountsTheInventory(t *testing.T) {
 	}
 }
 
-func TestReporterWaitsForABurstToEnd(t *testing.T) {
+func TestReporterSendsAtOnceAndGathersWhatFollows(t *testing.T) {
 	r := NewReporter(50 * time.Millisecond)
 	start := time.Unix(100, 0)
-	r.Mark(Ref{UID: "a"}, start)
-	r.Mark(Ref{UID: "b"}, start.Add(40*time.Millisecond))
-	batch, wait := r.Next(start.Add(45*time.Millisecond), sources(0).Render)
-	if batch != nil || wait != 5*time.Millisecond {
-		t.Errorf("batch %v, wait %s", batch, wait)
-	}
-	batch, _ = r.Next(start.Add(50*time.Millisecond), sources(0).Render)
-	if len(batch.GetItems()) != 2 {
-		t.Errorf("batch %v", batch)
+	for _, step := range []struct {
+		mark      types.UID
+		after     time.Duration
+		wantItems int
+		wantWait  time.Duration
+	}{
+		{mark: "a", wantItems: 1},
+		{mark: "b", after: 10 * time.Millisecond, wantWait: 40 * time.Millisecond},
+		{mark: "c", after: 45 * time.Millisecond, wantWait: 5 * time.Millisecond},
+		{after: 50 * time.Millisecond, wantItems: 2},
+		{mark: "d", after: time.Second, wantItems: 1},
+	} {
+		if step.mark != "" {
+			r.Mark(Ref{UID: step.mark})
+		}
+		batch, wait := r.Next(start.Add(step.after), sources(0).Render)
+		if len(batch.GetItems()) != step.wantItems || wait != step.wantWait {
+			t.Errorf("%s after the start: %d items, and waits for %s, want %d and %s",
+				step.after, len(batch.GetItems()), wait, step.wantItems, step.wantWait)
+		}
 	}
 }
 
 func TestReporterOmitsWhatIsGone(t *testing.T) {
 	r := NewReporter(0)
-	r.Mark(Ref{UID: "a"}, time.Time{})
+	r.Mark(Ref{UID: "a"})
 	batch, wait := r.Next(time.Time{}, func(Ref) *fleetv1.AssignmentReport { return nil })
 	if batch != nil || wait != 0 || r.Len() != 0 {
 		t.Errorf("batch %v, wait %s, %d dirty", batch, wait, r.Len())
@@ -134,7 +145,7 @@ func TestReporterOmitsWhatIsGone(t *testing.T) {
 func TestReporterBoundsItsBatches(t *testing.T) {
 	r := NewReporter(time.Hour)
 	for i := range maxBatchItems + 1 {
-		r.Mark(Ref{NamespacedName: types.NamespacedName{Name: string(rune(i + 1))}}, time.Time{})
+		r.Mark(Ref{NamespacedName: types.NamespacedName{Name: string(rune(i + 1))}})
 	}
 	batch, _ := r.Next(time.Time{}, sources(0).Render)
 	if len(batch.GetItems()) != maxBatchItems || r.Len() != 1 {

@@ -37,15 +37,15 @@ type Reporter struct {
 	debounce time.Duration
 	dirty    map[Ref]bool
 	order    []Ref
-	// since is when the oldest dirty one was marked.
-	since           time.Time
+	// sentAt is when the last batch was sent.
+	sentAt          time.Time
 	sequence, acked uint64
 	// sent has when each unacknowledged batch was sent, the oldest first.
 	sent []time.Time
 }
 
-// NewReporter returns a Reporter that waits for debounce after the first change, so that
-// a burst of changes is one batch.
+// NewReporter returns a Reporter that sends the first change at once and then at most one
+// batch per debounce, so that a burst of changes is few batches.
 func NewReporter(debounce time.Duration) *Reporter {
 	return &Reporter{debounce: debounce, dirty: map[Ref]bool{}}
 }
@@ -54,12 +54,9 @@ func NewReporter(debounce time.Duration) *Reporter {
 func (r *Reporter) Reset() { *r = *NewReporter(r.debounce) }
 
 // Mark adds an assignment whose status has changed.
-func (r *Reporter) Mark(ref Ref, now time.Time) {
+func (r *Reporter) Mark(ref Ref) {
 	if r.dirty[ref] {
 		return
-	}
-	if len(r.order) == 0 {
-		r.since = now
 	}
 	r.dirty[ref] = true
 	r.order = append(r.order, ref)
@@ -91,7 +88,7 @@ func (r *Reporter) Next(now time.Time, render Render) (batch *fleetv1.ReportBatc
 	if len(r.order) == 0 || r.sequence-r.acked >= window {
 		return nil, 0
 	}
-	if age := now.Sub(r.since); age < r.debounce && len(r.order) < maxBatchItems {
+	if age := now.Sub(r.sentAt); age < r.debounce && len(r.order) < maxBatchItems {
 		return nil, r.debounce - age
 	}
 	items, count := renderPage(r.order, render)
@@ -105,7 +102,7 @@ func (r *Reporter) Next(now time.Time, render Render) (batch *fleetv1.ReportBatc
 		return nil, 0
 	}
 	r.sequence++
-	r.sent = append(r.sent, now)
+	r.sentAt, r.sent = now, append(r.sent, now)
 	return &fleetv1.ReportBatch{Sequence: r.sequence, Items: items}, 0
 }
 

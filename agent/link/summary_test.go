@@ -78,7 +78,7 @@ func TestAReportThatFitsNoBatchIsOmittedWithAReason(t *testing.T) {
 	huge := strings.Repeat("x", maxBatchBytes)
 	r := NewReporter(0)
 	for _, name := range []string{"a", "b"} {
-		r.Mark(named(name), time.Time{})
+		r.Mark(named(name))
 	}
 	batch, _ := r.Next(time.Time{}, func(ref Ref) *fleetv1.AssignmentReport {
 		report := reportFor(ref, "h")
@@ -102,7 +102,7 @@ func TestAReportThatFitsNoBatchIsOmittedWithAReason(t *testing.T) {
 func TestBatchesOfReportsAreBounded(t *testing.T) {
 	r, third := NewReporter(0), strings.Repeat("x", maxBatchBytes/3)
 	for i := range 8 {
-		r.Mark(named(fmt.Sprint(i)), time.Time{})
+		r.Mark(named(fmt.Sprint(i)))
 	}
 	sent := 0
 	for r.Len() > 0 {
@@ -123,7 +123,7 @@ func TestTheOldestUnacknowledgedBatchCounts(t *testing.T) {
 	render := func(ref Ref) *fleetv1.AssignmentReport { return reportFor(ref, "h") }
 	for i := range 3 {
 		now := start.Add(time.Duration(i) * time.Second)
-		r.Mark(named(fmt.Sprint(i)), now)
+		r.Mark(named(fmt.Sprint(i)))
 		r.Next(now, render)
 	}
 	at := start.Add(10 * time.Second)

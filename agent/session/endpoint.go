@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,27 +15,52 @@ import (
 
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,roleName=vdi-agent-sessions,resources=httproutes,verbs=get;list;watch;create;patch;delete
 
-// endpoint keeps Service, and Ingress or HTTPRoute, also while a session is suspended.
-func (r *Reconciler) endpoint(ctx context.Context, p *pass) error {
-	var service, ingress error
-	p.Found.Service, p.Found.ServiceProblem, service = children.Services.Keep(ctx, p.Set, render.Service(p.Assignment))
-	p.Found.Ingress, p.Found.IngressProblem, ingress = children.Ingresses.Keep(ctx, p.Set, render.Ingress(p.Assignment, p.network))
-	return errors.Join(service, ingress, r.route(ctx, p))
+// endpoint keeps Service, and Ingress or HTTPRoute, also while a session is suspended. It runs
+// concurrently with the other steps, which no part of the endpoint depends on, and returns how
+// to add its outcome to theirs.
+func (r *Reconciler) endpoint(ctx context.Context, p *pass) (join func() error) {
+	s, a, network := p.Fork(), p.Assignment, p.network
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { done <- err }()
+		defer recoverTo(&err)
+		var service, ingress error
+		s.Found.Service, s.Found.ServiceProblem, service = children.Services.Keep(ctx, s, render.Service(a))
+		s.Found.Ingress, s.Found.IngressProblem, ingress = children.Ingresses.Keep(ctx, s, render.Ingress(a, network))
+		err = errors.Join(service, ingress, keepRoute(ctx, s, network))
+	}()
+	return func() error {
+		err := <-done
+		p.Join(s)
+		found := &s.Found
+		p.Found.Service, p.Found.Ingress, p.Found.Route = found.Service, found.Ingress, found.Route
+		p.Found.ServiceProblem, p.Found.IngressProblem, p.Found.RouteProblem = found.ServiceProblem, found.IngressProblem, found.RouteProblem
+		return err
+	}
 }
 
-// route keeps the HTTPRoute if the member has a Gateway, and otherwise removes it.
-func (r *Reconciler) route(ctx context.Context, p *pass) error {
-	wanted := p.network.Gateway != nil
-	problem, err := p.OpenRoutes(ctx, wanted)
+// recoverTo has a panic end the reconcile of one session with an error, as controller-runtime
+// does in the goroutine of the reconcile.
+func recoverTo(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+	}
+}
+
+// keepRoute keeps the HTTPRoute if the member has a Gateway, and otherwise removes it.
+func keepRoute(ctx context.Context, s *children.Set, network render.Network) error {
+	wanted := network.Gateway != nil
+	problem, err := s.OpenRoutes(ctx, wanted)
 	switch {
 	case err != nil || problem != nil && !wanted:
 		return err
 	case problem != nil:
-		p.Found.RouteProblem = problem
-		p.RequeueWithin(children.RoutesRetry)
+		s.Found.RouteProblem = problem
+		s.RequeueWithin(children.RoutesRetry)
 		return nil
 	}
-	p.Found.Route, p.Found.RouteProblem, err = children.HTTPRoutes.Keep(ctx, p.Set, render.HTTPRoute(p.Assignment, p.network))
+	s.Found.Route, s.Found.RouteProblem, err = children.HTTPRoutes.Keep(ctx, s, render.HTTPRoute(s.Assignment, network))
 	return err
 }
 

@@ -123,6 +123,7 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 	if err := r.memberNetwork(ctx, p); err != nil {
 		return err
 	}
+	joinEndpoint := r.endpoint(ctx, p)
 	var errs []error
 	// An error of one step does not prevent the others, except that no Pod is created.
 	for _, s := range []struct {
@@ -137,12 +138,14 @@ func (r *Reconciler) run(ctx context.Context, p *pass) error {
 		{"isolation", r.isolate},
 		{"pod", r.pods.pod},
 		{"idle timeout", r.idle},
-		{"endpoint", r.endpoint},
 	} {
 		if err := s.run(ctx, p); err != nil {
 			p.failed = true
 			errs = append(errs, fmt.Errorf("reconciling the %s: %w", s.name, err))
 		}
+	}
+	if err := joinEndpoint(); err != nil {
+		errs = append(errs, fmt.Errorf("reconciling the endpoint: %w", err))
 	}
 	if len(errs) > 0 {
 		// A child that could not be read must not be reported as missing.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -43,6 +45,7 @@ type stage struct {
 	events *events.FakeRecorder
 	key    types.NamespacedName
 
+	mu   sync.Mutex // of what the concurrent steps write
 	made int
 	// writes are the reconciler's, such as "create Pod".
 	writes []string
@@ -130,8 +133,7 @@ func (s *stage) interceptors() interceptor.Funcs {
 			return c.List(ctx, list, opts...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			s.made++
-			o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.made)))
+			o.SetUID(types.UID(fmt.Sprintf("uid-%d", s.next())))
 			o.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
 			if err := s.write("create", o); err != nil {
 				return err
@@ -177,11 +179,21 @@ func (s *stage) stop(pod *corev1.Pod) {
 func (s *stage) write(verb string, o client.Object) error {
 	name := fmt.Sprintf("%T", o)
 	write := verb + " " + name[strings.LastIndexByte(name, '.')+1:]
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.writes = append(s.writes, write)
 	if s.refuse == nil {
 		return nil
 	}
 	return s.refuse(write)
+}
+
+// next returns the number of the next created object.
+func (s *stage) next() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made++
+	return s.made
 }
 
 // pass reconciles once and returns when the next pass is due.
@@ -200,6 +212,9 @@ func (s *stage) after(d time.Duration) time.Duration {
 	s.clock.SetTime(s.clock.Now().Add(d))
 	return s.pass()
 }
+
+// inAnyOrder compares writes of which some are concurrent.
+var inAnyOrder = cmpopts.SortSlices(func(a, b string) bool { return a < b })
 
 // wrote returns the writes since its last call.
 func (s *stage) wrote() []string {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -289,10 +290,13 @@ func TestADeletionEndsTheRun(t *testing.T) {
 // what it has shown is not changed by that.
 type settable struct {
 	real, set time.Duration
+	mu        sync.Mutex // of shown
 	shown     map[time.Time]time.Duration
 }
 
 func (c *settable) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := noon.Add(c.real + c.set)
 	if c.shown == nil {
 		c.shown = map[time.Time]time.Duration{}
@@ -301,7 +305,11 @@ func (c *settable) Now() time.Time {
 	return now
 }
 
-func (c *settable) Since(t time.Time) time.Duration { return c.real - c.shown[t] }
+func (c *settable) Since(t time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.real - c.shown[t]
+}
 
 func TestAClockThatIsSetChangesNoSession(t *testing.T) {
 	for _, jump := range []time.Duration{24 * time.Hour, -24 * time.Hour} {

@@ -195,7 +195,7 @@ func (m *member) changes(uid, state string) {
 	}
 }
 
-func (m *member) mark(uid string) { m.reporter.Mark(ref(uid), m.now) }
+func (m *member) mark(uid string) { m.reporter.Mark(ref(uid)) }
 
 func (m *member) render(r agentlink.Ref) *fleetv1.AssignmentReport {
 	held := m.held[string(r.UID)]

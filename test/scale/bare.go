@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -38,20 +39,51 @@ type bare struct {
 	pods     []*readiness
 }
 
-// runBare returns the time until every Pod is ready and its session Running.
-func runBare(ctx context.Context, sessions int, template string, options harness.Options) (took time.Duration, err error) {
+// bareTimes are how long the bare loops took; zero for one that was not run.
+type bareTimes struct{ same, floor time.Duration }
+
+// compare prints how much longer a burst took.
+func (t bareTimes) compare(took time.Duration) {
+	if t.same > 0 {
+		fmt.Printf("\nthe burst took %.2f times as long as the bare loop that writes the same objects\n", took.Seconds()/t.same.Seconds())
+	}
+	if t.floor > 0 {
+		fmt.Printf("the burst took %.2f times as long as the bare loop of Pod, Service and Ingress\n", took.Seconds()/t.floor.Seconds())
+	}
+}
+
+// runBare measures the time until every Pod is ready and its session Running, without hub and
+// agents, and before, with floor, that until every Pod with a Service and an Ingress is ready.
+func runBare(ctx context.Context, sessions int, template string, floor bool, options harness.Options) (times bareTimes, err error) {
+	fmt.Println("bare client loops, without hub and agents")
 	options.NoFleetProcesses = true
 	fleet, err := harness.Start(ctx, options)
 	if err != nil {
-		return 0, err
+		return times, err
 	}
 	defer func() { err = errors.Join(err, fleet.Stop()) }()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	b, err := newBare(ctx, fleet, sessions, template)
 	if err != nil {
-		return 0, err
+		return times, err
 	}
+	if floor {
+		if times.floor, err = b.run(ctx, "Pod, Service and Ingress", b.peer); err != nil {
+			return times, err
+		}
+		if err := b.clear(ctx); err != nil {
+			return times, err
+		}
+	}
+	times.same, err = b.run(ctx, "the same objects", b.session)
+	return times, err
+}
+
+// run measures one loop.
+func (b *bare) run(ctx context.Context, what string, one func(context.Context, int) error) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	began := time.Now()
 	group, gctx := errgroup.WithContext(ctx)
 	for _, r := range b.pods {
@@ -59,15 +91,17 @@ func runBare(ctx context.Context, sessions int, template string, options harness
 	}
 	work, wctx := errgroup.WithContext(gctx)
 	work.SetLimit(bareWorkers)
-	for i := range sessions {
-		work.Go(func() error { return b.session(wctx, i) })
+	for i := range b.sessions {
+		work.Go(func() error { return one(wctx, i) })
 	}
 	if err := work.Wait(); err != nil {
+		cancel()
 		return 0, errors.Join(err, group.Wait())
 	}
-	took = time.Since(began)
+	took := time.Since(began)
 	cancel()
 	_ = group.Wait() // the watches end with the context
+	fmt.Printf("\n%s: %d in %s: %.0f a second\n", what, b.sessions, round(took), float64(b.sessions)/took.Seconds())
 	return took, nil
 }
 
@@ -135,21 +169,11 @@ func (b *bare) session(ctx context.Context, i int) error {
 	if err := member.Create(ctx, a); err != nil {
 		return fmt.Errorf("creating an assignment: %w", err)
 	}
-	network := render.Network{}
-	pod := render.Pod(a)
-	render.Isolate(pod, render.NetworkPolicy(a, network))
-	for _, child := range []client.Object{
-		secretOf(access, namespace, access.Name, s.UID), render.ConfigMap(a),
-		pod, render.Service(a), render.Ingress(a, network),
-	} {
-		if err := member.Create(ctx, child); err != nil {
-			return fmt.Errorf("creating a child: %w", err)
-		}
+	if err := createAll(ctx, member, secretOf(access, namespace, access.Name, s.UID), render.ConfigMap(a)); err != nil {
+		return err
 	}
-	select {
-	case <-ready:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := runDesktop(ctx, member, a, ready); err != nil {
+		return err
 	}
 	a.Status.State = v1alpha1.AssignmentActive
 	if err := patchStatus(ctx, member, a, a.Status); err != nil {
@@ -157,6 +181,57 @@ func (b *bare) session(ctx context.Context, i int) error {
 	}
 	s.Status.Phase = v1alpha1.PhaseRunning
 	return patchStatus(ctx, b.hub, s, s.Status)
+}
+
+// peer creates what any operator must: a Pod, a Service and an Ingress.
+func (b *bare) peer(ctx context.Context, i int) error {
+	member, pods := b.members[i%len(b.members)], b.pods[i%len(b.members)]
+	s := newSession(i, b.template.Name)
+	s.UID = types.UID(s.Name)
+	s.Status.Resources = b.template.Spec.Resources.Default
+	s.Status.Placement = &v1alpha1.Placement{ClusterName: "bare", ClusterUID: "bare", Epoch: 1}
+	spec := b.template.Spec.DeepCopy()
+	spec.Files, spec.Access = nil, v1alpha1.Access{}
+	a := assignment.Render(s, spec, "bare.example.com", secret.Set{})
+	return runDesktop(ctx, member, a, pods.expect(a.Name))
+}
+
+// runDesktop creates Pod, Service and Ingress, and waits until the Pod is ready.
+func runDesktop(ctx context.Context, member client.Client, a *v1alpha1.SessionAssignment, ready <-chan struct{}) error {
+	network := render.Network{}
+	pod := render.Pod(a)
+	render.Isolate(pod, render.NetworkPolicy(a, network))
+	if err := createAll(ctx, member, pod, render.Service(a), render.Ingress(a, network)); err != nil {
+		return err
+	}
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func createAll(ctx context.Context, c client.Client, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := c.Create(ctx, o); err != nil {
+			return fmt.Errorf("creating a child: %w", err)
+		}
+	}
+	return nil
+}
+
+// clear deletes what peer has created.
+func (b *bare) clear(ctx context.Context) error {
+	for _, member := range b.members {
+		for _, o := range []client.Object{&networkingv1.Ingress{}, &corev1.Service{}, &corev1.Pod{}} {
+			err := member.DeleteAllOf(ctx, o, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+			if err != nil {
+				return fmt.Errorf("deleting a child: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 func secretOf(p v1alpha1.SecretPayload, namespace, name string, session types.UID) *corev1.Secret {

@@ -207,13 +207,10 @@ func (m *measurement) idle(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// delete removes all sessions and checks that nothing is left anywhere.
-func (m *measurement) delete(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	began := time.Now()
+// deleteAll deletes all sessions, and waits for their end.
+func (m *measurement) deleteAll(ctx context.Context) error {
 	if err := m.hub.DeleteAllOf(ctx, &v1alpha1.VDISession{}, client.InNamespace(namespace)); err != nil {
-		return err
+		return fmt.Errorf("deleting the sessions: %w", err)
 	}
 	for {
 		list := &v1alpha1.VDISessionList{}
@@ -221,11 +218,21 @@ func (m *measurement) delete(ctx context.Context) error {
 			return fmt.Errorf("%d sessions are left: %w", len(list.Items), err)
 		}
 		if len(list.Items) == 0 {
-			break
+			return nil
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
+	}
+}
+
+// delete removes all sessions and checks that nothing is left anywhere.
+func (m *measurement) delete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	began := time.Now()
+	if err := m.deleteAll(ctx); err != nil {
+		return err
 	}
 	fmt.Printf("\nall deleted after %s\n", round(time.Since(began)))
 	for _, member := range m.fleet.Members {

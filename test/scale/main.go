@@ -24,11 +24,12 @@ func main() {
 	idle := flag.Duration("idle", time.Minute, "how long to watch the idle fleet for writes")
 	template := flag.String("template", "browser", "template of the sessions, of deploy/samples")
 	baseline := flag.Bool("baseline", true, "measure a bare client loop too, on control planes of its own, before")
+	floor := flag.Bool("peer-floor", true, "with the baseline, measure a bare loop of the Pods, Services and Ingresses that any operator must write")
 	userRoles := flag.Bool("user-roles", true, "have the hub keep Roles of users")
 	keep := flag.Bool("keep", false, "keep the fleet's directory with all logs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *sessions, *template, *idle, *baseline, harness.Options{
+	err := run(ctx, *sessions, *template, *idle, *baseline, *floor, harness.Options{
 		Members: *members, NodesPerMember: *nodes, Keep: *keep,
 		Args:     harness.Args{Hub: []string{fmt.Sprintf("--user-roles=%t", *userRoles)}},
 		Progress: func(step string) { fmt.Println("  " + step) },
@@ -40,14 +41,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, sessions int, template string, idle time.Duration, baseline bool, options harness.Options) (err error) {
-	var bareTook time.Duration
+func run(ctx context.Context, sessions int, template string, idle time.Duration, baseline, floor bool, options harness.Options) (err error) {
+	var bare bareTimes
 	if baseline {
-		fmt.Println("a bare client loop that writes the same objects, without hub and agents")
-		if bareTook, err = runBare(ctx, sessions, template, options); err != nil {
-			return fmt.Errorf("measuring the bare loop: %w", err)
+		if bare, err = runBare(ctx, sessions, template, floor, options); err != nil {
+			return fmt.Errorf("measuring the bare loops: %w", err)
 		}
-		fmt.Printf("\n%d sessions in %s: %.0f a second\n\n", sessions, round(bareTook), float64(sessions)/bareTook.Seconds())
 	}
 	fleet, err := harness.Start(ctx, options)
 	if err != nil {
@@ -59,7 +58,7 @@ func run(ctx context.Context, sessions int, template string, idle time.Duration,
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		m.create, m.count, m.writes, m.reconciles, m.cost,
+		m.unloaded, m.create, m.count, m.writes, m.reconciles, m.cost,
 		func(ctx context.Context) error { return m.idle(ctx, idle) },
 		m.calm,
 		m.delete,
@@ -69,8 +68,6 @@ func run(ctx context.Context, sessions int, template string, idle time.Duration,
 			return err
 		}
 	}
-	if baseline {
-		fmt.Printf("\nthe burst took %.2f times as long as the bare loop\n", m.took.Seconds()/bareTook.Seconds())
-	}
+	bare.compare(m.took)
 	return m.verdict()
 }

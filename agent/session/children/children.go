@@ -24,7 +24,7 @@ func (k Kind[T]) Keep(ctx context.Context, s *Set, want T) (T, *observe.Problem,
 	if !isNil(want) {
 		return k.Ensure(ctx, s, have, want)
 	}
-	delete(s.Memory.refused, k.Name)
+	s.Memory.of(k.Name).refused = refusal{}
 	if !k.Owns(s.Assignment, have) {
 		return none, nil, nil
 	}
@@ -52,10 +52,10 @@ func (k Kind[T]) Find(ctx context.Context, s *Set, name string) (T, error) {
 		return have, err
 	}
 	if !isNil(have) {
-		delete(s.Memory.created, k.Name)
+		s.Memory.of(k.Name).created = creation{}
 		return have, nil
 	}
-	if created, left := s.Memory.createdRecently(k.Name, s.Now); created != nil && created.GetName() == name {
+	if created, left := s.Memory.of(k.Name).createdRecently(s.Now); created != nil && created.GetName() == name {
 		s.RequeueWithin(left)
 		return created.(T), nil
 	}
@@ -74,7 +74,7 @@ func (k Kind[T]) Live(ctx context.Context, s *Set, name string) (T, error) {
 // Ensure creates or repairs the child. It returns the existing child, the problem that
 // prevents it, or an error that a retry may cure.
 func (k Kind[T]) Ensure(ctx context.Context, s *Set, have, want T) (T, *observe.Problem, error) {
-	problem, wait := s.Memory.refusedUntil(k.Name, s.Assignment.Generation, s.Now)
+	problem, wait := s.Memory.of(k.Name).refusedUntil(s.Assignment.Generation, s.Now)
 	switch {
 	case problem != nil && problem.Reason != api.ReasonConflict:
 		// Only denied requests wait: a conflict is checked without a write.
@@ -89,7 +89,7 @@ func (k Kind[T]) Ensure(ctx context.Context, s *Set, have, want T) (T, *observe.
 
 func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Problem, error) {
 	var none T
-	if s.Memory.refused[k.Name].problem.Reason == api.ReasonConflict {
+	if s.Memory.of(k.Name).refused.problem.Reason == api.ReasonConflict {
 		// A conflict is checked by a read.
 		if have, err := k.Live(ctx, s, want.GetName()); err != nil {
 			return none, nil, err
@@ -100,8 +100,8 @@ func (k Kind[T]) create(ctx context.Context, s *Set, want T) (T, *observe.Proble
 	err := s.Write(k.Name, "create", func() error { return s.Client.Create(ctx, want) })
 	switch {
 	case err == nil:
-		s.Memory.created[k.Name] = creation{object: want, at: s.Now}
-		delete(s.Memory.refused, k.Name)
+		s.Memory.of(k.Name).created = creation{object: want, at: s.Now}
+		s.Memory.of(k.Name).refused = refusal{}
 		log.FromContext(ctx).V(1).Info("Created a child", "kind", k.Name, "name", want.GetName())
 		return want, nil, nil
 	case apierrors.IsAlreadyExists(err):
@@ -131,17 +131,17 @@ func (k Kind[T]) repair(ctx context.Context, s *Set, have, want T) (T, *observe.
 	}
 	aligned := k.aligned(have, want)
 	if have.GetDeletionTimestamp() != nil || equality.Semantic.DeepEqual(have, aligned) {
-		delete(s.Memory.refused, k.Name)
+		s.Memory.of(k.Name).refused = refusal{}
 		return have, nil, nil
 	}
-	if wait := s.Memory.mayRepair(k.Name, s.Now); wait > 0 {
+	if wait := s.Memory.of(k.Name).mayRepair(s.Now); wait > 0 {
 		s.RequeueWithin(wait)
 		return have, nil, nil
 	}
 	err := s.patch(ctx, k.Name, "repair", have, aligned)
 	switch {
 	case err == nil:
-		delete(s.Memory.refused, k.Name)
+		s.Memory.of(k.Name).refused = refusal{}
 		log.FromContext(ctx).Info("Repaired a child", "kind", k.Name, "name", aligned.GetName())
 		return aligned, nil, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):

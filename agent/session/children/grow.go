@@ -21,12 +21,13 @@ const growRetry = time.Hour
 // Grow raises the size of a claim to the rendered one. It returns the claim, and why it is
 // too small if the API server denies the growth: such a home is used as it is.
 func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, string, error) {
+	memory := s.Memory.of(nameSize)
 	if have == nil || have.DeletionTimestamp != nil || have.Status.Phase != corev1.ClaimBound ||
 		want.Spec.Resources.Requests.Storage().Cmp(*have.Spec.Resources.Requests.Storage()) <= 0 {
-		delete(s.Memory.refused, nameSize)
+		memory.refused = refusal{}
 		return have, "", nil
 	}
-	if problem, wait := s.Memory.refusedUntil(nameSize, s.Assignment.Generation, s.Now); problem != nil {
+	if problem, wait := memory.refusedUntil(s.Assignment.Generation, s.Now); problem != nil {
 		s.RequeueWithin(wait)
 		return have, problem.Message, nil
 	}
@@ -44,9 +45,9 @@ func (s *Set) Grow(ctx context.Context, have, want *corev1.PersistentVolumeClaim
 	case denied.Is(err):
 		message := fmt.Sprintf("The claim %s has %s and can't grow to %s: %v", have.Name, before, size, err)
 		rejections.WithLabelValues(nameHome, api.ReasonBoundTooSmall).Inc()
-		s.Memory.refused[nameSize] = refusal{
+		memory.refused = refusal{
 			problem:    observe.Problem{Reason: api.ReasonBoundTooSmall, Message: message},
-			generation: s.Assignment.Generation, retryAt: s.Now.Add(growRetry),
+			generation: s.Assignment.Generation, times: 1, retryAt: s.Now.Add(growRetry),
 		}
 		return have, message, nil
 	default:

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,18 +19,24 @@ const (
 	lastRetry  = 2 * time.Minute
 )
 
-// Memory has the state of one assignment's children between reconciles. The key of its maps,
-// except removed, is the kind's name. It is not safe for concurrent use.
+// Memory has the state of one assignment's children between reconciles. Children of different
+// kinds may be reconciled concurrently.
 type Memory struct {
-	// created are children that the cache may not show yet.
-	created map[string]creation
+	mu    sync.Mutex
+	kinds map[string]*kindMemory
+}
+
+// kindMemory is the memory of the children of one kind.
+type kindMemory struct {
+	// created is a child that the cache may not show yet.
+	created creation
 	// removed is when an object was deleted, by its UID.
 	removed map[types.UID]time.Time
-	// refused are children that the API server denied, or with a name conflict.
-	refused map[string]refusal
-	// repairs of each child, with backoff for one that another controller or a webhook
-	// changes repeatedly.
-	repairs map[string]repairs
+	// refused is set if the API server denied the child, or on a name conflict.
+	refused refusal
+	// repairs have backoff for a child that another controller or a webhook changes
+	// repeatedly.
+	repairs repairs
 }
 
 type creation struct {
@@ -50,34 +57,41 @@ type repairs struct {
 }
 
 // NewMemory returns the memory of a new assignment.
-func NewMemory() *Memory {
-	m := &Memory{created: map[string]creation{}, removed: map[types.UID]time.Time{}}
-	m.Retry()
-	return m
+func NewMemory() *Memory { return &Memory{kinds: map[string]*kindMemory{}} }
+
+// of returns the memory of a kind.
+func (m *Memory) of(kind string) *kindMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kinds[kind] == nil {
+		m.kinds[kind] = &kindMemory{removed: map[types.UID]time.Time{}}
+	}
+	return m.kinds[kind]
 }
 
 // Retry resets all backoff, for the next attempt of a session.
 func (m *Memory) Retry() {
-	m.refused, m.repairs = map[string]refusal{}, map[string]repairs{}
+	for _, k := range m.kinds {
+		k.refused, k.repairs = refusal{}, repairs{}
+	}
 }
 
 // createdRecently returns the created child that the cache does not show, and how long it
 // still counts.
-func (m *Memory) createdRecently(kind string, now time.Time) (client.Object, time.Duration) {
-	created := m.created[kind] // long ago if there is none
-	left := CacheDelay - now.Sub(created.at)
+func (k *kindMemory) createdRecently(now time.Time) (client.Object, time.Duration) {
+	left := CacheDelay - now.Sub(k.created.at) // long ago if there is none
 	if left <= 0 {
-		delete(m.created, kind)
+		k.created = creation{}
 		return nil, 0
 	}
-	return created.object, left
+	return k.created.object, left
 }
 
 // refusedUntil returns the problem of a child, and the delay before the next try. A new
 // generation of the assignment is tried at once; an invalid child only then.
-func (m *Memory) refusedUntil(kind string, generation int64, now time.Time) (*observe.Problem, time.Duration) {
-	r, ok := m.refused[kind]
-	if !ok || r.generation != generation || !r.problem.Invalid && !now.Before(r.retryAt) {
+func (k *kindMemory) refusedUntil(generation int64, now time.Time) (*observe.Problem, time.Duration) {
+	r := k.refused
+	if r.times == 0 || r.generation != generation || !r.problem.Invalid && !now.Before(r.retryAt) {
 		return nil, 0
 	}
 	return &r.problem, max(r.retryAt.Sub(now), 0)
@@ -85,8 +99,8 @@ func (m *Memory) refusedUntil(kind string, generation int64, now time.Time) (*ob
 
 // mayRepair returns how long the repair of a child must wait. If that is zero, it counts a
 // repair.
-func (m *Memory) mayRepair(kind string, now time.Time) time.Duration {
-	before := m.repairs[kind]
+func (k *kindMemory) mayRepair(now time.Time) time.Duration {
+	before := k.repairs
 	if now.Sub(before.last) > 2*lastRetry {
 		before.times = 0
 	}
@@ -95,22 +109,22 @@ func (m *Memory) mayRepair(kind string, now time.Time) time.Duration {
 			return wait
 		}
 	}
-	m.repairs[kind] = repairs{last: now, times: before.times + 1}
+	k.repairs = repairs{last: now, times: before.times + 1}
 	return 0
 }
 
 // refuse records a problem, and returns it with the delay before the next try, which a
 // recurrence does not postpone.
-func (m *Memory) refuse(kind string, generation int64, problem observe.Problem, now time.Time) (*observe.Problem, time.Duration) {
+func (k *kindMemory) refuse(generation int64, problem observe.Problem, now time.Time) (*observe.Problem, time.Duration) {
 	times := 0
-	if r, ok := m.refused[kind]; ok && r.generation == generation {
+	if r := k.refused; r.generation == generation {
 		if r.problem == problem && now.Before(r.retryAt) {
 			return &r.problem, r.retryAt.Sub(now)
 		}
 		times = r.times
 	}
 	wait := RetryAfter(times)
-	m.refused[kind] = refusal{problem: problem, generation: generation, times: times + 1, retryAt: now.Add(wait)}
+	k.refused = refusal{problem: problem, generation: generation, times: times + 1, retryAt: now.Add(wait)}
 	return &problem, wait
 }
 

@@ -29,7 +29,8 @@ func (k Kind[T]) RemoveUnchanged(ctx context.Context, s *Set, o T) error {
 }
 
 func (s *Set) remove(ctx context.Context, kind string, o client.Object, preconditions client.Preconditions) error {
-	removed, known := s.Memory.removed[o.GetUID()]
+	memory := s.Memory.of(kind)
+	removed, known := memory.removed[o.GetUID()]
 	if o.GetDeletionTimestamp() != nil || known && s.Now.Sub(removed) < CacheDelay {
 		s.RequeueWithin(CacheDelay)
 		return nil
@@ -45,8 +46,8 @@ func (s *Set) remove(ctx context.Context, kind string, o client.Object, precondi
 	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
 		return fmt.Errorf("deleting %s %s: %w", kind, o.GetName(), err)
 	}
-	s.Memory.removed[o.GetUID()] = s.Now
-	delete(s.Memory.created, kind)
+	memory.removed[o.GetUID()] = s.Now
+	memory.created = creation{}
 	s.RequeueWithin(CacheDelay)
 	log.FromContext(ctx).V(1).Info("Deleted a child", "kind", kind, "name", o.GetName())
 	return nil

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -44,6 +45,20 @@ type Set struct {
 	After time.Duration
 }
 
+// Fork returns a Set for steps that run concurrently with those of s, for other kinds of
+// children.
+func (s *Set) Fork() *Set {
+	fork := *s
+	fork.Found, fork.After = observe.Children{}, 0
+	return &fork
+}
+
+// Join adds when a fork that has ended requeues.
+func (s *Set) Join(fork *Set) {
+	s.RequeueWithin(fork.After)
+	s.Found.Denied = cmp.Or(s.Found.Denied, fork.Found.Denied)
+}
+
 // RequeueWithin requeues the assignment after at most d.
 func (s *Set) RequeueWithin(d time.Duration) {
 	if d > 0 && (s.After == 0 || d < s.After) {
@@ -84,7 +99,7 @@ func (s *Set) DenyRemoval(ctx context.Context, kind string, err error) {
 // refuse records a problem of a child, and requeues for the next try.
 func (s *Set) refuse(kind string, problem observe.Problem) *observe.Problem {
 	rejections.WithLabelValues(kind, problem.Reason).Inc()
-	out, wait := s.Memory.refuse(kind, s.Assignment.Generation, problem, s.Now)
+	out, wait := s.Memory.of(kind).refuse(s.Assignment.Generation, problem, s.Now)
 	s.RequeueWithin(wait)
 	return out
 }
