@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	lease := fence.NewKeeper(mgr.GetAPIReader(), mgr.GetClient(), options.Namespace, options.TimeFactor)
 	restrictions := options.restrictions()
 	store := assignment.New(assignment.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Restrictions: &restrictions, Trace: trace,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Restrictions: &restrictions, Trace: trace, Starts: &assignment.Starts{},
 	})
 	// It decodes all Pods and Nodes of the member, which are smaller and cheaper as protobuf.
 	protobuf := rest.CopyConfig(mgr.GetConfig())
@@ -154,7 +154,7 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 	recorder := mgr.GetEventRecorder("vdi-agent")
 	reconciler := session.New(session.Dependencies{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
-		Nodes: nodes, Lease: lease, Trace: store.Trace, ServerVersion: clientset.Discovery().ServerVersion, GuardKey: endpoint.PublicKey, Options: sessions,
+		Nodes: nodes, Lease: lease, Reconciled: store.Starts.End, Trace: store.Trace, ServerVersion: clientset.Discovery().ServerVersion, GuardKey: endpoint.PublicKey, Options: sessions,
 	})
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err

@@ -95,7 +95,11 @@ func (s applier) create(ctx context.Context, a *v1alpha1.SessionAssignment) (*fl
 	setMetadata(fresh, a)
 	setGeneration(fresh, 1)
 	metricWrites.WithLabelValues("create").Inc()
+	s.Starts.begin(client.ObjectKeyFromObject(fresh))
 	err = s.Client.Create(ctx, fresh)
+	if err != nil {
+		s.Starts.End(client.ObjectKeyFromObject(fresh))
+	}
 	switch {
 	case err == nil:
 		s.ordered.Store(fresh.UID, fresh.Spec.Epoch)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -58,6 +59,7 @@ func (s *Store) assign(ctx context.Context, uid types.UID, a *v1alpha1.SessionAs
 	s.traceStored(a, out, received, began)
 	logRefused(ctx, a, out)
 	s.answer(uid, a, out)
+	s.Starts.await(ctx, client.ObjectKeyFromObject(a))
 	return 0, nil
 }
 

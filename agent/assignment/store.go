@@ -59,6 +59,8 @@ type Options struct {
 	Capacity Capacity
 	// Restrictions of the member's administrator.
 	Restrictions *restriction.Settings
+	// Starts bounds the desktops that are started at once.
+	Starts *Starts
 	// Trace of sessions. Without it none is traced.
 	Trace *tracing.Tracer
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
+	"github.com/vdi-fleet/vdi-fleet/proto/concurrent"
 )
 
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,roleName=vdi-agent-sessions,resources=httproutes,verbs=get;list;watch;create;patch;delete
@@ -19,32 +19,20 @@ import (
 // concurrently with the other steps, which no part of the endpoint depends on, and returns how
 // to add its outcome to theirs.
 func (r *Reconciler) endpoint(ctx context.Context, p *pass) (join func() error) {
-	s, a, network := p.Fork(), p.Assignment, p.network
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() { done <- err }()
-		defer recoverTo(&err)
+	s, network := p.Fork(), p.network
+	wait := concurrent.Begin(func() error {
 		var service, ingress error
-		s.Found.Service, s.Found.ServiceProblem, service = children.Services.Keep(ctx, s, render.Service(a))
-		s.Found.Ingress, s.Found.IngressProblem, ingress = children.Ingresses.Keep(ctx, s, render.Ingress(a, network))
-		err = errors.Join(service, ingress, keepRoute(ctx, s, network))
-	}()
+		s.Found.Service, s.Found.ServiceProblem, service = children.Services.Keep(ctx, s, render.Service(s.Assignment))
+		s.Found.Ingress, s.Found.IngressProblem, ingress = children.Ingresses.Keep(ctx, s, render.Ingress(s.Assignment, network))
+		return errors.Join(service, ingress, keepRoute(ctx, s, network))
+	})
 	return func() error {
-		err := <-done
+		err := wait()
 		p.Join(s)
 		found := &s.Found
 		p.Found.Service, p.Found.Ingress, p.Found.Route = found.Service, found.Ingress, found.Route
 		p.Found.ServiceProblem, p.Found.IngressProblem, p.Found.RouteProblem = found.ServiceProblem, found.IngressProblem, found.RouteProblem
 		return err
-	}
-}
-
-// recoverTo has a panic end the reconcile of one session with an error, as controller-runtime
-// does in the goroutine of the reconcile.
-func recoverTo(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -42,6 +43,9 @@ type Dependencies struct {
 	ServerVersion func() (*version.Info, error)
 	// Lease of the hub.
 	Lease Lease
+	// Reconciled is called after each reconcile of an assignment that does not wait for
+	// Secrets.
+	Reconciled func(assignment types.NamespacedName)
 	// GuardKey returns the public key of the agent's answers to guards and gates.
 	GuardKey func() string
 	Options  Options
@@ -106,7 +110,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Client: r.Client, Live: r.APIReader, Clock: r.Clock, Trace: r.Trace, Routes: r.routes,
 		Assignment: &a, Memory: p.memory.children, Now: r.Clock.Now(), Span: tracing.Parse(a.Annotations[api.AnnotationTraceparent]),
 	}
-	if err := r.run(ctx, p); err != nil {
+	err := r.run(ctx, p)
+	if err != nil || len(p.Found.Secrets) == 0 {
+		r.Reconciled(req.NamespacedName)
+	}
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: p.After}, nil

@@ -81,6 +81,7 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 	s.r = New(Dependencies{
 		Client:        interceptor.NewClient(s.client, s.interceptors()),
 		APIReader:     s.client,
+		Reconciled:    func(types.NamespacedName) {},
 		Recorder:      s.events,
 		Clock:         s.clock,
 		Nodes:         healthyNodes{},

@@ -18,6 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/proto/concurrent"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
@@ -130,6 +131,18 @@ func (g gatherer) keepSecret(ctx context.Context, s *v1alpha1.VDISession) error 
 		return err
 	}
 	return g.Orders.Secrets.Keep(ctx, s, spec)
+}
+
+// keepFirstSecret begins to create the access secret of a session that is placed for the first
+// time, while its placement is written, and returns how to wait for it, nil for another session.
+// A later run changes the secret only once its placement is written: if that fails, the desktop
+// of the previous run keeps its password.
+func (g gatherer) keepFirstSecret(ctx context.Context, s *v1alpha1.VDISession, plan *lifecycle.Plan) (wait func() error) {
+	if plan.Placed == nil || plan.Err != nil || s.Status.Epoch > 0 {
+		return nil
+	}
+	placed := plan.Session.DeepCopy()
+	return concurrent.Begin(func() error { return g.keepSecret(ctx, placed) })
 }
 
 // members reads the state of the members that the session names.

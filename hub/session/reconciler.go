@@ -108,9 +108,12 @@ func (r *Reconciler) execute(ctx context.Context, g gatherer, s *v1alpha1.VDISes
 	if err == nil {
 		err = g.track(ctx, in)
 	}
+	kept := false
 	if err == nil {
 		plan, a.reserved = r.decide(g, in)
+		keeping := g.keepFirstSecret(ctx, s, &plan)
 		err = r.apply(ctx, in, &plan, &a)
+		kept = keeping != nil && keeping() == nil
 	}
 	if s.DeletionTimestamp.IsZero() {
 		r.Scheduler.Done(client.ObjectKeyFromObject(s), plan.Placed != nil && err == nil, err)
@@ -123,7 +126,7 @@ func (r *Reconciler) execute(ctx context.Context, g gatherer, s *v1alpha1.VDISes
 		}
 		return ctrl.Result{}, err
 	}
-	if plan.Placed != nil {
+	if plan.Placed != nil && !kept {
 		// The assignment waits for it. The next pass does the same, and shows why it fails.
 		if err := g.keepSecret(ctx, plan.Session); err != nil {
 			log.FromContext(ctx).V(1).Info("The access secret is not made yet", "cause", err.Error())
