@@ -38,6 +38,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/election"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
+	"github.com/vdi-fleet/vdi-fleet/proto/recorder"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -151,16 +152,16 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 			return fmt.Errorf("adding the endpoint for guards and gates: %w", err)
 		}
 	}
-	recorder := mgr.GetEventRecorder("vdi-agent")
+	events := recorder.Limited(mgr.GetEventRecorder("vdi-agent"))
 	reconciler := session.New(session.Dependencies{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: events, Clock: clock.RealClock{},
 		Nodes: nodes, Lease: lease, Reconciled: store.Starts.End, Trace: store.Trace, ServerVersion: clientset.Discovery().ServerVersion, GuardKey: endpoint.PublicKey, Options: sessions,
 	})
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
 	}
 	return retention.SetupWithManager(mgr, retention.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: events, Clock: clock.RealClock{},
 		OverdueFor: overdueFor, UnusedFor: unusedFor,
 	})
 }

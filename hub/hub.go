@@ -43,6 +43,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/reconnect"
+	"github.com/vdi-fleet/vdi-fleet/proto/recorder"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
 
@@ -194,7 +195,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trac
 // rebuilds the reservations.
 func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
-	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
+	c, events := local.GetClient(), recorder.Limited(local.GetEventRecorder("vdi-hub"))
 	revisions := template.NewRevisions(c, o.Namespace)
 	f.proofs.Client, f.proofs.Live = c, local.GetAPIReader()
 	orders := &assignment.Orders{
@@ -203,7 +204,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: f.cache, Members: f, Orders: orders,
+		Client: c, Live: local.GetAPIReader(), Recorder: events, Fleet: f, Reservations: f.cache, Members: f, Orders: orders,
 		Departures: departures, Clock: clock.RealClock{}, Restores: term,
 		Timings: lifecycle.Timings{
 			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
@@ -222,7 +223,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 	}
 	reviews := &review.Reconciler{Client: c, Members: f, Placement: f.cache, Sessions: sessions, Clock: clock.RealClock{}}
 	counts := index.Sessions{Reader: c}
-	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: counts.HeldIn}
+	members := &member.Reconciler{Client: c, Recorder: events, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: counts.HeldIn}
 	sessions.Register = members.RegisterAll
 	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: counts.RevisionInUse, Placed: counts.PlacedWith}
 	for _, controller := range []struct {

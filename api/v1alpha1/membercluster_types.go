@@ -202,12 +202,21 @@ type MemberClusterStatus struct {
 	// nodes is the number of nodes that accept sessions.
 	// +optional
 	Nodes int32 `json:"nodes"`
-	// templates lists the availability of each template, as the member reports it.
+	// templates lists the availability of templates, as the member reports it: of at most
+	// 100, those that can't run there first.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
 	Templates []TemplateAvailability `json:"templates,omitempty"`
+
+	// templatesOmitted is how many more templates the member reports.
+	// +optional
+	TemplatesOmitted int32 `json:"templatesOmitted,omitempty"`
 }
+
+// MaxTemplateAvailabilities limits MemberClusterStatus.Templates.
+const MaxTemplateAvailabilities = 100
 
 // MemberRestrictions are the limits that a member's administrator sets for desktops.
 type MemberRestrictions struct {

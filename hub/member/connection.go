@@ -186,7 +186,10 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 
 // Closed records that the connection has ended, for whatever reason.
 func (c *connection) Closed(err error) {
-	ok := c.current(func(m *member) { m.ended(c.fleet.timings, c.fleet.now(), err) })
+	ok := c.current(func(m *member) {
+		m.ended(c.fleet.timings, c.fleet.now(), err)
+		c.fleet.recent = recentDegradation{}
+	})
 	if !ok {
 		return
 	}

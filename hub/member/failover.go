@@ -91,9 +91,29 @@ func (f *state) factsOf(uid types.UID, now time.Time) failover.Facts {
 	// This runs for every placed session: the other members are only examined if they
 	// matter.
 	if facts.Member.Unreachable {
-		facts.Fleet.Degradation = f.degradation(now)
+		facts.Fleet.Degradation = f.recentDegradation(now)
 	}
 	return facts
+}
+
+// degradationAge is how old a degradation may be that a decision depends on. Computing it
+// examines all members, and a lost region has thousands of sessions.
+const degradationAge = 100 * time.Millisecond
+
+// recentDegradation returns the degradation, computed again after degradationAge, and when
+// anything but time has changed it. The caller holds the lock.
+func (f *state) recentDegradation(now time.Time) failover.Degradation {
+	if age := now.Sub(f.recent.at); f.recent.at.IsZero() || age < 0 || age >= degradationAge {
+		f.recent = recentDegradation{at: now, Degradation: f.degradation(now)}
+	}
+	return f.recent.Degradation
+}
+
+// recentDegradation is a computed degradation.
+type recentDegradation struct {
+	// at is when it was computed; zero if it is outdated.
+	at time.Time
+	failover.Degradation
 }
 
 // degradation returns the degradation without members that are not witnesses: their missing
@@ -134,7 +154,7 @@ func (f *state) degradationChanges(now time.Time) []Change {
 func (f *Registry) HubCluster(fingerprint string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hubCluster = fingerprint
+	f.hubCluster, f.recent = fingerprint, recentDegradation{}
 }
 
 func (f *state) inHubCluster(m *member) bool {
@@ -162,7 +182,11 @@ func lostBefore(mc *v1alpha1.MemberCluster) time.Time {
 // does not count: a member that recovers again and again can't prevent the failover of a
 // lost one. The caller holds the lock.
 func (f *Directory) outageEnds(m *member, now time.Time) {
-	if f.inHubCluster(m) || !m.heartbeats.Silent(f.timings, now) {
+	if !m.heartbeats.Silent(f.timings, now) {
+		return
+	}
+	f.recent = recentDegradation{}
+	if f.inHubCluster(m) {
 		return
 	}
 	var last time.Time

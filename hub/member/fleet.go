@@ -79,6 +79,7 @@ type state struct {
 	recovery   recovery
 	// degraded is the degradation that listeners were last notified of.
 	degraded  failover.Degradation
+	recent    recentDegradation
 	listeners []func(Change)
 }
 
@@ -231,6 +232,7 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
 	was := m.revoked
 	m.update(mc, f.timings, now)
+	f.recent = recentDegradation{}
 	if changed || was != m.revoked {
 		changes = append(changes, m.change(MemberChanged))
 	}
@@ -256,6 +258,7 @@ func (f *Registry) Remove(name string) {
 }
 
 func (f *state) removeLocked(m *member) {
+	f.recent = recentDegradation{}
 	delete(f.members, m.name)
 	delete(f.uids, m.uid)
 	f.removed[m.uid] = m.lastHeartbeat

@@ -144,15 +144,28 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		return
 	}
 	status.Nodes = v.capacity.Nodes
-	status.Templates = status.Templates[:0:0]
+	status.Templates, status.TemplatesOmitted = availabilities(v)
+}
+
+// availabilities returns the availability of the templates' current revisions, and how many
+// are omitted.
+func availabilities(v view) (list []v1alpha1.TemplateAvailability, omitted int32) {
 	for key, t := range v.capacity.Templates {
 		if v.current[key.Name] != key.Revision {
 			continue
 		}
-		status.Templates = append(status.Templates, v1alpha1.TemplateAvailability{
+		list = append(list, v1alpha1.TemplateAvailability{
 			Name: key.Name, Revision: key.Revision, Available: t.Available,
 			Reason: t.Reason, Message: t.Message, Slots: t.Slots,
 		})
 	}
-	slices.SortFunc(status.Templates, func(a, b v1alpha1.TemplateAvailability) int { return cmp.Compare(a.Name, b.Name) })
+	byName := func(a, b v1alpha1.TemplateAvailability) int { return cmp.Compare(a.Name, b.Name) }
+	if more := len(list) - v1alpha1.MaxTemplateAvailabilities; more > 0 {
+		slices.SortFunc(list, func(a, b v1alpha1.TemplateAvailability) int {
+			return cmp.Or(count(a.Available)-count(b.Available), byName(a, b))
+		})
+		list, omitted = list[:v1alpha1.MaxTemplateAvailabilities], int32(more)
+	}
+	slices.SortFunc(list, byName)
+	return list, omitted
 }

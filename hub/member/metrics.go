@@ -7,6 +7,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
@@ -137,30 +138,51 @@ func (f *state) collectSessions(out chan<- prometheus.Metric) {
 // collectCapacity sends the members' capacity. It is summed by region, so that there are no
 // series for each template in each member.
 func (f *state) collectCapacity(out chan<- prometheus.Metric) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.now()
+	reports, current := f.capacities()
 	slots := map[slotsOf]int32{}
-	for _, m := range f.members {
-		if m.capacity == nil {
-			continue
-		}
-		out <- prometheus.MustNewConstMetric(memberNodes, prometheus.GaugeValue, float64(m.capacity.Nodes), m.name, m.spec.Region)
-		schedulable := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
-		for key := range m.capacity.Templates {
-			if f.current[key.Name] != key.Revision {
+	for i := range reports {
+		r := &reports[i]
+		out <- prometheus.MustNewConstMetric(memberNodes, prometheus.GaugeValue, float64(r.capacity.Nodes), r.member, r.region)
+		for key := range r.capacity.Templates {
+			if current[key.Name] != key.Revision {
 				continue
 			}
-			n := m.capacity.Templates[key].Slots
-			if !schedulable || m.assess(f.timings, now).State != health.Ready {
+			n := r.capacity.Templates[key].Slots
+			if !r.accepts {
 				n = 0 // so that the series shows 0, and does not end
 			}
-			slots[slotsOf{key.Name, m.spec.Region}] += n
+			slots[slotsOf{key.Name, r.region}] += n
 		}
 	}
 	for key, n := range slots {
 		out <- prometheus.MustNewConstMetric(templateSlots, prometheus.GaugeValue, float64(n), key.template, key.region)
 	}
+}
+
+// memberCapacity is the capacity that a member reported last, for the metrics.
+type memberCapacity struct {
+	member, region string
+	capacity       *placement.Capacity
+	accepts        bool
+}
+
+// capacities returns the last reports of the members, which are not changed, and the current
+// revisions of templates.
+func (f *state) capacities() (reports []memberCapacity, current map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	for _, m := range f.members {
+		if m.capacity == nil {
+			continue
+		}
+		schedulable := m.spec.Scheduling == "" || m.spec.Scheduling == v1alpha1.SchedulingActive
+		reports = append(reports, memberCapacity{
+			member: m.name, region: m.spec.Region, capacity: m.capacity,
+			accepts: schedulable && m.assess(f.timings, now).State == health.Ready,
+		})
+	}
+	return reports, f.current
 }
 
 // staleStatuses counts the reports dropped by G2.

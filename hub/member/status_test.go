@@ -1,6 +1,7 @@
 package member
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,25 @@ func TestWriteStatus(t *testing.T) {
 	writeStatus(again, view{Verdict: health.Verdict{State: health.Unreachable}, counts: counts{sessions: 3}}, 4)
 	if diff := cmp.Diff(want, again.Templates); diff != "" || again.Nodes != 20 || again.Fingerprint != "fp" {
 		t.Errorf("what was last reported is lost while it is away: %+v", again)
+	}
+}
+
+func TestAStatusListsSomeOfManyTemplatesAndThoseThatCannotRun(t *testing.T) {
+	const more = 7
+	v := view{facts: facts{reportedCapacity: reportedCapacity{capacity: &placement.Capacity{Templates: map[placement.TemplateKey]placement.TemplateCapacity{}}}}, current: map[string]string{}}
+	for i := range v1alpha1.MaxTemplateAvailabilities + more {
+		name := fmt.Sprintf("t-%03d", i)
+		v.current[name] = "r1"
+		v.capacity.Templates[placement.TemplateKey{Name: name, Revision: "r1"}] = placement.TemplateCapacity{Available: i != 104}
+	}
+	status := &v1alpha1.MemberClusterStatus{}
+	writeStatus(status, v, 1)
+	listed := status.Templates
+	if len(listed) != v1alpha1.MaxTemplateAvailabilities || status.TemplatesOmitted != more {
+		t.Errorf("%d are listed, and %d omitted", len(listed), status.TemplatesOmitted)
+	}
+	if first, last := listed[0].Name, listed[len(listed)-1].Name; first != "t-000" || last != "t-104" {
+		t.Errorf("listed from %s to %s, without the one that can't run", first, last)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -25,7 +27,7 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 		}
 	}
 	list := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, list); err != nil {
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("rebuilding the reservations: %w", err)
 	}
 	for i := range list.Items {

@@ -1,4 +1,3 @@
-// Package concurrent runs a part of a reconcile in a goroutine.
 package concurrent
 
 import (

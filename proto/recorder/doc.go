@@ -1,0 +1,2 @@
+// Package recorder limits events.
+package recorder
