@@ -122,6 +122,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "desks",
 		Labels: map[string]string{v1alpha1.LabelAdmitSessions: "true"}}})
 	b.live = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := b.verdict(o); err != nil {

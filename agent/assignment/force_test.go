@@ -12,7 +12,7 @@ import (
 )
 
 func podOf(uid string, finalizers ...string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "p-" + uid, Finalizers: finalizers,
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "desk-" + uid, Finalizers: finalizers,
 		Labels: map[string]string{v1alpha1.LabelSessionUID: uid}}}
 }
 

@@ -212,8 +212,7 @@ func TestWithdrawal(t *testing.T) {
 		b.expect("STOPPED e4")
 	})
 	t.Run("is not Stopped while a Pod of the session is left", func(t *testing.T) {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "desks", Name: "p",
-			Labels: map[string]string{v1alpha1.LabelSessionUID: "u1"}}}
+		pod := podOf("u1")
 		b := newFixture(t, pod)
 		b.Put(withdrawOrder("u1", 1))
 		b.expect("STORED e1")

@@ -110,11 +110,11 @@ func (s withdrawer) confirm(ctx context.Context, w *withdrawal) (time.Duration, 
 	return 0, nil
 }
 
-// podsLeft returns the session's Pods from the API server.
+// podsLeft returns the session's Pod from the API server. It has the assignment's name.
 func (s withdrawer) podsLeft(ctx context.Context, w *withdrawal) ([]metav1.PartialObjectMetadata, error) {
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(podListKind)
-	err := s.Live.List(ctx, pods, client.InNamespace(w.GetNamespace()),
+	err := s.Live.List(ctx, pods, client.InNamespace(w.GetNamespace()), client.MatchingFields{metav1.ObjectNameField: w.GetName()},
 		client.MatchingLabels{v1alpha1.LabelSessionUID: w.GetSessionUid()})
 	if err != nil {
 		return nil, fmt.Errorf("listing Pods: %w", err)

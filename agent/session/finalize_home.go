@@ -28,12 +28,17 @@ func (f finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
 	return true, f.removeHome(ctx, p)
 }
 
-// removeHome deletes the session's claim, which has no owner, as read from the API server.
+// removeHome deletes the session's claim, which has no owner, as read from the API server. A
+// session without a home may have had one in an earlier run, which the cache shows.
 func (f finalizer) removeHome(ctx context.Context, p *pass) error {
 	var list corev1.PersistentVolumeClaimList
+	var from client.Reader = f.APIReader
+	if !render.HasHome(p.Assignment) {
+		from = f.Client
+	}
 	own := client.MatchingLabels(render.Selector(p.Assignment))
 	own[render.LabelHomeMode] = string(api.HomePerSession)
-	if err := f.APIReader.List(ctx, &list, client.InNamespace(p.Assignment.Namespace), own); err != nil {
+	if err := from.List(ctx, &list, client.InNamespace(p.Assignment.Namespace), own); err != nil {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	for i := range list.Items {

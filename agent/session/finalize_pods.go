@@ -21,9 +21,9 @@ const (
 	removalPoll = 5 * time.Second
 )
 
-// removePods removes the Pods. It is done when the API server has no Pod of the assignment,
-// by name or label, or when an operator forces the cleanup. It reads the API server only if
-// the cache has none.
+// removePods removes the Pods. It is done when neither the cache, by label, nor the API server,
+// by name, has a Pod of the assignment, or when an operator forces the cleanup. It reads the API
+// server only if the cache has none.
 func (f finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 	// An operator may force the cleanup, with a reason.
 	if reason, forced := p.Assignment.Annotations[api.AnnotationForceCleanup]; forced {
@@ -71,13 +71,9 @@ func (f finalizer) forcePods(ctx context.Context, p *pass, reason string) (bool,
 	return true, nil
 }
 
-// podsLeft returns the assignment's Pods from the API server, by label, or else by name, since
-// labels may have been removed.
+// podsLeft returns the assignment's Pod from the API server, by name: its labels may have been
+// removed.
 func (s *podStep) podsLeft(ctx context.Context, p *pass) ([]*corev1.Pod, error) {
-	left, err := s.podsOf(ctx, p, s.APIReader, client.MatchingLabels{api.LabelAssignment: p.Assignment.Name})
-	if err != nil || len(left) > 0 {
-		return left, err
-	}
 	// The agent may list Pods everywhere, and get one only in admitted namespaces.
 	return s.podsOf(ctx, p, s.APIReader, client.MatchingFields{metav1.ObjectNameField: p.Assignment.Name})
 }
