@@ -22,8 +22,10 @@ const (
 	// maxWait is the longest time until a waiting session is retried: the rates may have
 	// changed by then.
 	maxWait = 10 * time.Second
-	// entryLifetime is how long a waiting session is counted after its retry time.
+	// entryLifetime is how long a waiting session is counted after its retry time, and
+	// sweepInterval the least time between two checks of all who wait.
 	entryLifetime = 30 * time.Second
+	sweepInterval = time.Second
 )
 
 // IsMassFailure reports whether so many of the fleet's members are lost that sessions are
@@ -98,6 +100,8 @@ type bucket struct {
 	// the latest.
 	retryAt map[types.UID]time.Time
 	last    time.Time
+	// swept is when retryAt was last checked for expired entries.
+	swept time.Time
 }
 
 // wait returns the estimated time until there is a token for the session.
@@ -137,6 +141,10 @@ func (g *bucket) take(session types.UID) {
 }
 
 func (g *bucket) expire(now time.Time) {
+	if age := now.Sub(g.swept); age >= 0 && age < sweepInterval {
+		return
+	}
+	g.swept = now
 	maps.DeleteFunc(g.retryAt, func(_ types.UID, retry time.Time) bool { return now.Sub(retry) > entryLifetime })
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 var placementSeconds = metrics.NewHistogram("vdi_hub_placement_decision_seconds",
-	"How long a placement decision took, snapshot included.", prometheus.ExponentialBuckets(0.00001, 4, 10))
+	"How long a placement decision took, snapshot included.", prometheus.ExponentialBuckets(0.00001, 2, 16))
 
 // scraped is the process's cache, which the metric reports.
 var scraped atomic.Pointer[Cache]

@@ -57,8 +57,8 @@ func (f *fleet) takeover(ctx context.Context) error {
 	if err := f.serves(ctx, "a session after the takeover"); err != nil {
 		return err
 	}
-	for i, bytes := range f.memory() {
-		fmt.Printf("  %s: %d MiB resident\n", f.Hub.Replicas[i].PodName, bytes>>20)
+	if err := f.memory(ctx); err != nil {
+		return err
 	}
 	if err := leader.Start(); err != nil {
 		return err

@@ -41,6 +41,8 @@ type fleet struct {
 	network *proxy.Proxy
 	members []*member
 
+	// created is the number of sessions in the fleet.
+	created      int
 	renewals     renewals
 	templateSets atomic.Int64
 

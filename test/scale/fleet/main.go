@@ -57,6 +57,7 @@ func run(ctx context.Context, o options) (err error) {
 		{"the fleet at rest", f.rest},
 		{"a burst of sessions", f.burst},
 		{"the fleet at rest, with its sessions", f.rest},
+		{"sessions at a slow rate", f.decide},
 		{"pending sessions of 100 kinds", f.pending},
 		{"an edit of a template", f.edit},
 		{"the leader's death", f.takeover},
@@ -69,7 +70,7 @@ func run(ctx context.Context, o options) (err error) {
 		if err := step.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
-		f.renewals.print()
+		f.renewals.check(f)
 		fmt.Printf("  done after %s\n", round(time.Since(began)))
 	}
 	if len(f.missed) > 0 {

@@ -5,22 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
-	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
 // Sessions of kinds that fit on an empty node of one member alone: all but as many as it has
 // nodes are pending.
 const (
-	kinds        = 100
-	labelScarce  = "scale-fleet"
-	decisionP99  = time.Millisecond
-	decisionTime = "vdi_hub_placement_decision_seconds"
+	kinds       = 100
+	labelScarce = "scale-fleet"
 )
 
 func kindName(i int) string { return fmt.Sprintf("whole-node-%03d", i%kinds) }
@@ -48,10 +44,6 @@ func (f *fleet) createKinds(ctx context.Context) error {
 // pending creates a tenth as many sessions again, of which only one for each node of one member
 // fits, and then frees one slot.
 func (f *fleet) pending(ctx context.Context) error {
-	before, err := f.decisions(ctx)
-	if err != nil {
-		return err
-	}
 	count := nodes + max(kinds, f.options.sessions/10)
 	names := map[string]bool{}
 	group, creating := errgroup.WithContext(ctx)
@@ -93,28 +85,5 @@ func (f *fleet) pending(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("  a freed slot is in use after %s, 1.5 to 4.5 s of which are the simulated stop's and start's; the hub used %s of CPU\n", round(time.Since(freed)), round(f.cpu()-used))
-	after, err := f.decisions(ctx)
-	if err != nil {
-		return err
-	}
-	p99 := time.Duration(scrape.Quantile(after, before, 0.99) * float64(time.Second))
-	atMost(f, "p99 of a placement decision", p99.Round(time.Microsecond), decisionP99)
 	return nil
-}
-
-// decisions returns the leader's histogram of placement decisions.
-func (f *fleet) decisions(ctx context.Context) (*dto.Histogram, error) {
-	leader := f.Hub.Leader(ctx)
-	if leader == nil {
-		return nil, errNoLeader
-	}
-	text, err := f.Hub.Metrics(ctx, leader)
-	if err != nil {
-		return nil, err
-	}
-	values, err := scrape.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	return values.Histogram(decisionTime, "", ""), nil
 }

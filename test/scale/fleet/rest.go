@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
 // restFor is how long the fleet is watched at rest, which begins with quietFor without a write of
@@ -39,10 +40,7 @@ func (f *fleet) rest(ctx context.Context) error {
 	atMost(f, "CPU of both replicas, in cores", cores, idleCores)
 	atMost(f, "writes, leases apart", harness.Total(counts), 0)
 	atMost(f, "template sets that were sent", f.templateSets.Load()-sets, 0)
-	for i, bytes := range f.memory() {
-		fmt.Printf("  %s: %d MiB resident\n", f.Hub.Replicas[i].PodName, bytes>>20)
-	}
-	return nil
+	return f.memory(ctx)
 }
 
 // writesIn returns what the hub writes within a time, leases apart.
@@ -73,4 +71,28 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
+}
+
+// memory prints what the replicas take.
+func (f *fleet) memory(ctx context.Context) error {
+	for _, r := range f.Hub.Replicas {
+		text, err := f.Hub.Metrics(ctx, r)
+		if err != nil {
+			return err
+		}
+		values, err := scrape.Parse(text)
+		if err != nil {
+			return err
+		}
+		// By default Go collects garbage when the heap is twice as large as what was live.
+		live, resident := values.Gauge("go_memstats_next_gc_bytes", "", "")/2, float64(r.Resident())
+		fmt.Printf("  %s: %.0f MiB resident, about %.0f MiB of them live\n", r.PodName, resident/(1<<20), live/(1<<20))
+		if f.created > 0 {
+			fmt.Printf("    %.1f KiB resident a session, %.1f KiB live\n", resident/1024/float64(f.created), live/1024/float64(f.created))
+		}
+		if f.created >= manySessions {
+			atMost(f, "KiB of "+r.PodName+" a session", resident/1024/float64(f.created), kibPerSession)
+		}
+	}
+	return nil
 }
