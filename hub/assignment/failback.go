@@ -14,11 +14,11 @@ import (
 // member: the copy still runs, the session's healing is KeepOriginal, and the replacement was
 // neither suspended, restarted nor deleted. It returns at most once for each failover; by
 // default the copy is stopped. spec is the template revision that the session runs.
-func FailsBack(s *v1alpha1.VDISession, spec *v1alpha1.TemplateSpec, policies []v1alpha1.PlacementPolicy, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) bool {
+func FailsBack(s *v1alpha1.VDISession, spec *v1alpha1.TemplateSpec, policies policy.Precedence, ref v1alpha1.ClusterRef, state health.State, reported *v1alpha1.SessionAssignment) bool {
 	if s == nil || spec == nil || !status.MayFailBack(s, ref, reported) || state == health.Unreachable {
 		return false
 	}
-	governing, _ := policy.Governing(s, policies)
+	governing, _ := policies.Governing(s)
 	healing := status.FailoverFor(s, spec, governing).Healing
 	return healing == v1alpha1.HealKeepOriginal && status.FailoverMode(s, spec) == v1alpha1.FailoverRestart
 }
@@ -36,5 +36,5 @@ func (r *Reconciler) failsBack(ctx context.Context, v *visit) (bool, error) {
 	if err := r.Client.List(ctx, policies); err != nil {
 		return false, fmt.Errorf("listing placement policies: %w", err)
 	}
-	return FailsBack(v.session, spec, policies.Items, v.Ref, r.Fleet.State(v.Ref.UID).Health, v.Assignment), nil
+	return FailsBack(v.session, spec, policy.NewPrecedence(policies.Items), v.Ref, r.Fleet.State(v.Ref.UID).Health, v.Assignment), nil
 }

@@ -3,9 +3,11 @@ package policy
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -62,7 +64,43 @@ func (r *ranked) matches(s *v1alpha1.VDISession) bool {
 		r.selector.Matches(labels.Set(s.Labels))
 }
 
-// Governing returns the policy that governs one session; see Precedence.Governing.
-func Governing(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (*v1alpha1.PlacementPolicy, bool) {
-	return NewPrecedence(policies).Governing(s)
+// Named returns the policy of that name, or nil.
+func (p Precedence) Named(name string) *v1alpha1.PlacementPolicy {
+	for i := range p {
+		if p[i].policy.Name == name {
+			return p[i].policy
+		}
+	}
+	return nil
+}
+
+// Prepared keeps the Precedence of the policies that were last given to it: preparing them
+// costs more than reading them.
+type Prepared struct{ last atomic.Pointer[prepared] }
+
+type prepared struct {
+	versions   map[types.UID]string
+	precedence Precedence
+}
+
+// Of returns the Precedence of policies, which must not be changed.
+func (p *Prepared) Of(policies []v1alpha1.PlacementPolicy) Precedence {
+	if last := p.last.Load(); last != nil && last.has(policies) {
+		return last.precedence
+	}
+	now := &prepared{versions: make(map[types.UID]string, len(policies)), precedence: NewPrecedence(policies)}
+	for i := range policies {
+		now.versions[policies[i].UID] = policies[i].ResourceVersion
+	}
+	p.last.Store(now)
+	return now.precedence
+}
+
+func (p *prepared) has(policies []v1alpha1.PlacementPolicy) bool {
+	for i := range policies {
+		if version, ok := p.versions[policies[i].UID]; !ok || version != policies[i].ResourceVersion {
+			return false
+		}
+	}
+	return len(policies) == len(p.versions)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
@@ -73,7 +74,7 @@ func TestGoverning(t *testing.T) {
 			s := sessiontest.With()
 			s.Labels, s.Spec.Groups = map[string]string{"team": "blue"}, []string{"staff", "makers"}
 			s.Spec.Placement.Policy = c.named
-			got, found := Governing(s, c.policies)
+			got, found := NewPrecedence(c.policies).Governing(s)
 			name := ""
 			if got != nil {
 				name = got.Name
@@ -82,5 +83,28 @@ func TestGoverning(t *testing.T) {
 				t.Errorf("got %q, %t; want %q, %t", name, found, c.want, c.found)
 			}
 		})
+	}
+}
+
+func TestPreparedPoliciesFollowTheirChanges(t *testing.T) {
+	one := func(uid, version string, precedence int32) v1alpha1.PlacementPolicy {
+		p := v1alpha1.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid), ResourceVersion: version}}
+		p.Spec.Precedence = precedence
+		return p
+	}
+	var prepared Prepared
+	for _, step := range []struct {
+		policies []v1alpha1.PlacementPolicy
+		governs  string
+	}{
+		{[]v1alpha1.PlacementPolicy{one("a", "1", 1), one("b", "1", 2)}, "b"},
+		{[]v1alpha1.PlacementPolicy{one("b", "1", 2), one("a", "1", 1)}, "b"},
+		{[]v1alpha1.PlacementPolicy{one("b", "1", 2), one("a", "2", 3)}, "a"},
+		{[]v1alpha1.PlacementPolicy{one("b", "1", 2)}, "b"},
+		{[]v1alpha1.PlacementPolicy{one("c", "1", 2)}, "c"},
+	} {
+		if got, _ := prepared.Of(step.policies).Governing(sessiontest.With()); got.Name != step.governs {
+			t.Errorf("%s governs, want %s", got.Name, step.governs)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func (g gatherer) policies(ctx context.Context, in *lifecycle.Input) error {
 	if err := g.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing placement policies: %w", err)
 	}
-	in.Policies = list.Items
+	in.Policies = g.prepared.Of(list.Items)
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
@@ -56,8 +57,9 @@ type Reconciler struct {
 	// reconciled; nil if the caller does.
 	Register func(context.Context) error
 
-	memory memory.Memory
-	drains drain.Tracker
+	memory   memory.Memory
+	drains   drain.Tracker
+	prepared policy.Prepared
 	// rebuilt is set once the reservations were rebuilt; rebuilding is its lock.
 	rebuilt    bool
 	rebuilding sync.Mutex

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -66,7 +67,7 @@ func (p *pass) acceptance() metav1.Condition {
 // acceptance returns the condition Accepted of a session. The first check that fails
 // determines it. terminating is set if the template is being deleted. policies are all
 // placement policies; they are only used for a session that is not placed.
-func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, terminating bool, policies []v1alpha1.PlacementPolicy) metav1.Condition {
+func acceptance(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, terminating bool, policies policy.Precedence) metav1.Condition {
 	checkTerminating := func(s *v1alpha1.VDISession, _ *v1alpha1.TemplateSpec) (string, string) {
 		return checkTerminating(s, terminating)
 	}

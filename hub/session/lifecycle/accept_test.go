@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
@@ -98,7 +99,7 @@ func TestAcceptance(t *testing.T) {
 		{"a policy that there is no more, once placed", sessiontest.With(named, sessiontest.PlacedAt(sessiontest.Here, 5)), &v1alpha1.TemplateSpec{}, yes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := acceptance(c.session, c.template, false, []v1alpha1.PlacementPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "other"}}})
+			got := acceptance(c.session, c.template, false, policy.NewPrecedence([]v1alpha1.PlacementPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "other"}}}))
 			if diff := cmp.Diff(c.want, condition{string(got.Status), got.Reason, got.Message}); diff != "" {
 				t.Errorf("condition (-want +got):\n%s", diff)
 			}

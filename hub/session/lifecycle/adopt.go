@@ -7,7 +7,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -93,7 +92,7 @@ func account(p *pass, rep *assignment.Report, at *v1alpha1.Placement) {
 // replace writes the placement in the reporting member into the status.
 func replace(p *pass, rep *assignment.Report, epoch int64) {
 	s := p.Session
-	policy, _ := policy.Governing(s, p.in.Policies)
+	policy, _ := p.in.Policies.Governing(s)
 	p.resources = s.Status.Resources
 	if s.Status.Placement == nil {
 		p.resources = p.spec.Resources.For(s.Spec.Resources)

@@ -121,11 +121,11 @@ func checkLimit(reason, field, template string, requested v1alpha1.Duration, lim
 	return "", ""
 }
 
-func checkPolicy(s *v1alpha1.VDISession, policies []v1alpha1.PlacementPolicy) (string, string) {
+func checkPolicy(s *v1alpha1.VDISession, policies policy.Precedence) (string, string) {
 	if s.Status.Placement != nil {
 		return "", ""
 	}
-	if _, found := policy.Governing(s, policies); !found {
+	if _, found := policies.Governing(s); !found {
 		return v1alpha1.ReasonPolicyNotFound, noPolicy(s)
 	}
 	return "", ""

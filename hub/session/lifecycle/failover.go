@@ -9,7 +9,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -30,7 +29,7 @@ func rescheduleLost(p *pass) next {
 		p.Found = true
 		return proceed
 	}
-	policy, found := policy.Governing(s, p.in.Policies)
+	policy, found := p.in.Policies.Governing(s)
 	loss := status.LossOf(s, p.spec, policy)
 	why, v := status.StopReasonOf(s, p.spec, true, p.in.Now), p.in.lossOf(loss, at.ClusterUID)
 	if why != status.NotStopped {

@@ -10,6 +10,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 )
@@ -28,7 +29,7 @@ type Input struct {
 	// Template of the session.
 	Template Template
 	// Policies are all placement policies.
-	Policies []v1alpha1.PlacementPolicy
+	Policies policy.Precedence
 	// Home is the record of the session's PerUser home; nil if there is none.
 	Home *v1alpha1.VDIHome
 	// Order is the session's desired assignment, if the member's report has to be compared with

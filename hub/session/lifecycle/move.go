@@ -9,7 +9,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
@@ -74,7 +73,7 @@ func neverRan(s *v1alpha1.VDISession) bool {
 // is not Placed if no policy governs the session.
 func (p *pass) another(why, reason string, evicted *drain.Session) (d placement.Decision, answered bool) {
 	s := p.Session
-	policy, found := policy.Governing(s, p.in.Policies)
+	policy, found := p.in.Policies.Governing(s)
 	if !found {
 		p.Waits = reason
 		return d, true

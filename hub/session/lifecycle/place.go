@@ -10,7 +10,6 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
@@ -30,7 +29,7 @@ func place(p *pass) next {
 	if p.acquireHome() == done {
 		return done
 	}
-	policy, _ := policy.Governing(s, p.in.Policies)
+	policy, _ := p.in.Policies.Governing(s)
 	req := p.request(policy)
 	if pauses(p) {
 		return done
@@ -148,12 +147,10 @@ func pauses(p *pass) bool {
 // placedBy returns the policy by which the session was placed or, if that no longer
 // exists, the one that governs it now, or nil.
 func (p *pass) placedBy() *v1alpha1.PlacementPolicy {
-	for i := range p.in.Policies {
-		if p.in.Policies[i].Name == p.Session.Status.Placement.Policy {
-			return &p.in.Policies[i]
-		}
+	if by := p.in.Policies.Named(p.Session.Status.Placement.Policy); by != nil {
+		return by
 	}
-	policy, _ := policy.Governing(p.Session, p.in.Policies)
+	policy, _ := p.in.Policies.Governing(p.Session)
 	return policy
 }
 

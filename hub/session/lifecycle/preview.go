@@ -6,7 +6,6 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -39,7 +38,7 @@ func PreviewOf(in *Input) (Preview, error) {
 		p.resources = s.Status.Resources
 	}
 	held := unplaceable(p)
-	governing, _ := policy.Governing(s, in.Policies)
+	governing, _ := in.Policies.Governing(s)
 	out := Preview{Held: held, Request: p.request(governing), UserHome: p.spec.Home.Mode == v1alpha1.HomePerUser}
 	if at != nil {
 		out.Request.Current = &placement.CurrentPlacement{Cluster: at.ClusterUID, UsesCapacity: !at.Idle}

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -60,7 +59,7 @@ func supersede(p *pass) {
 		if o.Superseded || !p.in.lost(o.ClusterUID) || p.spec == nil {
 			continue
 		}
-		policy, _ := policy.Governing(s, p.in.Policies)
+		policy, _ := p.in.Policies.Governing(s)
 		loss := status.LossOf(s, p.spec, policy)
 		loss.Mode, loss.Guarded = status.ReleasedMode(s, p.spec, policy, o), false // whether a guard runs there is unknown
 		v := p.in.lossOf(loss, o.ClusterUID)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
-	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -50,7 +49,7 @@ func resume(p *pass) next {
 func resumption(p *pass, here placement.Request, again *v1alpha1.Placement) scheduling.Request {
 	s := p.Session
 	in := &scheduling.Resume{Placement: inPlace(here), Member: refOf(again), Epoch: again.Epoch, Run: again.Run}
-	policy, governed := policy.Governing(s, p.in.Policies)
+	policy, governed := p.in.Policies.Governing(s)
 	in.Pinned = !governed || status.HasHome(p.spec) || s.Status.Home != nil
 	req := scheduling.Request{Placement: here, Resume: in, Reason: v1alpha1.ReasonNoCapacityToResume}
 	if !in.Pinned {
