@@ -169,10 +169,14 @@ func (b *bare) session(ctx context.Context, i int) error {
 	if err := member.Create(ctx, a); err != nil {
 		return fmt.Errorf("creating an assignment: %w", err)
 	}
-	if err := createAll(ctx, member, secretOf(access, namespace, access.Name, s.UID), render.ConfigMap(a)); err != nil {
+	before := []client.Object{secretOf(access, namespace, access.Name, s.UID)}
+	if config := render.ConfigMap(a); config != nil {
+		before = append(before, config)
+	}
+	if err := createAll(ctx, member, before...); err != nil {
 		return err
 	}
-	if err := runDesktop(ctx, member, a, ready); err != nil {
+	if err := runDesktop(ctx, member, desktopOf(a), ready); err != nil {
 		return err
 	}
 	a.Status.State = v1alpha1.AssignmentActive
@@ -193,15 +197,24 @@ func (b *bare) peer(ctx context.Context, i int) error {
 	spec := b.template.Spec.DeepCopy()
 	spec.Files, spec.Access = nil, v1alpha1.Access{}
 	a := assignment.Render(s, spec, "bare.example.com", secret.Set{})
-	return runDesktop(ctx, member, a, pods.expect(a.Name))
+	desktop := desktopOf(a)
+	for _, o := range desktop {
+		o.SetOwnerReferences(nil) // there is no assignment
+	}
+	return runDesktop(ctx, member, desktop, pods.expect(a.Name))
 }
 
-// runDesktop creates Pod, Service and Ingress, and waits until the Pod is ready.
-func runDesktop(ctx context.Context, member client.Client, a *v1alpha1.SessionAssignment, ready <-chan struct{}) error {
+// desktopOf renders Pod, Service and Ingress.
+func desktopOf(a *v1alpha1.SessionAssignment) []client.Object {
 	network := render.Network{}
 	pod := render.Pod(a)
 	render.Isolate(pod, render.NetworkPolicy(a, network))
-	if err := createAll(ctx, member, pod, render.Service(a), render.Ingress(a, network)); err != nil {
+	return []client.Object{pod, render.Service(a), render.Ingress(a, network)}
+}
+
+// runDesktop creates a desktop, and waits until its Pod is ready.
+func runDesktop(ctx context.Context, member client.Client, desktop []client.Object, ready <-chan struct{}) error {
+	if err := createAll(ctx, member, desktop...); err != nil {
 		return err
 	}
 	select {
