@@ -108,8 +108,14 @@ func (m *Manager) current(ctx context.Context, s *v1alpha1.VDISession) (*corev1.
 	secret := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: s.Namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
 	err := m.Client.Get(ctx, key, secret)
-	if last, ok := m.written.Load(key); ok && (apierrors.IsNotFound(err) || err == nil && older(secret, last.(*corev1.Secret))) {
-		return last.(*corev1.Secret).DeepCopy(), nil
+	if last, ok := m.written.Load(key); ok {
+		if apierrors.IsNotFound(err) || err == nil && older(secret, last.(*corev1.Secret)) {
+			return last.(*corev1.Secret).DeepCopy(), nil
+		}
+		if err == nil {
+			// The cache may have shown it before the API server's response was recorded.
+			m.written.CompareAndDelete(key, last)
+		}
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
