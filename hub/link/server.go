@@ -89,6 +89,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 func (s *Server) newGRPCServer(options ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append(options,
 		grpc.Creds(securedCredentials{credentials.NewTLS(nil)}),
+		grpc.ReadBufferSize(bufferBytes),
+		grpc.WriteBufferSize(bufferBytes),
+		grpc.SharedWriteBuffer(true),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
 		grpc.WaitForHandlers(true),
@@ -98,6 +101,10 @@ func (s *Server) newGRPCServer(options ...grpc.ServerOption) *grpc.Server {
 	server.RegisterService(s.authorizer.service(), s)
 	return server
 }
+
+// bufferBytes is the size of a connection's buffers, of 32 KiB by default: most messages are
+// small, and the hub has a connection for each member.
+const bufferBytes = 4 << 10
 
 // HTTP/2 flow control windows. They are static: gRPC would raise them up to 16 MiB for
 // each stream of a fast connection.

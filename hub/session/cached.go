@@ -2,8 +2,10 @@ package session
 
 import (
 	"encoding/json"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -35,6 +37,27 @@ func trimSession(s *v1alpha1.VDISession) {
 	trimSpec(s, &s.Spec, &s.Labels)
 	if s.Status.Placement == nil {
 		trimPayload(&s.Spec)
+	}
+	shareStrings(s)
+}
+
+// shareStrings has the cached sessions share the strings that most of them have, and decoded
+// conditions take no more memory than they need.
+func shareStrings(s *v1alpha1.VDISession) {
+	s.Status.Conditions = append(make([]metav1.Condition, 0, len(s.Status.Conditions)), s.Status.Conditions...)
+	for i := range s.Status.Conditions {
+		c := &s.Status.Conditions[i]
+		share(&c.Type, &c.Reason, (*string)(&c.Status))
+	}
+	share(&s.Namespace, &s.Spec.User, &s.Spec.Template, &s.Status.TemplateRevision, (*string)(&s.Status.Phase))
+	if at := s.Status.Placement; at != nil {
+		share(&at.ClusterName, (*string)(&at.ClusterUID), &at.Policy)
+	}
+}
+
+func share(strings ...*string) {
+	for _, s := range strings {
+		*s = unique.Make(*s).Value()
 	}
 }
 
