@@ -30,12 +30,19 @@ type level struct {
 	vectors []counted
 }
 
-// bucketsOf groups nodes, ordered by key, by their free capacity. If there are too many,
-// those that hold the same number of sessions of the default size are merged down to what
+// bucketsOf groups nodes, ordered by key, by their free capacity: in that order, whatever a
+// template requires, unless there are too many. Then those that hold the same number of sessions of the default size are merged down to what
 // all of them have: capacity for the default size is exact for up to maxBuckets different
 // numbers, and never overstated for any size. The nodes with the most of a resource are not
 // merged, so that the largest request that fits is known.
 func bucketsOf(nodes []counted, perPod demand) []Bucket {
+	if len(nodes) <= maxBuckets {
+		out := make([]Bucket, 0, len(nodes))
+		for _, c := range nodes {
+			out = append(out, Bucket{Nodes: c.nodes, Free: c.free})
+		}
+		return out
+	}
 	levels := levelsOf(nodes, perPod)
 	spare, surplus := maxBuckets-len(levels), len(nodes)-len(levels)
 	var out []Bucket

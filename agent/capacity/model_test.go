@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -145,5 +146,23 @@ func TestReport(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, m.Report(), protocmp.Transform()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTemplatesThatMayUseTheSameNodesShareTheirBuckets(t *testing.T) {
+	m := scene(nodes(machine("a", 4000, 32), machine("b", 8000, 32), with(machine("c", 8000, 64), func(n *Node) { n.Labels = map[string]string{"disk": "ssd"} })))
+	large := deskWith(func(r *requirements) { r.Name, r.Resources["cpu"] = "large", "4" })
+	ssd := deskWith(func(r *requirements) { r.Name, r.NodeSelector = "ssd", map[string]string{"disk": "ssd"} })
+	m.SetTemplates([]*requirements{desk(), large, ssd})
+	r := m.Report()
+	counts := map[string]int{}
+	for _, c := range r.Templates {
+		counts[c.Name] = len(c.Buckets)
+	}
+	if diff := cmp.Diff(map[string]int{"desk": 3, "large": 0, "ssd": 1}, counts); diff != "" {
+		t.Errorf("buckets in the report (-want +got):\n%s", diff)
+	}
+	if got := r.Templates[1]; got.Name != "large" || got.BucketsOf != "desk@r1" || len(convert.BucketsOf(r, got)) != 3 {
+		t.Errorf("it refers to %q", got.BucketsOf)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -153,7 +154,7 @@ func (f *facts) check(t *rapid.T, r *fleetv1.CapacityReport) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, b := range tr.Buckets {
+		for _, b := range convert.BucketsOf(r, tr) {
 			shown += int64(b.Nodes) * requested.ofPod().demand().timesIn(wire(b.Free))
 		}
 		for _, n := range f.nodes {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -22,10 +23,33 @@ func (m *Model) Report() *fleetv1.CapacityReport {
 			r.Nodes++
 		}
 	}
+	var lists bucketLists
 	for _, t := range m.templates {
-		r.Templates = append(r.Templates, m.reportOf(t, index))
+		r.Templates = append(r.Templates, m.reportOf(t, index, &lists))
 	}
 	return r
+}
+
+// bucketLists are the lists of buckets of a report: templates that may use the same nodes share
+// one, so that a report costs what the member has, and not that for each template.
+type bucketLists []bucketList
+
+type bucketList struct {
+	nodes []counted
+	// owner is the template that has the list.
+	owner string
+}
+
+// share returns the template whose list has one bucket for each of these, "" if that becomes the
+// template with this key.
+func (l *bucketLists) share(nodes []counted, key string) (owner string) {
+	for _, known := range *l {
+		if slices.Equal(known.nodes, nodes) {
+			return known.owner
+		}
+	}
+	*l = append(*l, bucketList{nodes, key})
+	return ""
 }
 
 func (n *node) acceptsSessions(templates []*template) bool {
@@ -33,7 +57,7 @@ func (n *node) acceptsSessions(templates []*template) bool {
 		slices.ContainsFunc(templates, func(t *template) bool { return t.mayUse(n, len(templates)) }))
 }
 
-func (m *Model) reportOf(t *template, index *nodeIndex) *fleetv1.TemplateCapacity {
+func (m *Model) reportOf(t *template, index *nodeIndex, lists *bucketLists) *fleetv1.TemplateCapacity {
 	out := &fleetv1.TemplateCapacity{Name: t.Name, Revision: t.Revision}
 	if out.Reason, out.Message = m.unavailable(t); out.Reason != "" {
 		return out
@@ -44,12 +68,20 @@ func (m *Model) reportOf(t *template, index *nodeIndex) *fleetv1.TemplateCapacit
 	}
 	nodes, withImage := index.usable(t)
 	out.ImageNodes = withImage
+	buckets := bucketsOf(nodes, t.perPod)
 	var slots int64
-	for _, b := range bucketsOf(nodes, t.perPod) {
-		out.Buckets = append(out.Buckets, &fleetv1.Bucket{Nodes: b.Nodes, Free: b.Free.wire()})
+	for _, b := range buckets {
 		slots += int64(b.Nodes) * t.perPod.timesIn(b.Free)
 	}
 	out.Slots = int32(min(slots, math.MaxInt32))
+	if len(nodes) > 0 && len(nodes) <= maxBuckets {
+		if out.BucketsOf = lists.share(nodes, convert.TemplateRef(t.Name, t.Revision)); out.BucketsOf != "" {
+			return out
+		}
+	}
+	for _, b := range buckets {
+		out.Buckets = append(out.Buckets, &fleetv1.Bucket{Nodes: b.Nodes, Free: b.Free.wire()})
+	}
 	return out
 }
 

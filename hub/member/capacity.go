@@ -3,7 +3,6 @@ package member
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -76,6 +76,9 @@ func (was reportedCapacity) apply(r *fleetv1.CapacityReport, requested templateK
 		reported := now.Templates
 		now.Templates = maps.Clone(was.capacity.Templates)
 		maps.Copy(now.Templates, reported)
+		shareBuckets(now, was.capacity)
+	} else {
+		shareBuckets(now, nil)
 	}
 	if err := bound(now, requested); err != nil {
 		return applied{}, err
@@ -113,7 +116,6 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
 		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),
 	}
-	var lists [][]placement.Bucket
 	for _, t := range r.GetTemplates() {
 		tc := placement.TemplateCapacity{
 			Available:  t.GetAvailable(),
@@ -126,40 +128,31 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 		if len(t.GetOverhead()) > 0 {
 			tc.Overhead = resourcesFromWire(t.GetOverhead())
 		}
-		tc.Buckets, lists = bucketsFromWire(t.GetBuckets(), lists)
+		for _, b := range t.GetBuckets() {
+			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
+		}
+		if t.GetBucketsOf() != "" {
+			tc.BucketsOf.Name, tc.BucketsOf.Revision = convert.ParseTemplateRef(t.GetBucketsOf())
+		}
 		c.Templates[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = tc
 	}
 	return c
 }
 
-// maxLists bounds the search for an equal list of buckets.
-const maxLists = 8
-
-// bucketsFromWire converts a list of buckets, or returns an equal one of the recent lists: most
-// templates of a member may use the same nodes, and their lists must not take memory for each.
-// It returns the recent lists with it.
-func bucketsFromWire(wire []*fleetv1.Bucket, recent [][]placement.Bucket) (buckets []placement.Bucket, lists [][]placement.Bucket) {
-	for _, known := range recent[max(0, len(recent)-maxLists):] {
-		if slices.EqualFunc(wire, known, sameBucket) {
-			return known, recent
+// shareBuckets gives templates the buckets of those that they refer to. One that is not in the
+// report, since the hub no longer requests it, has not changed since the report before.
+func shareBuckets(now, before *placement.Capacity) {
+	for key, t := range now.Templates {
+		if t.BucketsOf == (placement.TemplateKey{}) {
+			continue
 		}
-	}
-	for _, b := range wire {
-		buckets = append(buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
-	}
-	return buckets, append(recent, buckets)
-}
-
-func sameBucket(wire *fleetv1.Bucket, known placement.Bucket) bool {
-	if wire.GetNodes() != known.Nodes || len(wire.GetFree()) != len(known.Free) {
-		return false
-	}
-	for name, amount := range wire.GetFree() {
-		if free, reported := known.Free[corev1.ResourceName(name)]; !reported || free != amount {
-			return false
+		if owner, reported := now.Templates[t.BucketsOf]; reported {
+			t.Buckets = owner.Buckets
+		} else if before != nil && before.Templates[key].BucketsOf == t.BucketsOf {
+			t.Buckets = before.Templates[key].Buckets
 		}
+		now.Templates[key] = t
 	}
-	return true
 }
 
 func resourcesFromWire(amounts map[string]int64) placement.Resources {

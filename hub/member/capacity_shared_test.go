@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -19,31 +21,63 @@ func wireBuckets(used ...int64) []*fleetv1.Bucket {
 	return out
 }
 
-func TestTemplatesWithTheSameNodesShareTheirBuckets(t *testing.T) {
+func TestTemplatesShareTheBucketsThatTheyReferTo(t *testing.T) {
 	g := NewWithT(t)
-	c := capacityFromWire(&fleetv1.CapacityReport{Templates: []*fleetv1.TemplateCapacity{
-		{Name: "a", Buckets: wireBuckets(0, 1000)}, {Name: "b", Buckets: wireBuckets(0, 1000)},
-		{Name: "c", Buckets: wireBuckets(0, 2000)}, {Name: "d", Buckets: wireBuckets(0)}, {Name: "e"},
+	key := func(name string) placement.TemplateKey { return placement.TemplateKey{Name: name, Revision: "r"} }
+	template := func(name, of string, used ...int64) *fleetv1.TemplateCapacity {
+		c := &fleetv1.TemplateCapacity{Name: name, Revision: "r", Available: true, Buckets: wireBuckets(used...)}
+		if of != "" {
+			c.BucketsOf = convert.TemplateRef(of, "r")
+		}
+		return c
+	}
+	requested := templateKeys{key("b"): {}, key("c"): {}, key("d"): {}}
+	var was reportedCapacity
+	report := func(r *fleetv1.CapacityReport) func(name string) []placement.Bucket {
+		result, err := was.apply(r, requested)
+		g.Expect(err).NotTo(HaveOccurred())
+		was = reportedCapacity{fresh: true, capacity: result.capacity}
+		return func(name string) []placement.Bucket { return was.capacity.Templates[key(name)].Buckets }
+	}
+
+	// The hub no longer requests a, which the agent still evaluates.
+	of := report(&fleetv1.CapacityReport{Sequence: 1, Templates: []*fleetv1.TemplateCapacity{
+		template("a", "", 0, 1000), template("b", "a"), template("c", "", 0), template("d", "gone"),
 	}})
-	of := func(name string) []placement.Bucket { return c.Templates[placement.TemplateKey{Name: name}].Buckets }
-	g.Expect(&of("a")[0]).To(BeIdenticalTo(&of("b")[0]))
 	g.Expect(of("b")).To(Equal([]placement.Bucket{
 		{Nodes: 1, Free: placement.Resources{"cpu": 64000, "memory": 1 << 38, "pods": 110}},
 		{Nodes: 2, Free: placement.Resources{"cpu": 63000, "memory": 1 << 38, "pods": 110}},
 	}))
-	g.Expect(of("c")[1].Free["cpu"]).To(BeEquivalentTo(62000))
-	g.Expect(of("d")).To(HaveLen(1))
-	g.Expect(of("e")).To(BeEmpty())
+	g.Expect(of("c")).To(HaveLen(1))
+	g.Expect(of("d")).To(BeEmpty(), "it refers to a template that was not reported")
+
+	of = report(&fleetv1.CapacityReport{Sequence: 2, BasedOn: 1, Templates: []*fleetv1.TemplateCapacity{template("b", "a")}})
+	g.Expect(of("b")).To(HaveLen(2), "the buckets of a have not changed")
+	of = report(&fleetv1.CapacityReport{Sequence: 3, BasedOn: 2, Templates: []*fleetv1.TemplateCapacity{template("a", "", 0, 1000, 2000)}})
+	g.Expect(of("b")).To(HaveLen(3), "the buckets of a have changed")
+	of = report(&fleetv1.CapacityReport{Sequence: 4, BasedOn: 3, Templates: []*fleetv1.TemplateCapacity{template("b", "", 0), template("d", "b")}})
+	g.Expect(&of("d")[0]).To(BeIdenticalTo(&of("b")[0]))
+	of = report(&fleetv1.CapacityReport{Sequence: 5, Templates: []*fleetv1.TemplateCapacity{template("b", "a"), template("c", "b"), template("d", "d")}})
+	for _, name := range []string{"b", "c", "d"} {
+		g.Expect(of(name)).To(BeEmpty(), name)
+	}
 }
 
 // BenchmarkCapacityReport reads the report of a member with 100 templates that may use all nodes.
 func BenchmarkCapacityReport(b *testing.B) {
 	report := &fleetv1.CapacityReport{}
 	for i := range 100 {
-		report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{Name: fmt.Sprint(i), Available: true, Buckets: wireBuckets(0, 1000, 2000, 3000, 4000)})
+		t := &fleetv1.TemplateCapacity{Name: fmt.Sprint(i), Revision: "r", Available: true, Buckets: wireBuckets(0, 1000, 2000, 3000, 4000)}
+		if i > 0 {
+			t.Buckets, t.BucketsOf = nil, convert.TemplateRef("0", "r")
+		}
+		report.Templates = append(report.Templates, t)
 	}
+	b.ReportMetric(float64(proto.Size(report)), "bytes/report")
 	b.ReportAllocs()
 	for b.Loop() {
-		capacityFromWire(report)
+		if _, err := (reportedCapacity{}).apply(report, nil); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -40,6 +40,9 @@ type TemplateCapacity struct {
 	Reason, Message string
 	// Buckets are the nodes that it may use.
 	Buckets []Bucket
+	// BucketsOf is the template whose buckets it has; zero if it has its own. Placement
+	// ignores it.
+	BucketsOf TemplateKey
 	// ImageNodes is how many of these nodes are known to have its image.
 	ImageNodes int32
 	// Overhead is what each Pod uses there in addition to its session's request.

@@ -88,6 +88,7 @@ func boundTemplate(field string, t *fleetv1.TemplateCapacity) error {
 	c.Token(field+".revision", t.GetRevision(), convert.MaxToken)
 	c.Token(field+".reason", t.GetReason(), convert.MaxToken)
 	c.Count(field+".buckets", len(t.GetBuckets()), maxBuckets)
+	c.Token(field+".buckets_of", t.GetBucketsOf(), convert.MaxName+convert.MaxToken)
 	c.NotNegative(field+".slots", int64(t.GetSlots()))
 	c.NotNegative(field+".image_nodes", int64(t.GetImageNodes()))
 	boundResources(c, field+".overhead", t.GetOverhead())

@@ -360,7 +360,8 @@ type TemplateCapacity struct {
 	// Why it is not available: an Unavailable reason of the API, and a sentence.
 	Reason  string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	// Groups of nodes that the template may use, with equal free capacity.
+	// Groups of nodes that the template may use, with equal free capacity. Empty if another
+	// template has the same: see buckets_of.
 	Buckets []*Bucket `protobuf:"bytes,6,rep,name=buckets,proto3" json:"buckets,omitempty"`
 	// Sessions of the default resources that fit now.
 	Slots int32 `protobuf:"varint,7,opt,name=slots,proto3" json:"slots,omitempty"`
@@ -368,7 +369,10 @@ type TemplateCapacity struct {
 	ImageNodes int32 `protobuf:"varint,8,opt,name=image_nodes,json=imageNodes,proto3" json:"image_nodes,omitempty"`
 	// What each of its Pods uses of a node in addition to the session's request: the
 	// overhead of its runtime class there, in the units of Bucket.free.
-	Overhead      map[string]int64 `protobuf:"bytes,9,rep,name=overhead,proto3" json:"overhead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Overhead map[string]int64 `protobuf:"bytes,9,rep,name=overhead,proto3" json:"overhead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Name and revision, with an @ between them, of the template whose buckets are also those of
+	// this one. It has buckets of its own, and is in the same report or unchanged since.
+	BucketsOf     string `protobuf:"bytes,10,opt,name=buckets_of,json=bucketsOf,proto3" json:"buckets_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -466,6 +470,13 @@ func (x *TemplateCapacity) GetOverhead() map[string]int64 {
 	return nil
 }
 
+func (x *TemplateCapacity) GetBucketsOf() string {
+	if x != nil {
+		return x.BucketsOf
+	}
+	return ""
+}
+
 // Bucket is a group of nodes with equal free capacity.
 type Bucket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -557,7 +568,7 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\bbased_on\x18\x06 \x01(\x04R\abasedOn\x12<\n" +
 	"\fpod_security\x18\a \x01(\v2\x19.vdi.fleet.v1.PodSecurityR\vpodSecurity\"0\n" +
 	"\vPodSecurity\x12!\n" +
-	"\fnot_enforced\x18\x01 \x03(\tR\vnotEnforced\"\x80\x03\n" +
+	"\fnot_enforced\x18\x01 \x03(\tR\vnotEnforced\"\x9f\x03\n" +
 	"\x10TemplateCapacity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1c\n" +
@@ -568,7 +579,10 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x05slots\x18\a \x01(\x05R\x05slots\x12\x1f\n" +
 	"\vimage_nodes\x18\b \x01(\x05R\n" +
 	"imageNodes\x12H\n" +
-	"\boverhead\x18\t \x03(\v2,.vdi.fleet.v1.TemplateCapacity.OverheadEntryR\boverhead\x1a;\n" +
+	"\boverhead\x18\t \x03(\v2,.vdi.fleet.v1.TemplateCapacity.OverheadEntryR\boverhead\x12\x1d\n" +
+	"\n" +
+	"buckets_of\x18\n" +
+	" \x01(\tR\tbucketsOf\x1a;\n" +
 	"\rOverheadEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8b\x01\n" +

@@ -103,14 +103,19 @@ func (c *capacity) build(assignments int) {
 	slices.SortFunc(buckets, func(a, b *fleetv1.Bucket) int { return cmp.Compare(b.Free["cpu"], a.Free["cpu"]) })
 	c.sequence++
 	c.report = &fleetv1.CapacityReport{Sequence: c.sequence, Nodes: nodes, AdmittedNamespaces: []string{namespace}, Assignments: int32(assignments)}
-	for _, t := range c.templates {
+	for i, t := range c.templates {
 		var slots int64
 		for free, count := range groups {
 			slots += int64(count) * free.fits(t.usage)
 		}
-		c.report.Templates = append(c.report.Templates, &fleetv1.TemplateCapacity{
-			Name: t.name, Revision: t.revision, Available: true, Buckets: buckets, Slots: int32(slots),
-		})
+		// All templates may use the same nodes, and the first has their buckets.
+		one := &fleetv1.TemplateCapacity{Name: t.name, Revision: t.revision, Available: true, Slots: int32(slots)}
+		if i == 0 {
+			one.Buckets = buckets
+		} else {
+			one.BucketsOf = convert.TemplateRef(c.templates[0].name, c.templates[0].revision)
+		}
+		c.report.Templates = append(c.report.Templates, one)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -101,11 +102,12 @@ func (m *member) assign(s *session, epoch int64) {
 
 // hasCapacity reports whether the report that the member would send now has capacity for it.
 func (m *member) hasCapacity(s *session) bool {
-	for _, t := range m.model.Report().Templates {
+	report := m.model.Report()
+	for _, t := range report.Templates {
 		if t.Name != s.template.Name {
 			continue
 		}
-		return slices.ContainsFunc(t.Buckets, func(b *fleetv1.Bucket) bool { return fits(s.Size, b.Free) })
+		return slices.ContainsFunc(convert.BucketsOf(report, t), func(b *fleetv1.Bucket) bool { return fits(s.Size, b.Free) })
 	}
 	return false
 }
@@ -206,7 +208,7 @@ func capacityOf(r *fleetv1.CapacityReport, sequence uint64) *placement.Capacity 
 	}
 	for _, t := range r.Templates {
 		tc := placement.TemplateCapacity{Available: t.Available, Reason: t.Reason, Message: t.Message}
-		for _, b := range t.Buckets {
+		for _, b := range convert.BucketsOf(r, t) {
 			free := placement.Resources{}
 			for name, amount := range b.Free {
 				free[corev1.ResourceName(name)] = amount
