@@ -270,16 +270,20 @@ func (f *state) removeLocked(m *member) {
 }
 
 // SetTemplates sets the template revisions that every agent evaluates, and sends them unless they
-// are the same as before: an agent evaluates all its nodes again. Current is the current
+// are the same as before: an agent evaluates all its nodes again. One goroutine calls it. Current is the current
 // revision of each template.
 func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	before := f.templates
 	f.current = current
-	if proto.Equal(f.templates, set) {
+	f.mu.Unlock()
+	if proto.Equal(before, set) { // without the lock: it takes long for many templates
 		return
 	}
-	f.templates, f.requested = set, keysOf(set)
+	keys := keysOf(set)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.templates, f.requested = set, keys
 	for _, m := range f.members {
 		if m.peer != nil {
 			m.peer.SetTemplates(set)
