@@ -225,7 +225,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 	counts := index.Sessions{Reader: c}
 	members := &member.Reconciler{Client: c, Recorder: events, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: counts.HeldIn}
 	sessions.Register = members.RegisterAll
-	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: counts.RevisionInUse, Placed: counts.PlacedWith}
+	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: counts.RevisionInUse, Prepare: sessions.Rebuild, Placed: f.cache.PlacedWith}
 	for _, controller := range []struct {
 		of    string
 		setup func() error

@@ -186,7 +186,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 	counts := index.Sessions{Reader: c}
 	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: counts.HeldIn}
 	sessions.Register = members.RegisterAll
-	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: counts.RevisionInUse, Placed: counts.PlacedWith}
+	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: counts.RevisionInUse, Prepare: sessions.Rebuild, Placed: placed.PlacedWith}
 	Expect(sessions.SetupWithManager(ctx, local, scheduler)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(policies.SetupWithManager(local)).To(Succeed())

@@ -52,8 +52,10 @@ type Reconciler struct {
 	Namespace string
 	// InUse reports whether a session refers to a revision.
 	InUse func(ctx context.Context, template, revision string) (bool, error)
+	// Prepare succeeds once Placed counts all sessions.
+	Prepare func(context.Context) error
 	// Placed counts the sessions that are placed with a template, by revision.
-	Placed func(ctx context.Context, template string) (map[string]int32, error)
+	Placed func(template string) map[string]int32
 
 	// unused is since when no reference to a revision was seen, by name. Templates share
 	// one request, so only one goroutine uses it.
@@ -96,6 +98,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile brings every template up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	if err := r.Prepare(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
 	templates := &v1alpha1.VDITemplateList{}
 	if err := r.Client.List(ctx, templates); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing templates: %w", err)
@@ -128,10 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 
 // show updates one template; wait is when to check again.
 func (r *Reconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) (wait time.Duration, err error) {
-	used, err := r.Placed(ctx, t.Name)
-	if err != nil {
-		return 0, err
-	}
+	used := r.Placed(t.Name)
 	if wait, err = r.status(ctx, t, current[t.Name], used); err != nil {
 		return 0, err
 	}

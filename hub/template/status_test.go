@@ -63,8 +63,9 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		}).Build()
 	x.reconciler = &Reconciler{
 		Client: x.c, Members: noMembers{}, Clock: x.clock, Namespace: "vdi-system",
-		InUse:  func(context.Context, string, string) (bool, error) { return x.used, nil },
-		Placed: func(_ context.Context, template string) (map[string]int32, error) { return x.placed[template], nil },
+		InUse:   func(context.Context, string, string) (bool, error) { return x.used, nil },
+		Prepare: func(context.Context) error { return nil },
+		Placed:  func(template string) map[string]int32 { return x.placed[template] },
 	}
 	return x
 }

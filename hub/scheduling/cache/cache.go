@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -104,4 +105,12 @@ func (c *Cache) Holds(member, session types.UID) bool {
 	defer c.mu.Unlock()
 	_, holds := c.placed.sessions[member][session]
 	return holds
+}
+
+// PlacedWith counts the sessions of a template that are placed, or not confirmed as stopped,
+// by revision.
+func (c *Cache) PlacedWith(template string) map[string]int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.placed.templates[template])
 }

@@ -49,7 +49,7 @@ func (c *Cache) Failover(req placement.Request, session failover.Session, from t
 	}
 	c.rateLimit.Consume(req.UID, d.Cluster.UID)
 	c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
-	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
+	c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName, template: req.Template})
 	placementSeconds.Observe(c.clock.Since(start).Seconds())
 	return d, v
 }

@@ -19,8 +19,9 @@ type placedSessions struct {
 	members  map[types.UID]holding
 	// releasing counts, by member, those that were released there.
 	releasing map[types.UID]int32
-	// governed counts them by policy.
-	governed governedSessions
+	// governed counts them by policy, and templates by template and revision.
+	governed  governedSessions
+	templates map[string]map[string]int32
 	// decided are decisions that the hub's cache does not show yet.
 	decided map[types.UID]decision
 	// replaced are decisions whose write had an unknown outcome when another decision
@@ -28,16 +29,17 @@ type placedSessions struct {
 	replaced map[types.UID]decision
 }
 
-// holding are the places of a session, and its owner.
+// holding are the places of a session, its owner, and what it runs.
 type holding struct {
-	owner  owner
-	places []place
+	owner    owner
+	template placement.TemplateKey
+	places   []place
 	// releasing are the members among the places from which it is released.
 	releasing []types.UID
 }
 
 func (h holding) equal(other holding) bool {
-	return h.owner == other.owner && slices.Equal(h.places, other.places) && slices.Equal(h.releasing, other.releasing)
+	return h.owner == other.owner && h.template == other.template && slices.Equal(h.places, other.places) && slices.Equal(h.releasing, other.releasing)
 }
 
 // decision is a decision to place a session in a member under an epoch, by a policy.
@@ -45,6 +47,8 @@ type decision struct {
 	epoch  int64
 	member types.UID
 	policy string
+	// template that the session runs there.
+	template placement.TemplateKey
 	// added reports whether the session was not there before.
 	added bool
 	// restore is set if the session is already placed there under this epoch and is to
@@ -72,6 +76,7 @@ func newPlacedSessions() placedSessions {
 		members:   map[types.UID]holding{},
 		releasing: map[types.UID]int32{},
 		governed:  governedSessions{},
+		templates: map[string]map[string]int32{},
 		decided:   map[types.UID]decision{},
 		replaced:  map[types.UID]decision{},
 	}
@@ -85,7 +90,7 @@ func (p placedSessions) decide(session types.UID, o owner, d decision) {
 	if !d.again() {
 		held := p.members[session]
 		d.added = !slices.Contains(held.places, d.place())
-		p.set(session, holding{o, append(slices.Clone(held.places), d.place()), held.releasing})
+		p.set(session, holding{o, d.template, append(slices.Clone(held.places), d.place()), held.releasing})
 	}
 	p.decided[session] = d
 }
@@ -161,12 +166,29 @@ func (p placedSessions) set(session types.UID, after holding) moved {
 	}
 	p.governed.add(before.owner, before.places, -1)
 	p.governed.add(after.owner, after.places, 1)
+	p.countTemplate(before, -1)
+	p.countTemplate(after, 1)
 	if len(after.places) == 0 {
 		delete(p.members, session)
 	} else {
 		p.members[session] = after
 	}
 	return m
+}
+
+// countTemplate counts a session for its template's revision; by is 1, or -1 to remove it.
+func (p placedSessions) countTemplate(h holding, by int32) {
+	if len(h.places) == 0 {
+		return
+	}
+	revisions := p.templates[h.template.Name]
+	if revisions == nil {
+		revisions = map[string]int32{}
+		p.templates[h.template.Name] = revisions
+	}
+	if tally(revisions, h.template.Revision, by); len(revisions) == 0 {
+		delete(p.templates, h.template.Name)
+	}
 }
 
 func between(before, after []place) (m moved) {
@@ -191,7 +213,10 @@ func between(before, after []place) (m moved) {
 
 // holdingOf returns the places that a session has or may still have, from its status.
 func holdingOf(s *v1alpha1.VDISession) holding {
-	h := holding{owner: owner{s.Spec.User, s.Namespace}}
+	h := holding{
+		owner:    owner{s.Spec.User, s.Namespace},
+		template: placement.TemplateKey{Name: s.Spec.Template, Revision: s.Status.TemplateRevision},
+	}
 	if p := s.Status.Placement; p != nil {
 		h.places = append(h.places, place{p.ClusterUID, p.Policy})
 	}
@@ -237,7 +262,7 @@ func (c *Cache) Observe(s *v1alpha1.VDISession, gone bool) {
 		}
 	} else {
 		run := ptr.Deref(s.Status.Placement, v1alpha1.Placement{}).Run
-		c.correct(s)
+		c.placed.correct(c.ledger, s)
 		m = c.placed.observe(s.UID, s.Status.Epoch, run, holdingOf(s))
 	}
 	c.mu.Unlock()
@@ -247,23 +272,23 @@ func (c *Cache) Observe(s *v1alpha1.VDISession, gone bool) {
 // correct updates the ledger for a session that the hub's cache shows as placed by a
 // reverted decision: its write had an unknown outcome and was stored after all, while a
 // second decision was made.
-func (c *Cache) correct(s *v1alpha1.VDISession) {
-	first, ok := c.placed.replaced[s.UID]
+func (p placedSessions) correct(ledger *placement.Ledger, s *v1alpha1.VDISession) {
+	first, ok := p.replaced[s.UID]
 	if !ok || s.Status.Epoch < first.epoch {
 		return
 	}
-	delete(c.placed.replaced, s.UID)
+	delete(p.replaced, s.UID)
 	at := s.Status.Placement
 	if at == nil || at.Epoch != first.epoch || at.ClusterUID != first.member {
 		return
 	}
-	if second, ok := c.placed.decided[s.UID]; ok && second.epoch == first.epoch {
+	if second, ok := p.decided[s.UID]; ok && second.epoch == first.epoch {
 		if second.member == first.member {
 			return // its capacity is reserved
 		}
-		c.ledger.Release(s.UID, second.epoch, second.member)
+		ledger.Release(s.UID, second.epoch, second.member)
 	}
-	reserve(c.ledger, s, at.Epoch, 1, at.ClusterUID)
+	reserve(ledger, s, at.Epoch, 1, at.ClusterUID)
 }
 
 // place is a member that has or may still have a session, and the policy that placed it

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 func TestNothingIsKeptOfSessionsThatAreGone(t *testing.T) {
@@ -49,13 +50,23 @@ func TestCountsEqualARecount(t *testing.T) {
 				p.undo(s)
 			case "observe":
 				epochs[s] += rapid.Int64Range(0, 1).Draw(t, "later")
-				h := holding{owner: owners[s]}
+				h := holding{owner: owners[s], template: placement.TemplateKey{Name: "t", Revision: rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "revision")}}
 				for range rapid.IntRange(0, 3).Draw(t, "places") {
 					h.places = append(h.places, place{members.Draw(t, "held by"), policies.Draw(t, "by policy")})
 				}
 				p.observe(s, epochs[s], 1, h)
 			case "drop":
 				p.drop(s)
+			}
+			templates := map[string]map[string]int32{}
+			for _, h := range p.members {
+				if templates[h.template.Name] == nil {
+					templates[h.template.Name] = map[string]int32{}
+				}
+				templates[h.template.Name][h.template.Revision]++
+			}
+			if diff := cmp.Diff(templates, p.templates); diff != "" {
+				t.Fatal(diff)
 			}
 			if diff := cmp.Diff(recount(p), deref(p.governed), cmp.AllowUnexported(governedCount{})); diff != "" {
 				t.Fatal(diff)

@@ -22,7 +22,7 @@ func (c *Cache) Place(req placement.Request, epoch int64) placement.Decision {
 	restore()
 	if d.Placed {
 		c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
-		c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName})
+		c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName, template: req.Template})
 	}
 	placementSeconds.Observe(c.clock.Since(start).Seconds())
 	return d

@@ -98,19 +98,3 @@ func (c Sessions) RevisionInUse(ctx context.Context, template, revision string) 
 	err := c.List(ctx, list, client.MatchingFields{Revision: hubtemplate.RevisionKey(template, revision)}, client.Limit(1))
 	return len(list.Items) > 0, err
 }
-
-// PlacedWith counts the sessions of a template that are placed, or not confirmed as stopped,
-// by revision.
-func (c Sessions) PlacedWith(ctx context.Context, template string) (map[string]int32, error) {
-	list := &v1alpha1.VDISessionList{}
-	if err := c.List(ctx, list, client.MatchingFields{Template: template}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("counting the sessions of template %s: %w", template, err)
-	}
-	count := map[string]int32{}
-	for i := range list.Items {
-		if s := &list.Items[i]; len(status.Outstanding(s)) > 0 {
-			count[s.Status.TemplateRevision]++
-		}
-	}
-	return count, nil
-}
