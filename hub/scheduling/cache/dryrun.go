@@ -174,47 +174,36 @@ func (c *Cache) ResumeSlots(req placement.Request, member types.UID, most int64)
 	return placement.Slots(req, fleet.Candidates, c.ledger, most)
 }
 
-// maxAtOnce is how many sessions are evaluated during one hold of the cache's lock: with a
-// thousand members that takes a few milliseconds, which delays decisions.
-const maxAtOnce = 8
-
 // Misplaced counts the sessions that would be placed in another member if each of them
 // alone were rescheduled now. Each is placed where its request's Current placement is. A
 // session that would fit nowhere is not counted, nor is one whose member is not ready. It
 // decides nothing, and returns false if the result is not available: the context ended,
-// or the fleet still waits for its members' reports.
+// or the fleet still waits for its members' reports. It delays a decision by one at most.
 func (c *Cache) Misplaced(ctx context.Context, requests []placement.Request) (n int, ok bool) {
-	for some := range slices.Chunk(requests, maxAtOnce) {
-		m, ok := c.misplaced(some)
+	for i := range requests {
+		misplaced, ok := c.misplaced(requests[i])
 		if !ok || ctx.Err() != nil {
 			return 0, false
 		}
-		n += m
-	}
-	return n, true
-}
-
-func (c *Cache) misplaced(requests []placement.Request) (n int, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fleet := c.snapshot(nil)
-	if fleet.Awaits != nil {
-		return 0, false
-	}
-	candidates := fleet.Candidates
-	away := func(member types.UID) bool {
-		return slices.ContainsFunc(candidates, func(x placement.Candidate) bool { return x.UID == member && !x.Ready })
-	}
-	for _, req := range requests {
-		if away(req.Current.Cluster) {
-			continue
-		}
-		restore := c.placed.counted(&req)
-		d := placement.Place(req, candidates, c.ledger)
-		restore()
-		if d.Placed && d.Cluster.UID != req.Current.Cluster {
+		if misplaced {
 			n++
 		}
 	}
 	return n, true
+}
+
+func (c *Cache) misplaced(req placement.Request) (misplaced, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fleet := c.snapshot(nil)
+	if fleet.Awaits != nil {
+		return false, false
+	}
+	if slices.ContainsFunc(fleet.Candidates, func(x placement.Candidate) bool { return x.UID == req.Current.Cluster && !x.Ready }) {
+		return false, true
+	}
+	restore := c.placed.counted(&req)
+	d := placement.Place(req, fleet.Candidates, c.ledger)
+	restore()
+	return d.Placed && d.Cluster.UID != req.Current.Cluster, true
 }
