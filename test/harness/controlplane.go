@@ -293,7 +293,7 @@ func (cp *ControlPlane) process(component string, args []string) (*Process, erro
 		Name:   cp.Name + "-" + component,
 		Path:   path,
 		Args:   args,
-		Env:    SpareCPU(),
+		Env:    spareCPU(component),
 		Dir:    cp.options.fleetDir,
 		Detach: cp.options.detach,
 	}), nil

@@ -55,3 +55,12 @@ func (cp *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, er
 // garbage collection. All components of a control plane get them; hub and agents, which are
 // measured, only by Options.Env.
 func SpareCPU() []string { return []string{"GOGC=400", "GOMEMLIMIT=640MiB"} }
+
+// spareCPU is SpareCPU for a component. An API server with thousands of sessions would spend half
+// of its time on garbage collection to stay below that limit.
+func spareCPU(component string) []string {
+	if component == "kube-apiserver" {
+		return []string{"GOGC=400", "GOMEMLIMIT=3GiB"}
+	}
+	return SpareCPU()
+}
