@@ -73,9 +73,12 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// memory prints what the replicas take.
+// memory prints what the replicas that run take.
 func (f *fleet) memory(ctx context.Context) error {
 	for _, r := range f.Hub.Replicas {
+		if !r.Running() {
+			continue
+		}
 		text, err := f.Hub.Metrics(ctx, r)
 		if err != nil {
 			return err
