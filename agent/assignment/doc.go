@@ -22,5 +22,6 @@
 //   - Ordered is true only of an epoch that this process was the first to store. It
 //     holds O(the member's sessions).
 //   - An order that can't be carried out yet stays pending and is retried, and a newer
-//     one replaces it; it is answered only then. No session waits for another.
+//     one replaces it; it is answered only then. No session waits for another, except that no
+//     more desktops are started at once than there are workers (starts.go).
 package assignment
