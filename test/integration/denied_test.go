@@ -23,6 +23,8 @@ type deniedWrite struct {
 	mentions string
 	// home gives the session a home.
 	home bool
+	// files is set if its template has a file.
+	files bool
 }
 
 func (w deniedWrite) denial() denial { return denial{w.request, cmp.Or(w.mentions, w.name)} }
@@ -35,7 +37,7 @@ var onTheWay = []deniedWrite{
 	{name: "denied-password", request: "create secrets"},
 	{name: "denied-assignment", request: "create sessionassignments"},
 	{name: "denied-claim", request: "create persistentvolumeclaims", home: true},
-	{name: "denied-config", request: "create configmaps"},
+	{name: "denied-config", request: "create configmaps", files: true},
 	{name: "denied-isolation", request: "create networkpolicies", mentions: "10.77.0.0/16"},
 	{name: "denied-pod", request: "create pods"},
 	{name: "denied-service", request: "create services"},
@@ -63,7 +65,7 @@ var atTheEnd = []deniedWrite{
 	{name: "denied-release", request: "update sessionassignments"},
 	{name: "denied-pod-end", request: "delete pods"},
 	{name: "denied-service-end", request: "delete services"},
-	{name: "denied-config-end", request: "delete configmaps"},
+	{name: "denied-config-end", request: "delete configmaps", files: true},
 }
 
 var _ = Describe("A request that an API server denies", Ordered, func() {
@@ -92,6 +94,9 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 				if row.mentions != "" {
 					t.NetworkPolicy.EgressCIDRs = []string{row.mentions}
 				}
+				if row.files {
+					t.Files = []v1alpha1.ConfigFile{{Name: "motd", Content: "welcome"}}
+				}
 				if row.home {
 					t.Home = v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser, MountPath: "/home/user", Size: ptr.To(resource.MustParse("1Gi"))}
 				}
@@ -112,7 +117,12 @@ var _ = Describe("A request that an API server denies", Ordered, func() {
 	It("shows on a session that is being deleted, which ends once it is allowed", func(ctx SpecContext) {
 		var sessions []*v1alpha1.VDISession
 		for _, row := range atTheEnd {
-			sessions = append(sessions, create(ctx, newSession(row.name, inRegion("eu-west"), user(row.name+"@example.com"))))
+			template(ctx, row.name, func(t *v1alpha1.TemplateSpec) {
+				if row.files {
+					t.Files = []v1alpha1.ConfigFile{{Name: "motd", Content: "welcome"}}
+				}
+			})
+			sessions = append(sessions, create(ctx, newSession(row.name, inRegion("eu-west"), user(row.name+"@example.com"), of(row.name))))
 		}
 		for i, row := range atTheEnd {
 			awaitRunning(ctx, sessions[i])

@@ -59,7 +59,7 @@ var _ = Describe("The trace of a session", func() {
 		Expect(wrote["session"]).To(Equal([]string{other.PodName}), "once, by the leader that saw it run")
 		Expect(wrote["pod.ready"]).To(Equal([]string{member.Agent.PodName + member.Name}), "once")
 		slices.Sort(applied)
-		Expect(applied).To(ContainElements("create Pod", "create Service", "create Ingress", "create ConfigMap"))
+		Expect(applied).To(ContainElements("create Pod", "create Service", "create Ingress"))
 		Expect(slices.Compact(applied)).To(HaveLen(len(applied)), "a span for each child that was made")
 
 		held := &v1alpha1.SessionAssignment{}
