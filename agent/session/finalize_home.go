@@ -32,7 +32,7 @@ func (f finalizer) finalizeHome(ctx context.Context, p *pass) (bool, error) {
 // session without a home may have had one in an earlier run, which the cache shows.
 func (f finalizer) removeHome(ctx context.Context, p *pass) error {
 	var list corev1.PersistentVolumeClaimList
-	var from client.Reader = f.APIReader
+	from := f.APIReader
 	if !render.HasHome(p.Assignment) {
 		from = f.Client
 	}

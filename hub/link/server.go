@@ -91,7 +91,6 @@ func (s *Server) newGRPCServer(options ...grpc.ServerOption) *grpc.Server {
 		grpc.Creds(securedCredentials{credentials.NewTLS(nil)}),
 		grpc.ReadBufferSize(bufferBytes),
 		grpc.WriteBufferSize(bufferBytes),
-		grpc.SharedWriteBuffer(true),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second}),
 		grpc.WaitForHandlers(true),
