@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -14,16 +15,16 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// eventCount returns the number of events of a reason about a session.
-func eventCount(ctx context.Context, s *api.VDISession, reason string) func() int {
+// eventCount returns the number of events of a reason about an object.
+func eventCount(ctx context.Context, o client.Object, reason string) func() int {
 	return func() int {
 		list := &eventsv1.EventList{}
-		if admin.List(ctx, list, client.InNamespace(s.Namespace)) != nil {
+		if admin.List(ctx, list, client.InNamespace(cmp.Or(o.GetNamespace(), metav1.NamespaceDefault))) != nil {
 			return -1
 		}
 		n := 0
 		for i := range list.Items {
-			if e := &list.Items[i]; e.Reason == reason && e.Regarding.UID == s.UID {
+			if e := &list.Items[i]; e.Reason == reason && e.Regarding.UID == o.GetUID() {
 				n++
 			}
 		}

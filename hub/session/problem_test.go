@@ -225,8 +225,9 @@ var _ = Describe("A member", func() {
 		join(ctx, "eu")
 		s, _ := running(ctx, create(ctx, "desktops", "holding"))
 		mc := &api.MemberCluster{}
-		mc.Name = "eu"
+		Expect(admin.Get(ctx, client.ObjectKey{Name: "eu"}, mc)).To(Succeed())
 		Expect(admin.Delete(ctx, mc)).To(Succeed())
+		Eventually(eventCount(ctx, mc, "InUse")).Should(BeNumerically(">", 0), "the hub has seen the deletion")
 		waiting := create(ctx, "desktops", "waiting")
 		Eventually(phase(ctx, waiting)).Should(And(HavePrefix("Pending: "), ContainSubstring("being removed")))
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(mc), mc)).To(Succeed())
