@@ -37,6 +37,6 @@ func TestAWorkerWaitsNoLongerThanItsManagerRuns(t *testing.T) {
 	cancel()
 	s.await(ctx, key)
 	if _, left := s.reconciled.Load(key); left {
-		t.Error("what nobody waits for is kept")
+		t.Error("a start that no worker waits for any more is kept")
 	}
 }

@@ -37,7 +37,7 @@ func TestAChangeByAnotherClientIsNotTakenForItsOwn(t *testing.T) {
 	}
 }
 
-// The cache may show a write before its response: nobody would remove the record of it.
+// The cache may show a write before its response arrives, and its event then removes no record.
 func TestAWriteThatTheCacheShowsIsNotKept(t *testing.T) {
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
 	api := fake.NewClientBuilder().Build()
