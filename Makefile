@@ -86,9 +86,10 @@ test-race:
 test-other:
 	CGO_ENABLED=0 $(GO_TEST) -trimpath -short -timeout 20m -p 2 $(TESTFLAGS) $(filter-out $(RACE_PKGS),$(TEST_PKGS))
 
-test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, and the short fault scenarios.
+test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, the short fault scenarios, and scale-fleet.
 	$(GO_TEST) -race -timeout 40m -p 2 $(TESTFLAGS) $(TEST_PKGS)
 	cd deploy/desktop && $(GO_TEST) -race ./...
+	go run ./test/scale/fleet -short
 
 .PHONY: test-faults
 test-faults: controlplane build ## Inject faults into a fleet, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).

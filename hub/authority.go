@@ -60,6 +60,7 @@ func addAuthority(mgr ctrl.Manager, f *member.Fleet, now func() time.Time, o Opt
 		Lifetime:    o.scaled(agentCertificateLifetime),
 		Interval:    o.scaled(authorityInterval),
 		Now:         now,
+		Name:        f.NameOf,
 		Changed:     func(mc *v1alpha1.MemberCluster) { f.Register(mc) },
 	})
 	if err := authority.SetupWithManager(mgr); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -129,6 +128,8 @@ func managerOptions(o Options, l *leader) manager.Options {
 		// lock held. The leader's lock would be released 30 s later.
 		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 		NewCache:   reconnect.NewCache,
+		// Shared by the cache and the client.
+		MapperProvider: newMapper,
 		Cache: cache.Options{
 			ByObject:         cached(o),
 			DefaultTransform: cache.TransformStripManagedFields(),
@@ -139,7 +140,6 @@ func managerOptions(o Options, l *leader) manager.Options {
 // cached restricts the hub's cache to what it needs of numerous objects.
 func cached(o Options) map[client.Object]cache.ByObject {
 	objects := session.Cached(o.Namespace, o.SessionNamespaces)
-	objects[&coordinationv1.Lease{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 	objects[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 	// Only read if UserRoles is set.
 	objects[&rbacv1.Role{}] = access.Cached(o.SessionNamespaces)

@@ -176,7 +176,7 @@ func (s secretWriter) drop(ctx context.Context, a *v1alpha1.SessionAssignment) e
 func (s secretWriter) unnamed(ctx context.Context, a *v1alpha1.SessionAssignment) ([]*corev1.Secret, error) {
 	named := namedSecrets(a)
 	list := &corev1.SecretList{}
-	err := s.Client.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingLabels(render.Selector(a)), client.UnsafeDisableDeepCopy)
+	err := s.Client.List(ctx, list, client.InNamespace(a.Namespace), client.MatchingFields{render.AssignmentIndex: a.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing Secrets: %w", err)
 	}

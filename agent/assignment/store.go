@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
@@ -91,6 +93,10 @@ func New(options Options) *Store {
 
 // SetupWithManager adds the controller to the manager.
 func (s *Store) SetupWithManager(mgr ctrl.Manager) error {
+	of := func(o client.Object) []string { return render.AssignmentOf(o) }
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Secret{}, render.AssignmentIndex, of); err != nil {
+		return fmt.Errorf("indexing Secrets by assignment: %w", err)
+	}
 	made, err := controller.NewTyped(ControllerName, mgr, controller.TypedOptions[types.UID]{
 		Reconciler:              s,
 		MaxConcurrentReconciles: workers,

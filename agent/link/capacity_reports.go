@@ -8,9 +8,13 @@ import (
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
-// fullReportInterval is how often a full capacity report is sent, changed or not: it proves
-// that the hub's data is current.
-const fullReportInterval = 30 * time.Second
+// A capacity report is repeated if nothing has changed: it proves that the hub's data is current.
+// A hub that accepts incremental reports gets one without changes, and a full report now and then,
+// in case it has not applied one; others get full ones.
+const (
+	repeatInterval     = 30 * time.Second
+	fullReportInterval = 5 * time.Minute
+)
 
 // capacityReports decides which capacity reports are sent on a stream.
 type capacityReports struct {
@@ -19,15 +23,16 @@ type capacityReports struct {
 	// due is set if there may be a newer report than sent.
 	due  bool
 	sent *fleetv1.CapacityReport
-	// fullAt is when the next full report is due.
-	fullAt time.Time
+	// fullAt is when the next full report is due, and repeatAt when the next of any kind.
+	fullAt, repeatAt time.Time
 }
 
 // next returns the report to send, if any: the changes since the last one, or a full one.
 // Reports with a lower number than least are not sent.
 func (r *capacityReports) next(now time.Time, newest func() *fleetv1.CapacityReport, least uint64) *fleetv1.CapacityReport {
-	full := r.sent == nil || !now.Before(r.fullAt)
-	if !r.due && (r.sent == nil || !full) {
+	repeat := !now.Before(r.repeatAt)
+	full := r.sent == nil || !now.Before(r.fullAt) || repeat && !r.changes
+	if !r.due && (r.sent == nil || !full && !repeat) {
 		return nil
 	}
 	r.due = false
@@ -38,23 +43,24 @@ func (r *capacityReports) next(now time.Time, newest func() *fleetv1.CapacityRep
 	before := r.sent
 	r.sent = report
 	if !full && r.changes {
-		if report.GetSequence() == before.GetSequence() {
+		if report.GetSequence() == before.GetSequence() && !repeat {
 			return nil
 		}
+		r.repeatAt = now.Add(repeatInterval)
 		if changes := changesOf(before, report); changes != nil {
 			return changes
 		}
 	}
-	r.fullAt = now.Add(fullReportInterval)
+	r.fullAt, r.repeatAt = now.Add(fullReportInterval), now.Add(repeatInterval)
 	return report
 }
 
-// wait returns the time until the next full report is due, and 0 before the first report.
+// wait returns the time until the next report is due, and 0 before the first report.
 func (r *capacityReports) wait(now time.Time) time.Duration {
 	if r.sent == nil {
 		return 0
 	}
-	return max(time.Nanosecond, r.fullAt.Sub(now))
+	return max(time.Nanosecond, min(r.fullAt.Sub(now), r.repeatAt.Sub(now)))
 }
 
 // sooner returns the shorter of two delays, of which 0 is for ever.

@@ -38,8 +38,8 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	changed(newest)
 	sends(newest)
 	sends(nil)
-	if wait := r.wait(now); wait != fullReportInterval {
-		t.Errorf("the next whole one is due in %s", wait)
+	if wait := r.wait(now); wait != repeatInterval {
+		t.Errorf("the next one is due in %s", wait)
 	}
 	changed(report(2, slots("a", 1), slots("b", 2)))
 	change := report(2, slots("b", 2))
@@ -58,6 +58,14 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	change.BasedOn = 4
 	sends(change)
 
+	now = now.Add(repeatInterval)
+	change = report(5)
+	change.BasedOn = 5
+	sends(change) // nothing has changed
+	sends(nil)
+	if wait := r.wait(now); wait != repeatInterval {
+		t.Errorf("the next one is due in %s", wait)
+	}
 	now = now.Add(fullReportInterval)
 	if wait := r.wait(now); wait <= 0 || wait > time.Millisecond {
 		t.Errorf("it waits %s for what is due", wait)
@@ -70,6 +78,8 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	sends(newest)
 	changed(report(6, slots("b", 3), slots("c", 7)))
 	sends(newest) // an older hub takes whole ones alone
+	now = now.Add(repeatInterval)
+	sends(newest)
 }
 
 func TestAnIdleStreamStillReportsItsCapacity(t *testing.T) {

@@ -18,6 +18,13 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
+// HTTP/2 flow control windows, the same as the hub's. They are static: to adapt them, gRPC would
+// send a ping after each response, which the hub reads and answers, as it does a renewal.
+const (
+	streamWindow     = 1 << 20
+	connectionWindow = 4 << 20
+)
+
 // dial prepares a connection with the current credential.
 func (o *Options) dial(ctx context.Context) (*grpc.ClientConn, *Credential, error) {
 	credential, err := o.Credentials.Current(ctx)
@@ -27,6 +34,8 @@ func (o *Options) dial(ctx context.Context) (*grpc.ClientConn, *Credential, erro
 	conn, err := grpc.NewClient(o.HubAddress,
 		grpc.WithTransportCredentials(credentials.NewTLS(o.clientTLS(credential))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connectionWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}),
 		grpc.WithDisableServiceConfig(),

@@ -20,7 +20,7 @@ func Status(a *api.SessionAssignment, f Children, now time.Time) api.SessionAssi
 	s := begin(a, api.AssignmentActive)
 	if !a.FailedPermanently() {
 		s.Failure = nil
-		meta.RemoveStatusCondition(&s.Conditions, api.ConditionProgressing)
+		api.RemoveCondition(&s.Conditions, api.ConditionProgressing)
 	}
 	for _, c := range []metav1.Condition{Home(a, f), Pod(a, f), Endpoint(a, f)} {
 		set(&s, a, c, now)

@@ -72,6 +72,18 @@ func Selector(a *api.SessionAssignment) map[string]string {
 	}
 }
 
+// AssignmentIndex is the cache's index of Pods and Secrets by the assignment that they are labeled
+// with.
+const AssignmentIndex = "assignment"
+
+// AssignmentOf returns the values of AssignmentIndex.
+func AssignmentOf(o metav1.Object) []string {
+	if name := o.GetLabels()[api.LabelAssignment]; name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
 // Owner returns the controller reference of an assignment's children.
 func Owner(a *api.SessionAssignment) metav1.OwnerReference {
 	return *metav1.NewControllerRef(a, assignmentKind)

@@ -153,7 +153,6 @@ func (f finalizer) release(ctx context.Context, p *pass) error {
 	}
 	p.After = 0
 	f.wroteRelease(ctx, p)
-	f.event(p.Assignment, corev1.EventTypeNormal, api.EventStopped, "The desktop is stopped, and its objects are removed, except a retained home.")
 	return nil
 }
 

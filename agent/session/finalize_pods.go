@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -29,7 +30,7 @@ func (f finalizer) removePods(ctx context.Context, p *pass) (bool, error) {
 	if reason, forced := p.Assignment.Annotations[api.AnnotationForceCleanup]; forced {
 		return f.forcePods(ctx, p, reason)
 	}
-	left, err := f.podsOf(ctx, p, f.Client, client.MatchingLabels{api.LabelAssignment: p.Assignment.Name})
+	left, err := f.podsOf(ctx, p, f.Client, client.MatchingFields{render.AssignmentIndex: p.Assignment.Name})
 	if err != nil {
 		return false, err
 	}

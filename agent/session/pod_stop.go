@@ -57,7 +57,7 @@ func (s *podStep) releasePod(ctx context.Context, pod *corev1.Pod) error {
 // finalizer.
 func (s *podStep) releaseOrphans(ctx context.Context, assignment client.ObjectKey) error {
 	var list corev1.PodList
-	err := s.Client.List(ctx, &list, client.InNamespace(assignment.Namespace), client.MatchingLabels{api.LabelAssignment: assignment.Name})
+	err := s.Client.List(ctx, &list, client.InNamespace(assignment.Namespace), client.MatchingFields{render.AssignmentIndex: assignment.Name})
 	if err != nil {
 		return fmt.Errorf("listing Pods: %w", err)
 	}

@@ -28,7 +28,7 @@ import (
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=sessionassignments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments,verbs=patch
-// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments/status,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,roleName=vdi-agent-sessions,resources=sessionassignments/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",roleName=vdi-agent-sessions,resources=pods,verbs=get;create;patch;delete
@@ -73,6 +73,8 @@ type Options struct {
 	Activity activity.Options
 }
 
+func byAssignment(o client.Object) []string { return render.AssignmentOf(o) }
+
 func (o Options) withDefaults() Options {
 	o.StatusDelay = cmp.Or(o.StatusDelay, 5*time.Second)
 	o.StatusInterval = cmp.Or(o.StatusInterval, 10*time.Second)
@@ -105,6 +107,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.SessionAssignment{}, claimIndex, claimName)
 	if err != nil {
 		return fmt.Errorf("indexing assignments by claim: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, render.AssignmentIndex, byAssignment); err != nil {
+		return fmt.Errorf("indexing Pods by assignment: %w", err)
 	}
 	activityChanges, err := r.probeActivity(mgr)
 	if err != nil {

@@ -32,6 +32,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/activity"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
+	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
 )
@@ -76,7 +77,7 @@ func newStage(t *testing.T, a *api.SessionAssignment, others ...client.Object) *
 	s := &stage{t: t, clock: testclock.NewFakePassiveClock(noon), events: events.NewFakeRecorder(100), key: client.ObjectKeyFromObject(a)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithObjects(append(others, a)...).
 		WithStatusSubresource(a, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}).
-		WithIndex(a, claimIndex, claimName).
+		WithIndex(a, claimIndex, claimName).WithIndex(&corev1.Pod{}, render.AssignmentIndex, byAssignment).
 		WithIndex(&corev1.Pod{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).Build()
 	s.r = New(Dependencies{
 		Client:        interceptor.NewClient(s.client, s.interceptors()),
@@ -157,11 +158,11 @@ func (s *stage) interceptors() interceptor.Funcs {
 			}
 			return err
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 			if err := s.write(sub, o); err != nil {
 				return err
 			}
-			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+			return c.SubResource(sub).Update(ctx, o, opts...)
 		},
 	}
 }

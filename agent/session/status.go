@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
@@ -43,8 +42,7 @@ func (d *Dependencies) writeStatus(ctx context.Context, p *pass, want api.Sessio
 	before := p.Assignment.DeepCopy()
 	p.Assignment.Status = want
 	children.CountWrite(kindAssignment, "status")
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := d.Client.Status().Patch(ctx, p.Assignment, patch)
+	err := d.Client.Status().Update(ctx, p.Assignment)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

@@ -87,7 +87,7 @@ func grant(ctx context.Context) {
 	read := []string{"get", "list", "watch"}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: agentUser}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments"}, Verbs: []string{"get", "list", "watch", "patch"}},
-		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/status"}, Verbs: []string{"patch", "update"}},
 		{APIGroups: []string{api.GroupName}, Resources: []string{"sessionassignments/finalizers"}, Verbs: []string{"update"}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "persistentvolumeclaims", "services", "configmaps"}, Verbs: children},
 		{APIGroups: []string{""}, Resources: []string{"secrets", "namespaces"}, Verbs: read},

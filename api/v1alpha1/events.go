@@ -17,8 +17,6 @@ const (
 	EventNotAllowed = "NotAccepted"
 	// EventUnreached: the session's member is unreachable.
 	EventUnreached = "MemberUnreachable"
-	// EventStopped: the session is confirmed stopped in the member.
-	EventStopped = "Stopped"
 	// EventExpiringSoon: the session is about to reach a time limit.
 	EventExpiringSoon = "ExpiringSoon"
 	// EventExpired: the session reached a time limit and was stopped.

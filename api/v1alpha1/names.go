@@ -17,6 +17,9 @@ const maxNameLength = 63
 // among a million names in a member is less than one in two thousand.
 const hashLength = 10
 
+// hashBytes are those that the characters of a hash are made of.
+const hashBytes = (hashLength*5 + 7) / 8
+
 var nameEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // AssignmentName returns the name of a session's assignment and of its children in a
@@ -25,6 +28,12 @@ var nameEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPa
 // a/b-c, has another name.
 func AssignmentName(sessionName string, uid types.UID) string {
 	return nameWithHash(sessionName, string(uid))
+}
+
+// ReadablePart returns the part of an assignment's name that is made of its session's: all of the
+// session's name, if that is short and a DNS label that begins with a letter.
+func ReadablePart(assignment string) string {
+	return assignment[:max(0, len(assignment)-hashLength-1)]
 }
 
 // HomeName returns the name of the VDIHome of a PerUser home, which is the same for every
@@ -53,7 +62,7 @@ func SentSecretName(assignment, secret string) string {
 
 func nameWithHash(readable, unique string) string {
 	sum := sha256.Sum256([]byte(unique))
-	hash := nameEncoding.EncodeToString(sum[:])[:hashLength]
+	hash := nameEncoding.EncodeToString(sum[:hashBytes])[:hashLength]
 	prefix := dnsLabel(readable)
 	if maxPrefix := maxNameLength - hashLength - 1; len(prefix) > maxPrefix {
 		prefix = strings.TrimRight(prefix[:maxPrefix], "-")

@@ -50,3 +50,11 @@ func SetCondition(conditions *[]metav1.Condition, generation int64, c metav1.Con
 	c.ObservedGeneration = generation
 	return meta.SetStatusCondition(conditions, c)
 }
+
+// RemoveCondition removes a condition, if it is there: meta.RemoveStatusCondition copies the
+// others in any case.
+func RemoveCondition(conditions *[]metav1.Condition, kind string) {
+	if meta.FindStatusCondition(*conditions, kind) != nil {
+		meta.RemoveStatusCondition(conditions, kind)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/vdi-fleet/vdi-fleet/agent"
+	"github.com/vdi-fleet/vdi-fleet/proto/logging"
 )
 
 // version is set by the linker.
@@ -25,7 +26,7 @@ func main() {
 
 func command() *cobra.Command {
 	options := agent.Options{Version: version}
-	var logging zap.Options
+	var logs zap.Options
 	root := &cobra.Command{
 		Use:           "agent",
 		Short:         "Run the agent of a member cluster.",
@@ -33,7 +34,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) {
-			ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+			ctrl.SetLogger(logging.New(&logs))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := ctrl.GetConfig()
@@ -47,9 +48,9 @@ func command() *cobra.Command {
 	options.AddFlags(root.Flags())
 	// controller-runtime's flag for the member's kubeconfig.
 	root.Flags().AddGoFlagSet(goflag.CommandLine)
-	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)
-	logging.BindFlags(logs)
-	root.PersistentFlags().AddGoFlagSet(logs)
+	flags := goflag.NewFlagSet("logs", goflag.ContinueOnError)
+	logs.BindFlags(flags)
+	root.PersistentFlags().AddGoFlagSet(flags)
 	root.AddCommand(guardCommand(), gateCommand())
 	return root
 }

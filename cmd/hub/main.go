@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/vdi-fleet/vdi-fleet/hub"
+	"github.com/vdi-fleet/vdi-fleet/proto/logging"
 )
 
 // version is set by the linker.
@@ -18,11 +19,11 @@ var version = "dev"
 func main() {
 	options := hub.Options{Version: version}
 	options.AddFlags(pflag.CommandLine)
-	var logging zap.Options
-	logging.BindFlags(goflag.CommandLine)
+	var logs zap.Options
+	logs.BindFlags(goflag.CommandLine)
 	pflag.CommandLine.AddGoFlagSet(goflag.CommandLine)
 	pflag.Parse()
-	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+	ctrl.SetLogger(logging.New(&logs))
 
 	cfg, err := ctrl.GetConfig()
 	if err == nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,roleName=vdi-hub-user-roles,resources=roles;rolebindings,verbs=list;watch;create;update;delete
@@ -83,10 +84,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	sessions := &v1alpha1.VDISessionList{}
-	err := r.Client.List(ctx, sessions, client.InNamespace(req.Namespace), client.MatchingFields{indexRole: req.Name}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, sessions, client.InNamespace(req.Namespace), client.MatchingFields{indexRole: trim.Bucket(req.Name)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing the user's sessions: %w", err)
 	}
+	sessions.Items = slices.DeleteFunc(sessions.Items, func(s v1alpha1.VDISession) bool { return Name(s.Spec.User) != req.Name })
 	role, binding := Desired(sessions.Items)
 	if role == nil {
 		return r.retire(ctx, req)

@@ -18,10 +18,11 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
 const (
-	// indexRole finds a user's sessions by the name of the user's Role.
+	// indexRole finds a user's sessions by the bucket of the name of the user's Role.
 	indexRole = "role"
 	// workers wait for the API server most of the time.
 	workers = 4
@@ -33,7 +34,7 @@ var ours = client.MatchingLabels{v1alpha1.LabelUserRole: "true"}
 // SetupWithManager registers the controller, and its index of sessions by user.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.VDISession{}, indexRole, func(o client.Object) []string {
-		return []string{Name(o.(*v1alpha1.VDISession).Spec.User)}
+		return []string{trim.Bucket(Name(o.(*v1alpha1.VDISession).Spec.User))}
 	})
 	if err != nil {
 		return fmt.Errorf("indexing sessions by user: %w", err)
@@ -50,7 +51,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 // Cached selects the Roles or RoleBindings in the hub's cache: those that it created, in the
 // namespaces that it serves; none: in all.
 func Cached(served []string) cache.ByObject {
-	cached := cache.ByObject{Label: labels.SelectorFromSet(labels.Set(ours))}
+	cached := cache.ByObject{Label: labels.SelectorFromSet(labels.Set(ours)), Transform: trim.Transform(trimCached)}
 	if len(served) > 0 {
 		cached.Namespaces = map[string]cache.Config{}
 		for _, namespace := range served {
@@ -58,6 +59,30 @@ func Cached(served []string) cache.ByObject {
 		}
 	}
 	return cached
+}
+
+// trimCached makes the objects of all users share what they have in common.
+func trimCached(o client.Object) {
+	trim.Metadata(o)
+	switch o := o.(type) {
+	case *rbacv1.Role:
+		for i := range o.Rules {
+			share(o.Rules[i].APIGroups, o.Rules[i].Resources, o.Rules[i].Verbs)
+		}
+	case *rbacv1.RoleBinding:
+		trim.Strings(&o.RoleRef.APIGroup, &o.RoleRef.Kind)
+		for i := range o.Subjects {
+			trim.Strings(&o.Subjects[i].APIGroup, &o.Subjects[i].Kind)
+		}
+	}
+}
+
+func share(lists ...[]string) {
+	for _, list := range lists {
+		for i := range list {
+			trim.Strings(&list[i])
+		}
+	}
 }
 
 func roleOf(_ context.Context, o client.Object) []reconcile.Request {

@@ -154,6 +154,7 @@ func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit
 	if err != nil {
 		return nil, err
 	}
+	s = s.DeepCopy()
 	reported, err := Reported(ctx, v.member, req.NamespacedName)
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 func (r *Reconciler) reported(ctx context.Context, o client.Object) []reconcile.Request {
 	key := client.ObjectKeyFromObject(o)
 	// The session is found by the assignment's name, since a refusal does not have its name.
-	if s, err := index.ByAssignment(ctx, r.Client, key, client.UnsafeDisableDeepCopy); err == nil && s != nil {
+	if s, err := index.ByAssignment(ctx, r.Client, key); err == nil && s != nil {
 		r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
 	}
 	return []reconcile.Request{{NamespacedName: key}}
@@ -131,7 +131,7 @@ func (r *Reconciler) departures(_ context.Context, q workqueue.TypedRateLimiting
 
 func (r *Reconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request], member string) {
 	placed := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, placed, client.MatchingFields{index.Member: member}); err == nil {
+	if err := r.Client.List(ctx, placed, client.MatchingFields{index.Member: member}, client.UnsafeDisableDeepCopy); err == nil {
 		for i := range placed.Items {
 			s := &placed.Items[i]
 			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))

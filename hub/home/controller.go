@@ -81,11 +81,19 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("vdihome").
 		For(&v1alpha1.VDIHome{}).
-		Watches(&v1alpha1.VDISession{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: Key(o.(*v1alpha1.VDISession))}}
-		})).
+		Watches(&v1alpha1.VDISession{}, handler.EnqueueRequestsFromMapFunc(r.ofSession)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: backoff.Limiter[reconcile.Request]()}).
 		Complete(r)
+}
+
+// ofSession returns the home of a session's user and template, if there is one: its creation
+// enqueues it as well.
+func (r *Reconciler) ofSession(ctx context.Context, o client.Object) []reconcile.Request {
+	key := Key(o.(*v1alpha1.VDISession))
+	if err := r.Client.Get(ctx, key, &v1alpha1.VDIHome{}, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
 }
 
 // Reconcile releases one home, or deletes its record.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +20,7 @@ import (
 
 // Options of an Authority. All are needed.
 type Options struct {
-	// Client writes, and lists members from the hub's cache.
+	// Client writes, and reads members from the hub's cache.
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
@@ -37,6 +38,8 @@ type Options struct {
 	Interval time.Duration
 	// Now is the hub's clock; see SteadyClock.
 	Now func() time.Time
+	// Name returns the name of the member of a UID, and false if there is none.
+	Name func(types.UID) (string, bool)
 	// Changed is called after a MemberCluster was written, since an agent may dial with
 	// its certificate before the hub's cache has it.
 	Changed func(*v1alpha1.MemberCluster)
@@ -80,7 +83,7 @@ func (a *Authority) Certificates() (*tls.Certificate, *x509.CertPool, error) {
 func (a *Authority) RotationDue(caller link.Caller, trustBundleHash string) bool {
 	s := a.ca.current.Load()
 	return s != nil &&
-		(trustBundleHash != "" && trustBundleHash != s.state.BundleHash() || caller.IssuerHash != "" && caller.IssuerHash != s.state.Issuer.Hash())
+		(trustBundleHash != "" && trustBundleHash != s.bundleHash || caller.IssuerHash != "" && caller.IssuerHash != s.issuerHash)
 }
 
 // NeedLeaderElection is true: the leader alone issues.

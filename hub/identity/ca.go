@@ -47,6 +47,8 @@ type snapshot struct {
 	state   pki.State
 	pool    *x509.CertPool
 	serving *tls.Certificate
+	// bundleHash and issuerHash are the state's, which every renewal needs.
+	bundleHash, issuerHash string
 }
 
 var errNotReady = errors.New("the hub's CA has not been read yet")
@@ -55,11 +57,11 @@ var errNotReady = errors.New("the hub's CA has not been read yet")
 // or another CA issues.
 func (c *ca) adopt(state pki.State) error {
 	now, before := c.options.Now(), c.current.Load()
-	next := &snapshot{state: state, pool: x509.NewCertPool()}
+	next := &snapshot{state: state, pool: x509.NewCertPool(), bundleHash: state.BundleHash(), issuerHash: state.Issuer.Hash()}
 	for _, certificate := range state.Bundle {
 		next.pool.AddCert(certificate)
 	}
-	if before != nil && before.state.Issuer.Hash() == state.Issuer.Hash() && !pki.RenewalDue(before.serving.Leaf, now) {
+	if before != nil && before.issuerHash == next.issuerHash && !pki.RenewalDue(before.serving.Leaf, now) {
 		next.serving = before.serving
 	} else {
 		serving, err := c.issueServing(state.Issuer, now)

@@ -176,11 +176,11 @@ var errLost = errors.New("the connection was lost")
 func TestNothingIsAnsweredThatIsNotStored(t *testing.T) {
 	broken := true
 	x := newFixture(t, interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
 			if broken {
 				return errLost
 			}
-			return c.SubResource(sub).Patch(ctx, o, p, options...)
+			return c.SubResource(sub).Update(ctx, o, options...)
 		},
 	}, newMember("eu"), tokenFor("eu", token))
 	a := newAgent(t)
@@ -218,17 +218,17 @@ func TestAWriteOfWhichTheAnswerWasLost(t *testing.T) {
 }
 
 // meanwhile is a write of another client before the authority's first status
-// patch.
+// update.
 func meanwhile(change func(context.Context, client.Client) error) interceptor.Funcs {
 	var once sync.Once
 	return interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
 			var err error
 			once.Do(func() { err = change(ctx, c) })
 			if err != nil {
 				return err
 			}
-			return c.SubResource(sub).Patch(ctx, o, p, options...)
+			return c.SubResource(sub).Update(ctx, o, options...)
 		},
 	}
 }

@@ -79,7 +79,7 @@ func unprepared(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	x.Authority = New(Options{
 		Client: through, Live: through, Recorder: x.events,
 		Namespace: namespace, TrustDomain: trustDomain, Names: []string{"hub.example", "127.0.0.1"},
-		Lifetime: lifetime, Interval: time.Second, Now: x.time,
+		Lifetime: lifetime, Interval: time.Second, Now: x.time, Name: x.nameOf,
 		Changed: func(mc *v1alpha1.MemberCluster) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
@@ -87,6 +87,17 @@ func unprepared(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 		},
 	})
 	return x
+}
+
+func (x *fixture) nameOf(uid types.UID) (string, bool) {
+	list := &v1alpha1.MemberClusterList{}
+	x.Expect(x.api.List(x.ctx, list)).To(Succeed())
+	for i := range list.Items {
+		if list.Items[i].UID == uid {
+			return list.Items[i].Name, true
+		}
+	}
+	return "", false
 }
 
 func (x *fixture) time() time.Time {

@@ -23,20 +23,6 @@ const attempts = 8
 // members reads and writes the certificates in the status of MemberClusters.
 type members struct{ options *Options }
 
-// nameOf returns the name of the member of a UID.
-func (m members) nameOf(ctx context.Context, uid types.UID) (string, error) {
-	list := &v1alpha1.MemberClusterList{}
-	if err := m.options.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("listing the members: %w", err)
-	}
-	for i := range list.Items {
-		if list.Items[i].UID == uid {
-			return list.Items[i].Name, nil
-		}
-	}
-	return "", link.ErrUnknownMember
-}
-
 // get reads a member from the API server, or returns link.ErrUnknownMember.
 func (m members) get(ctx context.Context, name string, uid types.UID) (*v1alpha1.MemberCluster, error) {
 	mc := &v1alpha1.MemberCluster{}
@@ -67,8 +53,7 @@ func (m members) change(ctx context.Context, name string, uid types.UID, decide 
 		if equality.Semantic.DeepEqual(before.Status, mc.Status) {
 			return nil
 		}
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := m.options.Client.Status().Patch(ctx, mc, patch); err != nil {
+		if err := m.options.Client.Status().Update(ctx, mc); err != nil {
 			return fmt.Errorf("writing the member's certificate: %w", err)
 		}
 		m.options.Changed(mc)
@@ -76,12 +61,25 @@ func (m members) change(ctx context.Context, name string, uid types.UID, decide 
 	})
 }
 
+// isCurrent reports whether the hub's cache shows the caller's certificate as the one that its member
+// uses, so that there is nothing to record: a thousand agents that connect at once would otherwise
+// be read from the API server.
+func (m members) isCurrent(ctx context.Context, caller link.Caller) bool {
+	name, _ := m.options.Name(caller.Member)
+	mc := &v1alpha1.MemberCluster{}
+	if err := m.options.Client.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil || mc.UID != caller.Member {
+		return false
+	}
+	c := mc.Status.Certificate
+	return mc.Spec.Access != v1alpha1.AccessRevoked && c != nil && c.Serial == caller.Serial && m.options.Now().Before(caller.NotAfter)
+}
+
 // changeOf changes the member of a caller with a valid certificate. A member that is being
 // removed keeps its agent until its sessions have stopped.
 func (m members) changeOf(ctx context.Context, caller link.Caller, change func(*v1alpha1.MemberCluster) error) error {
-	name, err := m.nameOf(ctx, caller.Member)
-	if err != nil {
-		return err
+	name, known := m.options.Name(caller.Member)
+	if !known {
+		return link.ErrUnknownMember
 	}
 	return m.change(ctx, name, caller.Member, func(mc *v1alpha1.MemberCluster) error {
 		switch c := mc.Status.Certificate; {

@@ -46,6 +46,9 @@ func (a *Authority) rotate(ctx context.Context, caller link.Caller, request []by
 // Used records that a certificate was used to connect (link.Authority). It writes nothing
 // if it was used before.
 func (a *Authority) Used(ctx context.Context, caller link.Caller) error {
+	if a.members.isCurrent(ctx, caller) {
+		return nil
+	}
 	err := a.members.changeOf(ctx, caller, func(mc *v1alpha1.MemberCluster) error {
 		recordUsed(&mc.Status, caller.Serial, caller.IssuerHash)
 		return nil

@@ -69,9 +69,9 @@ func TestARotationNeedsANewKey(t *testing.T) {
 func TestACertificateThatIsUsedAgainIsNotWrittenAgain(t *testing.T) {
 	writes := 0
 	x := newFixture(t, interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
 			writes++
-			return c.SubResource(sub).Patch(ctx, o, p, options...)
+			return c.SubResource(sub).Update(ctx, o, options...)
 		},
 	}, newMember("eu"))
 	a := x.enrolled(t, "eu")
@@ -85,11 +85,11 @@ func TestACertificateThatIsUsedAgainIsNotWrittenAgain(t *testing.T) {
 func TestAUseThatCouldNotBeStoredAdmitsNoAgent(t *testing.T) {
 	broken := false
 	x := newFixture(t, interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
 			if broken {
 				return errLost
 			}
-			return c.SubResource(sub).Patch(ctx, o, p, options...)
+			return c.SubResource(sub).Update(ctx, o, options...)
 		},
 	}, newMember("eu"))
 	old := x.enrolled(t, "eu")
@@ -207,4 +207,20 @@ func TestTokensThatExpiredLongAgoAreDeleted(t *testing.T) {
 	x.step(62 * time.Minute)
 	x.Expect(x.maintain(x.ctx)).To(Succeed())
 	x.Expect(names()).To(ConsistOf(v1alpha1.AuthoritySecret, "join-other0"))
+}
+
+// A thousand agents that connect at once are not read from the API server; one that is revoked, as
+// far as the hub's cache shows, is.
+func TestAnAgentWithItsCurrentCertificateIsNotReadFromTheAPIServer(t *testing.T) {
+	x := newFixture(t, interceptor.Funcs{}, newMember("eu"))
+	a := x.enrolled(t, "eu")
+	x.Expect(x.Used(x.ctx, a.caller)).To(Succeed())
+	live := x.options.Live
+	x.options.Live = nil
+	x.Expect(x.Used(x.ctx, a.caller)).To(Succeed())
+	x.options.Live = live
+	mc := x.member("eu")
+	mc.Spec.Access = v1alpha1.AccessRevoked
+	x.Expect(x.api.Update(x.ctx, mc)).To(Succeed())
+	x.Expect(x.Used(x.ctx, a.caller)).To(MatchError(link.ErrRevoked))
 }

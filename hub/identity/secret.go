@@ -15,7 +15,7 @@ import (
 
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=secrets,verbs=get;list;create;update;delete
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=update
 
 // prepare reads the CA, or creates the first one. Later calls do nothing.
 func (c *ca) prepare(ctx context.Context) error {

@@ -77,41 +77,38 @@ func (a *acceptor) serverHandshake(raw net.Conn) error {
 	if err != nil {
 		return err
 	}
-	caller, err := a.count(metered, info, address)
+	identified, err := a.count(metered, info, address)
 	if err != nil {
 		return err
 	}
 	to := a.unauthenticated
-	if caller != nil {
+	if identified.caller != nil {
 		to = a.agents
 	}
-	if !to.put(&securedConn{Conn: conn, info: info}) {
+	if !to.put(&securedConn{Conn: conn, info: identified}) {
 		_ = conn.Close()
 	}
 	return nil
 }
 
 // count counts a connection for its caller until it is closed.
-func (a *acceptor) count(metered *meteredConn, info credentials.AuthInfo, address string) (*Caller, error) {
+func (a *acceptor) count(metered *meteredConn, info credentials.AuthInfo, address string) (identified identifiedPeer, err error) {
 	secured, ok := info.(credentials.TLSInfo)
 	if !ok {
-		return nil, fmt.Errorf("a connection of %T is not of TLS", info)
+		return identified, fmt.Errorf("a connection of %T is not of TLS", info)
 	}
 	// The calls of a certificate that names no member are refused with a reason, not
 	// by a closed connection.
-	caller, err := callerOfState(&secured.State, a.options.TrustDomain)
-	if err != nil {
-		caller = nil
-	}
-	if metered.end, err = a.meters.connection(caller, address); err != nil {
-		return nil, err
+	identified = identify(secured, a.options.TrustDomain)
+	if metered.end, err = a.meters.connection(identified.caller, address); err != nil {
+		return identified, err
 	}
 	outcome := "Unauthenticated"
-	if caller != nil {
+	if identified.caller != nil {
 		outcome = "Member"
 	}
 	metricHandshakes.WithLabelValues(outcome).Inc()
-	return caller, nil
+	return identified, nil
 }
 
 // connQueue is the listener of a gRPC server whose connections the acceptor accepts.

@@ -44,11 +44,15 @@ func (a *authorizer) service() *grpc.ServiceDesc {
 	return &service
 }
 
-// bounded sets the deadline of a unary call, from its first byte on. It refuses none:
+// bounded sets the deadline of a unary call, from its first byte on, unless the caller has set a
+// sooner one, as agents do. It refuses none:
 // gRPC (1.85) does not cancel the context of a call that its tap refuses, which then
 // stays in memory for as long as the caller's timeout.
 func (a *authorizer) bounded(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName == fleetv1.FleetService_Connect_FullMethodName {
+		return ctx, nil
+	}
+	if deadline, has := ctx.Deadline(); has && time.Until(deadline) <= a.options.Timeouts.Call {
 		return ctx, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.options.Timeouts.Call)
@@ -147,7 +151,7 @@ func (a *authorizer) streaming(service any, stream grpc.ServerStream, info *grpc
 
 // admit identifies and authorizes the caller.
 func (a *authorizer) admit(ctx context.Context, method string) (caller *Caller, address string, err error) {
-	caller, address, identityErr := peerOf(ctx, a.options.TrustDomain)
+	caller, address, identityErr := peerOf(ctx)
 	var access Access
 	known := false
 	if caller != nil {

@@ -73,8 +73,24 @@ func callerOfState(state *tls.ConnectionState, trustDomain string) (*Caller, err
 	return caller, nil
 }
 
+// identifiedPeer is the AuthInfo of a connection with its caller, which never changes: every renewal
+// would compute it again. caller is nil, and err is why, if it is no member's agent.
+type identifiedPeer struct {
+	credentials.TLSInfo
+	caller *Caller
+	err    error
+}
+
+func identify(info credentials.TLSInfo, trustDomain string) identifiedPeer {
+	caller, err := callerOfState(&info.State, trustDomain)
+	if err != nil {
+		return identifiedPeer{TLSInfo: info, err: err}
+	}
+	return identifiedPeer{TLSInfo: info, caller: caller}
+}
+
 // peerOf returns the caller of a call, and its address.
-func peerOf(ctx context.Context, trustDomain string) (caller *Caller, address string, err error) {
+func peerOf(ctx context.Context) (caller *Caller, address string, err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil, "", fmt.Errorf("%w: no peer", errIdentity)
@@ -82,12 +98,11 @@ func peerOf(ctx context.Context, trustDomain string) (caller *Caller, address st
 	if p.Addr != nil {
 		address = p.Addr.String()
 	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	info, ok := p.AuthInfo.(identifiedPeer)
 	if !ok {
 		return nil, address, errNoCertificate
 	}
-	caller, err = callerOfState(&info.State, trustDomain)
-	return caller, address, err
+	return info.caller, address, info.err
 }
 
 type callerKey struct{}

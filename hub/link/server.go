@@ -46,7 +46,7 @@ func NewServer(options Options, directory Directory) *Server {
 	}
 	s.terms = &terms{
 		Term: options.Term, leading: s.authorizer.leading, timeout: options.Timeouts.Hello,
-		raised: map[types.UID]bool{}, sent: map[types.UID]int64{},
+		raised: map[types.UID]bool{}, sent: map[types.UID]sentTerm{},
 	}
 	return s
 }

@@ -29,8 +29,13 @@ type terms struct {
 	// enough: a second would be for a term that no hub ever had, and an agent that lies
 	// must not use up the terms.
 	raised map[types.UID]bool
-	// sent is the highest term that this leader sent to each member.
-	sent map[types.UID]int64
+	// sent is the highest term that this leader sent to each member, with its proof.
+	sent map[types.UID]sentTerm
+}
+
+type sentTerm struct {
+	term  int64
+	proof string
 }
 
 // recordSent records that a term is about to be sent to a member, and returns the proof
@@ -38,8 +43,15 @@ type terms struct {
 func (t *terms) recordSent(member types.UID, term int64) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent[member] = max(t.sent[member], term)
-	return t.proof(member, term)
+	last := t.sent[member]
+	if term == last.term && last.proof != "" {
+		return last.proof // with each renewal of a lease
+	}
+	proof := t.proof(member, term)
+	if term >= last.term {
+		t.sent[member] = sentTerm{term, proof}
+	}
+	return proof
 }
 
 // proof returns the proof that is sent with a term, empty without a key.
@@ -65,7 +77,7 @@ func (t *terms) ofAnotherHub(member types.UID, seen, ours int64, proof string) b
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sent[member] >= seen {
+	if t.sent[member].term >= seen {
 		return false
 	}
 	return seen == ours || len(t.raised) == 0 && t.proves(member, seen, proof)
@@ -84,7 +96,7 @@ func (t *terms) laterHub(ctx context.Context, member types.UID, seen int64, proo
 	switch {
 	case !t.leading():
 		return ErrNotLeading
-	case t.Raise == nil, t.sent[member] >= seen, seen < ours && len(t.raised) > 0:
+	case t.Raise == nil, t.sent[member].term >= seen, seen < ours && len(t.raised) > 0:
 		return refusal
 	case !t.proves(member, seen, proof):
 		return fmt.Errorf("%w: it reports that it received term %d, and this hub has term %d; if the hub was restored from a backup, "+

@@ -305,7 +305,7 @@ func TestResultsOfUnknownSessionsCreateNothing(t *testing.T) {
 
 func TestCapacityOfTemplatesThatTheHubDoesNotHaveIsDropped(t *testing.T) {
 	x := newFixture(t)
-	x.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{Name: "browser", Revision: "r1"}}}, nil)
+	_ = x.SetTemplates(t.Context(), &fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{Name: "browser", Revision: "r1"}}}, nil)
 	m, _ := x.attacker()
 	for n := range uint64(100) {
 		m.Capacity(templatesReport(n+2, n+1, capacityOf(fmt.Sprint("invented-", n), 1)))
@@ -327,7 +327,7 @@ func TestChangesOfCapacityDoNotAddUp(t *testing.T) {
 	x.Expect(p.closed).To(MatchError(ContainSubstring("add up to")))
 	bytes := 0
 	for _, template := range x.uids["uid-eu"].capacity.Templates {
-		bytes += template.Bytes
+		bytes += int(template.Bytes)
 	}
 	x.Expect(bytes).To(BeNumerically("<=", maxCapacityBytes))
 }

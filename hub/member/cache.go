@@ -12,7 +12,7 @@ type Cache interface {
 	// CountedFrom, Reported, Ended and Restarted end the reservations that the reports of a
 	// member count, or that it needs no more; Removed ends all of one that is gone.
 	CountedFrom(session types.UID, epoch int64, member types.UID, hash string, sequence uint64)
-	Reported(member types.UID, sequence uint64)
+	Reported(member types.UID, c *placement.Capacity)
 	Ended(session types.UID, epoch int64, member types.UID)
 	Restarted(member types.UID)
 	Removed(member types.UID)
@@ -22,7 +22,10 @@ type Cache interface {
 	Holds(member, session types.UID) bool
 }
 
-// Snapshot returns members as candidates, without their sessions: all members if of is nil.
+// Snapshot returns members as candidates, without their sessions: all members if of is nil, mostly
+// in the same order. A snapshot of all is valid until the next one: since every decision needs
+// one, it is written over the one before, and what a MemberCluster declares is copied only after a
+// change. The scheduler's cache calls it with its own lock held.
 func (f *Registry) Snapshot(of []types.UID) placement.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,14 +35,13 @@ func (f *Registry) Snapshot(of []types.UID) placement.Snapshot {
 		s.Awaits, s.AwaitsFor = &awaits, f.recovery.until.Sub(now)
 	}
 	if of == nil {
-		s.Candidates = make([]placement.Candidate, 0, len(f.members))
-		for _, m := range f.members {
-			s.Candidates = append(s.Candidates, f.candidate(m, now))
-		}
+		s.Candidates = f.candidates(now)
 	}
 	for _, uid := range of {
 		if m := f.uids[uid]; m != nil {
-			s.Candidates = append(s.Candidates, f.candidate(m, now))
+			c := m.declared()
+			f.observe(&c, m, now)
+			s.Candidates = append(s.Candidates, c)
 		}
 	}
 	return s

@@ -8,19 +8,40 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// candidate returns a member as a candidate, without its sessions. The caller holds the lock.
-func (f *state) candidate(m *member, now time.Time) placement.Candidate {
-	ready, why := m.acceptsSessions(f.timings, now)
-	return placement.Candidate{
-		ClusterRef:        v1alpha1.ClusterRef{Name: m.name, UID: m.uid},
-		Labels:            m.labels,
-		MemberClusterSpec: m.spec,
-		Ready:             ready,
-		NotReady:          why,
-		Away:              !ready && (!m.removing || !m.serving),
-		Capacity:          m.capacity,
-		ReportedAt:        m.reportedAt,
+// candidates returns all members as candidates, without their sessions. The caller holds the lock.
+func (f *state) candidates(now time.Time) []placement.Candidate {
+	if !f.listed {
+		f.listed, f.all, f.settled = true, make([]placement.Candidate, len(f.ordered)), make([]time.Time, len(f.ordered))
+		for i, m := range f.ordered {
+			f.all[i], m.position = m.declared(), i
+		}
 	}
+	for i, until := range f.settled {
+		if !now.Before(until) {
+			f.settled[i] = now.Add(f.observe(&f.all[i], f.ordered[i], now))
+		}
+	}
+	return f.all
+}
+
+// declared returns a member as a candidate, as its MemberCluster declares it.
+func (m *member) declared() placement.Candidate {
+	return placement.Candidate{
+		ClusterRef: v1alpha1.ClusterRef{Name: m.name, UID: m.uid}, Labels: m.labels, MemberClusterSpec: m.spec,
+	}
+}
+
+// observe sets what the hub has observed of a candidate, and returns for how long that stays so
+// unless the member changes; 0 if that is unknown.
+func (f *state) observe(c *placement.Candidate, m *member, now time.Time) (settled time.Duration) {
+	v := m.assess(f.timings, now)
+	c.Ready, c.NotReady = m.accepts(v)
+	c.Away = !c.Ready && (!m.removing || !m.serving)
+	c.Capacity, c.ReportedAt = m.capacity, m.reportedAt
+	if c.Ready {
+		settled = v.Recheck
+	}
+	return settled
 }
 
 // causes are the explanations of causes other than missing heartbeats. None of them
@@ -36,7 +57,11 @@ var causes = map[health.Cause]string{
 
 // acceptsSessions reports whether the member accepts new sessions now, or why not.
 func (m *member) acceptsSessions(t health.Timings, now time.Time) (bool, string) {
-	switch v := m.assess(t, now); {
+	return m.accepts(m.assess(t, now))
+}
+
+func (m *member) accepts(v health.Verdict) (bool, string) {
+	switch {
 	case m.removing:
 		return false, "it is being removed"
 	case m.fence.refusesAgent():
@@ -80,6 +105,9 @@ func (f *Registry) Evaluating(key placement.TemplateKey) bool {
 }
 
 func (f *state) unevaluated(key placement.TemplateKey, now time.Time) bool {
+	if f.reported[key].evaluated == f.reporting {
+		return false // only a member with a report accepts sessions
+	}
 	for _, m := range f.members {
 		if ready, _ := m.acceptsSessions(f.timings, now); !ready {
 			continue

@@ -2,14 +2,14 @@ package member
 
 import (
 	"fmt"
-	"maps"
+	"unique"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -71,11 +71,16 @@ func (was reportedCapacity) apply(r *fleetv1.CapacityReport, requested templateK
 	if changes && (!known || was.capacity.Sequence != r.GetBasedOn()) {
 		return applied{}, nil
 	}
-	now := capacityFromWire(r)
+	if changes && r.GetSequence() == r.GetBasedOn() {
+		return applied{capacity: was.capacity}, nil // it is still as it was
+	}
+	now := capacityFromWire(r, len(was.capacity.ByTemplate()))
 	if changes {
-		reported := now.Templates
-		now.Templates = maps.Clone(was.capacity.Templates)
-		maps.Copy(now.Templates, reported)
+		for key, t := range was.capacity.Templates {
+			if _, changed := now.Templates[key]; !changed {
+				now.Templates[key] = t
+			}
+		}
 		shareBuckets(now, was.capacity)
 	} else {
 		shareBuckets(now, nil)
@@ -97,7 +102,7 @@ func bound(now *placement.Capacity, requested templateKeys) error {
 			unrequestedTemplates.Inc()
 			continue
 		}
-		kept, total = kept+1, total+now.Templates[key].Bytes
+		kept, total = kept+1, total+int(now.Templates[key].Bytes)
 	}
 	if total > maxCapacityBytes {
 		return fmt.Errorf("%w: its capacity reports add up to %d MiB, more than %d: upgrade the agent, or revoke it if it is not to be trusted (spec.access)",
@@ -106,15 +111,16 @@ func bound(now *placement.Capacity, requested templateKeys) error {
 	return nil
 }
 
-// capacityFromWire converts a report. A missing field means no capacity.
-func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
+// capacityFromWire converts a report. templates is how many it is expected to have together with
+// those of an earlier one. A missing field means no capacity.
+func capacityFromWire(r *fleetv1.CapacityReport, templates int) *placement.Capacity {
 	c := &placement.Capacity{
 		Sequence:           r.GetSequence(),
 		Nodes:              r.GetNodes(),
-		AdmittedNamespaces: sets.New(r.GetAdmittedNamespaces()...),
+		AdmittedNamespaces: placement.NewNamespaces(r.GetAdmittedNamespaces()...),
 		PodSecurity:        r.GetPodSecurity() != nil,
 		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
-		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.GetTemplates())),
+		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, max(templates, len(r.GetTemplates()))),
 	}
 	for _, t := range r.GetTemplates() {
 		tc := placement.TemplateCapacity{
@@ -123,7 +129,7 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 			Message:    t.GetMessage(),
 			ImageNodes: t.GetImageNodes(),
 			Slots:      t.GetSlots(),
-			Bytes:      proto.Size(t),
+			Bytes:      int32(proto.Size(t)), //nolint:gosec // at most 4 MiB
 		}
 		if len(t.GetOverhead()) > 0 {
 			tc.Overhead = resourcesFromWire(t.GetOverhead())
@@ -132,9 +138,13 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
 		}
 		if t.GetBucketsOf() != "" {
-			tc.BucketsOf.Name, tc.BucketsOf.Revision = convert.ParseTemplateRef(t.GetBucketsOf())
+			name, revision := convert.ParseTemplateRef(t.GetBucketsOf())
+			tc.BucketsOf = unique.Make(placement.TemplateKey{Name: name, Revision: revision})
 		}
-		c.Templates[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}] = tc
+		key := placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}
+		// All members report the same templates.
+		trim.Strings(&key.Name, &key.Revision, &tc.Reason, &tc.Message)
+		c.Templates[key] = tc
 	}
 	return c
 }
@@ -143,10 +153,10 @@ func capacityFromWire(r *fleetv1.CapacityReport) *placement.Capacity {
 // report, since the hub no longer requests it, has not changed since the report before.
 func shareBuckets(now, before *placement.Capacity) {
 	for key, t := range now.Templates {
-		if t.BucketsOf == (placement.TemplateKey{}) {
+		if t.BucketsOf == (unique.Handle[placement.TemplateKey]{}) {
 			continue
 		}
-		if owner, reported := now.Templates[t.BucketsOf]; reported {
+		if owner, reported := now.Templates[t.BucketsOf.Value()]; reported {
 			t.Buckets = owner.Buckets
 		} else if before != nil && before.Templates[key].BucketsOf == t.BucketsOf {
 			t.Buckets = before.Templates[key].Buckets

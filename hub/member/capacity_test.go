@@ -71,6 +71,12 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 		t.Errorf("the totals of the member are of report %d", m.capacity.Nodes)
 	}
 	take(templatesReport(5, 0, capacityOf("a", 4), capacityOf("b", 6), capacityOf("c", 1)), true, false) // reported again
+	before := m.capacity
+	take(templatesReport(5, 5), true, false) // nothing has changed
+	take(templatesReport(4, 4), false, false)
+	if m.capacity != before {
+		t.Error("a report without changes has changed the capacity")
+	}
 	take(templatesReport(6, 0, capacityOf("a", 4)), true, true)
 	shows(map[string]int32{"a": 4})
 

@@ -33,6 +33,7 @@ func (c *connection) current(f func(m *member)) bool {
 		return false
 	}
 	f(c.member)
+	c.fleet.unsettle(c.member)
 	return true
 }
 
@@ -168,14 +169,15 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		return
 	}
 	ok = c.current(func(m *member) {
-		m.reportedCapacity = reportedCapacity{fresh: true, capacity: result.capacity}
+		c.fleet.setCapacity(m, result.capacity)
+		m.fresh = true
 		m.reportedAt = c.fleet.clock.Now()
 	})
 	if !ok {
 		return
 	}
 	// After it is in the snapshot: until then capacity counts twice, rather than not at all.
-	c.fleet.cache.Reported(c.member.uid, report.GetSequence())
+	c.fleet.cache.Reported(c.member.uid, result.capacity)
 	if result.changed {
 		c.fleet.notify(c.member.change(MemberCapacity))
 	}

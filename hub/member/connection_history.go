@@ -23,6 +23,8 @@ const maxRemedy = 600
 // connectionHistory is what the status shows of a member's connections. Health does not
 // depend on it.
 type connectionHistory struct {
+	// uncertain is set if, by its last renewal, another agent replica may lead.
+	uncertain bool
 	// connectedAt is when this hub admitted the last connection, lostAt when the last one
 	// ended; zero if there was none.
 	connectedAt, lostAt time.Time
@@ -45,8 +47,6 @@ type connectionHistory struct {
 	// lastGrant is the last grant, and lastHeartbeat the member's last heartbeat; they are
 	// never reset.
 	lastGrant, lastHeartbeat time.Time
-	// uncertain is set if, by its last renewal, another agent replica may lead.
-	uncertain bool
 	// revokedAt is when this hub first read that the member is revoked; zero if it is not,
 	// or has sent a heartbeat since.
 	revokedAt time.Time

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 // controllers are the fleet's reconcilers with a fake client that counts writes.
@@ -48,9 +49,9 @@ func newControllers(t *testing.T, objects ...client.Object) *controllers {
 				x.writes++
 				return c.Patch(ctx, o, p, opts...)
 			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 				x.writes++
-				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+				return c.SubResource(sub).Update(ctx, o, opts...)
 			},
 		}).Build()
 	x.members = &Reconciler{
@@ -91,22 +92,22 @@ func TestMemberStatusIsWrittenWhenItMatters(t *testing.T) {
 
 	m, _ := x.connect("uid-eu", "i1")
 	x.reconcile("eu")
-	x.Expect(x.writes).To(Equal(4), "health at once, and the heartbeat")
+	x.Expect(x.writes).To(Equal(5), "health at once, and the heartbeat, whose Lease has to be created")
 	lease := &coordinationv1.Lease{}
 	x.Expect(x.c.Get(context.Background(), client.ObjectKey{Namespace: "vdi-system", Name: "member-eu"}, lease)).To(Succeed())
 	x.Expect(lease.Spec.RenewTime.Time).To(BeTemporally("==", x.clock.Now()))
 
 	m.Capacity(capacityReport(2, 50))
 	result := x.reconcile("eu")
-	x.Expect(x.writes).To(Equal(4), "counts wait their turn")
-	x.Expect(result.RequeueAfter).To(Equal(statusInterval))
-	x.clock.Step(statusInterval)
+	x.Expect(x.writes).To(Equal(5), "counts wait their turn")
+	x.Expect(result.RequeueAfter).To(Equal(backoff.StatusInterval))
+	x.clock.Step(backoff.StatusInterval)
 	x.reconcile("eu")
-	x.Expect(x.writes).To(Equal(5))
+	x.Expect(x.writes).To(Equal(6))
 
-	x.clock.Step(x.timings.Suspect - statusInterval)
+	x.clock.Step(x.timings.Suspect - backoff.StatusInterval)
 	x.reconcile("eu")
-	x.Expect(x.writes).To(Equal(6), "it sends no heartbeats")
+	x.Expect(x.writes).To(Equal(7), "it sends no heartbeats")
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("NeverConnected")))
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("Connected")))
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("Suspect")))

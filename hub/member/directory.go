@@ -50,6 +50,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello *fleetv1.Hell
 	err := f.admit(m, hello, peer, now)
 	after, restarted := m.assess(f.timings, now), err == nil && m.instance != instance
 	lowered := m.term < term
+	f.unsettle(m)
 	changed := before.State != after.State || before.Cause != after.Cause || otherCluster != m.otherCluster || lowered || alive != m.fence.alive
 	f.mu.Unlock()
 	if restarted {
@@ -99,7 +100,7 @@ func (f *Directory) admit(m *member, hello *fleetv1.Hello, peer link.Peer, now t
 		m.peer.Close(errors.New("replaced by a newer connection"))
 	}
 	if m.instance != hello.Instance {
-		m.capacity = nil
+		f.setCapacity(m, nil)
 	}
 	m.peer, m.serving, m.fresh = peer, false, false
 	m.succeeded(hello.AgentTerm)
@@ -107,7 +108,7 @@ func (f *Directory) admit(m *member, hello *fleetv1.Hello, peer link.Peer, now t
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
 	m.fingerprint, m.restrictions = hello.Fingerprint, protocol.Restrictions(hello.Restrictions)
 	m.began(f.timings, now)
-	peer.SetTemplates(f.templates)
+	f.sendTemplates(m)
 	return nil
 }
 
@@ -154,6 +155,7 @@ func (f *Directory) renew(m *member, renewal link.Renewal) (changes []Change, er
 	m.grant(now)
 	after := m.assess(f.timings, now)
 	if before.State != after.State || before.Cause != after.Cause {
+		f.unsettle(m)
 		changes = append(changes, m.change(MemberChanged))
 	}
 	if before.State == health.Unreachable && m.serving && m.cluster.Synced.Load() {

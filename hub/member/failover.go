@@ -96,8 +96,9 @@ func (f *state) factsOf(uid types.UID, now time.Time) failover.Facts {
 	return facts
 }
 
-// degradationAge is how old a degradation may be that a decision depends on. Computing it
-// examines all members, and a lost region has thousands of sessions.
+// degradationAge is how old a degradation may be that a decision depends on, or of which listeners
+// are notified. Computing it examines all members, a lost region has thousands of sessions, and
+// every member is checked several times a minute.
 const degradationAge = 100 * time.Millisecond
 
 // recentDegradation returns the degradation, computed again after degradationAge, and when
@@ -138,7 +139,7 @@ func (f *state) degradation(now time.Time) failover.Degradation {
 // of every lost member are evaluated again.
 func (f *state) degradationChanges(now time.Time) []Change {
 	before := f.degraded
-	if f.degraded = f.degradation(now); f.degraded == before {
+	if f.degraded = f.recentDegradation(now); f.degraded == before {
 		return nil
 	}
 	var changes []Change

@@ -128,7 +128,7 @@ func TestRefusedStatusDelaysNeitherUnfenceNorHeartbeat(t *testing.T) {
 	x.edit(declared("fp"))
 	refused := errors.New("etcdserver: request is too large")
 	x.members.Client = interceptor.NewClient(x.c.(client.WithWatch), interceptor.Funcs{
-		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
 			return refused
 		},
 	})

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
@@ -193,7 +194,7 @@ func TestFencedMemberIsRemovedOnceNothingIsPlacedThere(t *testing.T) {
 	x.Observe(onHub("a", 1, "uid-eu"), false)
 	x.Observe(onHub("b", 2, "uid-us", "uid-eu"), false)
 	x.held = Held{Placed: 1, Releasing: 1}
-	x.clock.Step(statusInterval)
+	x.clock.Step(backoff.StatusInterval)
 	x.reconcile("eu")
 	x.Expect(x.read().Status.Sessions).To(Equal(int32(1)))
 	x.Expect(x.mc.Status.Releasing).To(Equal(int32(1)))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
@@ -48,7 +49,7 @@ func TestFlappingStreamCostsNoWrites(t *testing.T) {
 	x.reconcile("eu")
 	m, _ := x.connect("uid-eu", "i1")
 	x.reconcile("eu")
-	x.clock.Step(statusInterval)
+	x.clock.Step(backoff.StatusInterval)
 	x.reconcile("eu")
 	x.Expect(x.shows(x.member("eu"))).To(Equal([]string{"Ready=True/Connected", "Enrolled=True/ExternallyIssued", "Connected=True/Connected", "Synced=True/Synced"}))
 	beats := func() int { return int(x.clock.Since(x.started) / x.timings.Heartbeat) }
@@ -129,7 +130,7 @@ func TestMemberThatDisagreesIsShownAsResyncing(t *testing.T) {
 		protocol.Resyncing: "Synced=False/Resyncing", protocol.Differs: "Synced=False/Resyncing", protocol.Agrees: "Synced=True/Synced",
 	} {
 		m.Agreed(agreement)
-		x.clock.Step(statusInterval)
+		x.clock.Step(backoff.StatusInterval)
 		x.reconcile("eu")
 		x.Expect(x.shows(x.member("eu"))).To(ContainElements("Ready=True/Connected", "Connected=True/Connected", want))
 	}
@@ -203,7 +204,7 @@ func TestRepeatedlyRefusedAgentsCostNoWrites(t *testing.T) {
 	x.reconcile("eu")
 	m, _ := x.connect("uid-eu", "i1")
 	x.reconcile("eu")
-	x.clock.Step(statusInterval)
+	x.clock.Step(backoff.StatusInterval)
 	x.reconcile("eu")
 	x.changes.take()
 	writes := x.writes

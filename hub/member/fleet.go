@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -66,8 +66,7 @@ type state struct {
 
 	mu sync.Mutex
 	leadership
-	members map[string]*member
-	uids    map[types.UID]*member
+	registered
 	// removed are the members that were removed while this hub led, with their last
 	// heartbeats.
 	removed map[types.UID]time.Time
@@ -83,6 +82,27 @@ type state struct {
 	listeners []func(Change)
 }
 
+// registered has the members that MemberClusters declare.
+type registered struct {
+	members map[string]*member
+	uids    map[types.UID]*member
+	// ordered are all members, in the order in which they were registered. all are the same as
+	// candidates; listed is unset if what they declare has changed.
+	ordered []*member
+	all     []placement.Candidate
+	listed  bool
+	// settled is until when each candidate stays as it is in all, unless its member changes.
+	settled []time.Time
+}
+
+// unsettle makes the next decision read a member, whose agent has changed what is known of it.
+// After a change of what its MemberCluster declares, the next one reads all.
+func (r *registered) unsettle(m *member) {
+	if m.position < len(r.settled) {
+		r.settled[m.position] = time.Time{}
+	}
+}
+
 // leadership has the times since which this hub has led and run.
 type leadership struct {
 	// pauses of this hub; see now.
@@ -92,15 +112,6 @@ type leadership struct {
 	began time.Time
 	// ledSince is the same time, or the end of the last long pause since then.
 	ledSince time.Time
-}
-
-// templateState has the templates that agents evaluate.
-type templateState struct {
-	templates *fleetv1.TemplateSet
-	// requested are the keys of templates; nil until they are read.
-	requested templateKeys
-	// current is the current revision of each template; replaced, never changed.
-	current map[string]string
 }
 
 // New returns a fleet without members.
@@ -113,10 +124,9 @@ func New(o Options) *Fleet {
 		proven:        o.Proven,
 		started:       o.Clock.Now(),
 		unfenceWait:   unfenceWait,
-		members:       map[string]*member{},
-		uids:          map[types.UID]*member{},
+		registered:    registered{members: map[string]*member{}, uids: map[types.UID]*member{}},
 		removed:       map[types.UID]time.Time{},
-		templateState: templateState{templates: &fleetv1.TemplateSet{}},
+		templateState: templateState{templates: &fleetv1.TemplateSet{}, sending: rate.NewLimiter(setsPerSecond, setsAtOnce), reported: map[placement.TemplateKey]templateReports{}},
 		evaluating:    map[placement.TemplateKey]time.Time{},
 	}
 	return &Fleet{
@@ -218,30 +228,42 @@ func (f *Registry) Register(mc *v1alpha1.MemberCluster) bool {
 		m = newMember(mc, f.began)
 		m.cluster = f.Add(mc.Name, clusterRegistry{fleet: f.state, member: m})
 		f.members[mc.Name], f.uids[mc.UID] = m, m
+		f.ordered = append(f.ordered, m)
 	}
 	now := f.now()
 	if m.outdated(mc.ResourceVersion, now) {
 		f.mu.Unlock()
 		return false
 	}
+	changes := f.adopt(m, mc, !ok, now)
+	f.mu.Unlock()
+	f.notify(changes...)
+	return true
+}
+
+// adopt updates a member, which may be new, from its MemberCluster, and returns the notifications.
+// The caller holds the lock.
+func (f *state) adopt(m *member, mc *v1alpha1.MemberCluster, added bool, now time.Time) (changes []Change) {
 	m.version, m.adopted = mc.ResourceVersion, now
-	var changes []Change
-	changed := !ok || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
+	declared := added || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
 	// Orders contain the URLs of sessions, which depend on these.
-	moved := ok && m.serving && m.cluster.Synced.Load() &&
+	moved := !added && m.serving && m.cluster.Synced.Load() &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
-	was := m.revoked
+	revoked, fingerprint := m.revoked, m.fingerprint
 	m.update(mc, f.timings, now)
-	f.recent = recentDegradation{}
-	if changed || was != m.revoked {
+	if declared {
+		f.listed = false
+	}
+	if declared || revoked != m.revoked {
 		changes = append(changes, m.change(MemberChanged))
+	}
+	if len(changes) > 0 || fingerprint != m.fingerprint {
+		f.recent = recentDegradation{}
 	}
 	if moved {
 		changes = append(changes, m.change(MemberConnected))
 	}
-	f.mu.Unlock()
-	f.notify(changes...)
-	return true
+	return changes
 }
 
 // Remove removes a member whose MemberCluster is gone and ends its connection.
@@ -261,47 +283,15 @@ func (f *state) removeLocked(m *member) {
 	f.recent = recentDegradation{}
 	delete(f.members, m.name)
 	delete(f.uids, m.uid)
+	f.ordered = slices.DeleteFunc(f.ordered, func(other *member) bool { return other == m })
+	f.listed = false
+	f.setCapacity(m, nil)
 	f.removed[m.uid] = m.lastHeartbeat
 	if m.peer != nil {
 		m.peer.Close(errRemoved)
 		m.peer = nil
 	}
 	f.Provider.Remove(m.cluster)
-}
-
-// SetTemplates sets the template revisions that every agent evaluates, and sends them unless they
-// are the same as before: an agent evaluates all its nodes again. One goroutine calls it. Current is the current
-// revision of each template.
-func (f *Registry) SetTemplates(set *fleetv1.TemplateSet, current map[string]string) {
-	f.mu.Lock()
-	before := f.templates
-	f.current = current
-	f.mu.Unlock()
-	if proto.Equal(before, set) { // without the lock: it takes long for many templates
-		return
-	}
-	keys := keysOf(set)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.templates, f.requested = set, keys
-	for _, m := range f.members {
-		if m.peer != nil {
-			m.peer.SetTemplates(set)
-		}
-	}
-}
-
-// CanRun counts the members that can run a template revision, and all members.
-func (f *Registry) CanRun(template, revision string) (can, of int32) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, m := range f.members {
-		of++
-		if m.capacity != nil && m.capacity.Templates[placement.TemplateKey{Name: template, Revision: revision}].Available {
-			can++
-		}
-	}
-	return can, of
 }
 
 // RefOf returns the permanent reference of the member that has a name now, and false if
@@ -315,6 +305,17 @@ func (f *Registry) RefOf(name string) (v1alpha1.ClusterRef, bool) {
 		return v1alpha1.ClusterRef{}, false
 	}
 	return v1alpha1.ClusterRef{Name: m.name, UID: m.uid}, true
+}
+
+// NameOf returns the name of the member of a UID, and false if there is none.
+func (f *Registry) NameOf(uid types.UID) (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.uids[uid]
+	if m == nil {
+		return "", false
+	}
+	return m.name, true
 }
 
 // steady returns the wall clock's time at the start plus the time since: setting the wall

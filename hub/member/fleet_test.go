@@ -335,10 +335,10 @@ func TestTemplatesReachEveryAgent(t *testing.T) {
 	x.register("eu", "uid-eu")
 	_, p := x.connect("uid-eu", "i1")
 	set := &fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{Name: "browser"}}}
-	x.SetTemplates(set, nil)
+	_ = x.SetTemplates(t.Context(), set, nil)
 	x.Expect(p.templates[len(p.templates)-1]).To(BeIdenticalTo(set))
 	sent := len(p.templates)
-	x.SetTemplates(proto.Clone(set).(*fleetv1.TemplateSet), nil)
+	_ = x.SetTemplates(t.Context(), proto.Clone(set).(*fleetv1.TemplateSet), nil)
 	x.Expect(p.templates).To(HaveLen(sent), "the same set is sent again")
 	x.register("us", "uid-us")
 	_, p = x.connect("uid-us", "i1")

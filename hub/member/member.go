@@ -3,6 +3,7 @@ package member
 import (
 	"sync"
 	"time"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -12,60 +13,68 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // member is the hub's state of one member. The fleet's lock protects all fields except
 // the cache, which has its own lock.
+//
+// What every decision reads of every member comes first, close together.
 type member struct {
-	facts
 	heartbeats health.Tracker
+	// serving is set once the inventory of this connection is complete.
+	serving bool
+	// cluster of the member, with the cache of what its agent reports.
+	cluster *cluster.Member
+	// reportedAt is when the last capacity report arrived; zero before this hub has received
+	// an inventory and a capacity report.
+	reportedAt time.Time
+	facts
 	// withdrawals without a durable cause.
 	withdrawals withdrawals
+	// position in the fleet's registered members.
+	position int
 	// shown is the health that listeners were last notified of.
 	shown health.State
 	// peer is the open connection, nil while the member is not connected.
 	peer link.Peer
-	// serving is set once the inventory of this connection is complete.
-	serving bool
-	// reportedAt is when the last capacity report arrived; zero before this hub has received
-	// an inventory and a capacity report.
-	reportedAt time.Time
+	// sent are the templates that were sent to sentTo.
+	sent   *fleetv1.TemplateSet
+	sentTo link.Peer
 	// agreement reports whether both sides agree on the member's assignments, by the
 	// digests on its renewals; empty while that is unknown.
 	agreement protocol.Agreement
 	// applying is held while a connection changes the cache or reads capacity; the
 	// fleet's lock is acquired under it, never the other way round.
 	applying sync.Mutex
-	// cluster of the member, with the cache of what its agent reports.
-	cluster *cluster.Member
 }
 
 // facts is the part of a member's state that its status shows.
 type facts struct {
+	reportedCapacity
+	fence fence
+	object
+	connectionHistory
 	name string
 	uid  types.UID
-	object
 	agent
 	drain draining
-	fence fence
-	connectionHistory
-	reportedCapacity
 }
 
 // object is what a member's MemberCluster declares.
 type object struct {
-	// version is the resourceVersion that was adopted last, at adopted.
-	version    string
-	adopted    time.Time
-	generation int64
-	labels     map[string]string
-	spec       v1alpha1.MemberClusterSpec
 	// removing is set while it is being deleted.
 	removing bool
 	// revoked is set by an operator; serials are of the certificates that the member may
 	// use, nil if the hub does not issue them.
 	revoked bool
 	serials []string
+	// version is the resourceVersion that was adopted last, at adopted.
+	version    string
+	adopted    time.Time
+	generation int64
+	labels     map[string]string
+	spec       v1alpha1.MemberClusterSpec
 }
 
 // agent is what a member's agent sent when it was last admitted.
@@ -103,6 +112,8 @@ func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	m.removing = !mc.DeletionTimestamp.IsZero()
 	m.labels = mc.Labels
 	m.spec = *mc.Spec.DeepCopy()
+	// Every decision reads these of every member.
+	m.spec.Region, m.spec.Scheduling = unique.Make(m.spec.Region).Value(), unique.Make(m.spec.Scheduling).Value()
 	m.drain.adopt(mc)
 	m.revoked = mc.Spec.Access == v1alpha1.AccessRevoked
 	m.serials = nil

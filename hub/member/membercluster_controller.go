@@ -33,14 +33,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
-// statusInterval is the minimum time between two status writes of a member for what changes
-// with every session: slots and counts. Health is written at once.
-const statusInterval = 2 * time.Second
-
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=patch
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters/status,verbs=update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=vdi-system,resources=leases,verbs=get;create;update;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=vdi-system,resources=events,verbs=create
 
@@ -59,6 +55,8 @@ type Reconciler struct {
 	written, renewed backoff.Pace[types.UID]
 	// blocked has the last announced blockage of each member, by name.
 	blocked sync.Map
+	// listed are the last lists of templates for the status of each member, by name.
+	listed sync.Map
 }
 
 // SetupWithManager registers the reconciler.
@@ -67,8 +65,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	memberMetrics.fleet.Store(r.Fleet)
-	if err := mgr.Add(manager.RunnableFunc(r.Fleet.detectPauses)); err != nil {
-		return fmt.Errorf("adding the pause detection: %w", err)
+	if err := mgr.Add(manager.RunnableFunc(r.Fleet.watchHealth)); err != nil {
+		return fmt.Errorf("adding the check of the members' health: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
@@ -124,6 +122,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		if apierrors.IsNotFound(err) {
 			r.Fleet.Remove(req.Name)
 			r.blocked.Delete(req.Name)
+			r.listed.Delete(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -163,11 +162,12 @@ func locked(before client.Object) client.Patch {
 }
 
 // status writes what changed. Health, identity and certificate are written at once; counts,
-// and the state of the stream, at most once per statusInterval.
+// and the state of the stream, at most once per backoff.StatusIntervalOf all members.
 func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (wait time.Duration, err error) {
 	before := mc.DeepCopy()
+	v.listed = r.templatesOf(mc.Name, v)
 	writeStatus(&mc.Status, v, mc.Generation)
-	if equality.Semantic.DeepEqual(before.Status, mc.Status) {
+	if equality.Semantic.DeepEqual(&before.Status, &mc.Status) {
 		return 0, nil
 	}
 	now := r.Fleet.clock.Now()
@@ -176,10 +176,10 @@ func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v v
 			return wait, nil
 		}
 	}
-	if err := r.Client.Status().Patch(ctx, mc, locked(before)); err != nil {
+	if err := r.Client.Status().Update(ctx, mc); err != nil {
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
-	r.written.Took(mc.UID, now, statusInterval)
+	r.written.Took(mc.UID, now, backoff.StatusIntervalOf(v.members))
 	r.announce(before, mc)
 	r.announceDrain(before, mc)
 	r.announceFenced(before, mc)
@@ -230,17 +230,22 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	if v.State != health.Ready { // one that is Ready has sent a heartbeat to this hub
 		return 0, nil
 	}
-	now, every := r.Fleet.clock.Now(), r.Fleet.timings.Heartbeat
+	now, every := r.Fleet.clock.Now(), max(r.Fleet.timings.Heartbeat, backoff.LeaseIntervalOf(v.members))
 	if wait := r.renewed.Wait(mc.UID, now); wait > 0 {
 		return wait, nil
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "member-" + mc.Name}}
-	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, lease, func() error {
-		lease.Spec.HolderIdentity = ptr.To(v.fingerprint)
-		lease.Spec.LeaseDurationSeconds = ptr.To(int32(r.Fleet.timings.Unreachable.Seconds() + 1))
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: v.lastHeartbeat}
-		return controllerutil.SetOwnerReference(mc, lease, r.Client.Scheme())
-	})
+	before := lease.DeepCopy()
+	lease.Spec.HolderIdentity = ptr.To(v.fingerprint)
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32((r.Fleet.timings.Unreachable + every - r.Fleet.timings.Heartbeat).Seconds() + 1))
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: v.lastHeartbeat}
+	// The patch sets all three, whatever they are: the Lease is not read, and not in the cache.
+	err := r.Client.Patch(ctx, lease, client.MergeFrom(before))
+	if apierrors.IsNotFound(err) {
+		if err = controllerutil.SetOwnerReference(mc, lease, r.Client.Scheme()); err == nil {
+			err = r.Client.Create(ctx, lease)
+		}
+	}
 	if err != nil {
 		return 0, fmt.Errorf("renewing the heartbeat: %w", err)
 	}

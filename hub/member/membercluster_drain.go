@@ -82,7 +82,7 @@ func (f *Registry) drainBegan(mc *v1alpha1.MemberCluster) {
 func writeDrain(status *v1alpha1.MemberClusterStatus, v view, generation int64) {
 	if v.spec.Scheduling != v1alpha1.SchedulingDraining {
 		status.Drain = nil
-		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionDrained)
+		v1alpha1.RemoveCondition(&status.Conditions, v1alpha1.ConditionDrained)
 		return
 	}
 	progress := v.drain.counts

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 // schedule changes a member's spec as an operator does.
@@ -89,13 +90,13 @@ func TestDrainedMemberReportsItsProgress(t *testing.T) {
 	}
 	x.Expect(x.writes).To(Equal(writes), "numbers wait their turn")
 	x.ShowDrain("uid-eu", v1alpha1.DrainStatus{Moving: 2, Waiting: 1, InUse: 1, Homes: 1})
-	x.clock.Step(statusInterval)
+	x.clock.Step(backoff.StatusInterval)
 	x.reconcile("eu")
 	x.Expect(x.writes).To(Equal(writes + 1))
 	x.Expect(x.drained("eu")).To(And(ContainSubstring("2 moving"), ContainSubstring("(2 at once)"),
 		ContainSubstring("1 in use, until they are idle, or "+deadline.UTC().Format(time.RFC3339)), ContainSubstring("1 have their homes there")))
 
-	x.clock.Step(statusInterval)
+	x.clock.Step(backoff.StatusInterval)
 	x.ShowDrain("uid-eu", v1alpha1.DrainStatus{NoCapacity: 3, Homes: 2})
 	x.reconcile("eu")
 	x.Expect(x.drained("eu")).To(And(HavePrefix("False/SessionsRemain"), ContainSubstring("3 fit nowhere else: add capacity"), ContainSubstring("spec.freshHome")))

@@ -22,7 +22,7 @@ func writeFenced(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		v1alpha1.SetCondition(&status.Conditions, generation, fencedCondition(v))
 	case was == nil, was.Reason == v1alpha1.ReasonFencedAlive && v.State != health.Ready:
 	default:
-		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionFenced)
+		v1alpha1.RemoveCondition(&status.Conditions, v1alpha1.ConditionFenced)
 	}
 }
 

@@ -53,10 +53,11 @@ func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v
 }
 
 func (r *Reconciler) addFinalizer(ctx context.Context, mc *v1alpha1.MemberCluster) error {
-	before := mc.DeepCopy()
-	if !controllerutil.AddFinalizer(mc, v1alpha1.MemberFinalizer) {
+	if controllerutil.ContainsFinalizer(mc, v1alpha1.MemberFinalizer) {
 		return nil
 	}
+	before := mc.DeepCopy()
+	controllerutil.AddFinalizer(mc, v1alpha1.MemberFinalizer)
 	if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
 		return fmt.Errorf("adding the finalizer: %w", err)
 	}

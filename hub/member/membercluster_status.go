@@ -2,14 +2,17 @@ package member
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"time"
+	"weak"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
 // view is the fleet's state of a member, for its status.
@@ -31,6 +34,10 @@ type view struct {
 	excess time.Duration
 	// now is the time at which certificates are checked.
 	now time.Time
+	// members is the number of all members.
+	members int
+	// listed are its templates, computed from the view if nil.
+	listed *listedTemplates
 }
 
 // counts of a member's sessions.
@@ -81,6 +88,7 @@ func (f *Registry) view(m *member) view {
 		orphans:    m.cluster.Cache.Orphans(),
 		excess:     m.excessShownFor(f.timings, now),
 		now:        f.steady(now),
+		members:    len(f.members),
 	}
 	if v.State == health.Ready && !m.serving {
 		since := m.lostAt
@@ -88,6 +96,9 @@ func (f *Registry) view(m *member) view {
 			since = m.connectedAt
 		}
 		v.settling = max(0, f.timings.Suspect-now.Sub(since))
+	}
+	if v.State == health.Ready {
+		v.Recheck = 0 // see watchHealth
 	}
 	v.Recheck = health.Soonest(v.Recheck, v.settling, v.excess)
 	return v
@@ -108,6 +119,9 @@ func (f *Registry) show(name string) {
 	was := m.shown
 	m.shown = verdict.State
 	var changes []Change
+	if was != m.shown {
+		f.recent = recentDegradation{}
+	}
 	if was != "" && was != m.shown {
 		log.Log.WithName("fleet").Info("Member changed its health", "member", m.name,
 			"from", was, "to", m.shown, "reason", verdict.Cause, "silence", m.heartbeats.Silence(now).String())
@@ -116,6 +130,37 @@ func (f *Registry) show(name string) {
 	changes = append(changes, f.degradationChanges(now)...)
 	f.mu.Unlock()
 	f.notify(changes...)
+}
+
+// listedTemplates are the availabilities of templates in a member according to one report.
+type listedTemplates struct {
+	// capacity is weak: the report itself is not kept for as long as its list.
+	capacity weak.Pointer[placement.Capacity]
+	current  map[string]string
+	list     []v1alpha1.TemplateAvailability
+	omitted  int32
+}
+
+// templatesOf returns the availabilities of templates in a member. They are computed once for a
+// report: a thousand members are checked twice a minute, and most reports do not change.
+func (r *Reconciler) templatesOf(name string, v view) *listedTemplates {
+	if last, ok := r.listed.Load(name); ok {
+		// Neither of the two is ever changed.
+		if known := last.(*listedTemplates); known.capacity == weak.Make(v.capacity) && reflect.ValueOf(known.current).Pointer() == reflect.ValueOf(v.current).Pointer() {
+			return known
+		}
+	}
+	listed := listTemplates(v)
+	r.listed.Store(name, listed)
+	return listed
+}
+
+func listTemplates(v view) *listedTemplates {
+	l := &listedTemplates{capacity: weak.Make(v.capacity), current: v.current}
+	if v.capacity != nil {
+		l.list, l.omitted = availabilities(v)
+	}
+	return l
 }
 
 // writeStatus writes the view into a status. What the member last reported stays while it
@@ -144,7 +189,14 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		return
 	}
 	status.Nodes = v.capacity.Nodes
-	status.Templates, status.TemplatesOmitted = availabilities(v)
+	listed := v.listed
+	if listed == nil {
+		listed = listTemplates(v)
+	}
+	status.TemplatesOmitted = listed.omitted
+	if !slices.Equal(status.Templates, listed.list) {
+		status.Templates = slices.Clone(listed.list)
+	}
 }
 
 // availabilities returns the availability of the templates' current revisions, and how many
@@ -167,5 +219,5 @@ func availabilities(v view) (list []v1alpha1.TemplateAvailability, omitted int32
 		list, omitted = list[:v1alpha1.MaxTemplateAvailabilities], int32(more)
 	}
 	slices.SortFunc(list, byName)
-	return list, omitted
+	return append(make([]v1alpha1.TemplateAvailability, 0, len(list)), list...), omitted // kept: no spare capacity
 }

@@ -15,7 +15,7 @@ import (
 
 func TestCapacityAndUseAreMeasuredByRegion(t *testing.T) {
 	x := newFixture(t)
-	x.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{
+	_ = x.SetTemplates(t.Context(), &fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{
 		{Name: "browser", Revision: "r1"}, {Name: "browser", Revision: "old"},
 	}}, map[string]string{"browser": "r1"})
 	x.register("eu-a", "uid-eu-a")

@@ -166,7 +166,7 @@ func TestPauseDetectorChecksPeriodically(t *testing.T) {
 	x.connect("uid-eu", "i1")
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- x.detectPauses(ctx) }()
+	go func() { done <- x.watchHealth(ctx) }()
 	ran := func() health.PauseDetector {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -183,6 +183,26 @@ func TestPauseDetectorChecksPeriodically(t *testing.T) {
 	x.clock.Step(time.Hour)
 	x.Eventually(ran).Should(Equal(since(x.clock.Now())))
 	x.Expect(x.losses("eu")).To(Equal(1), "that hour is not its fault")
+	stop()
+	x.Expect(<-done).To(Succeed())
+}
+
+// The controller does not check a member that is Ready by itself: it is notified.
+func TestListenersAreNotifiedOfAMemberWhoseHeartbeatsEnd(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	x.connect("uid-eu", "i1")
+	x.show("eu")
+	x.Listen(x.changes.note)
+	x.changes.take()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- x.watchHealth(ctx) }()
+	x.Eventually(x.clock.HasWaiters).Should(BeTrue())
+	x.clock.Step(x.timings.Suspect - time.Second)
+	x.Consistently(x.changes.take, 50*time.Millisecond).Should(BeEmpty())
+	x.clock.Step(time.Second)
+	x.Eventually(x.changes.take).Should(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}))
 	stop()
 	x.Expect(<-done).To(Succeed())
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 )
 
 // A hub that has lost state has no record of nearly all that a member runs: it stops a few
@@ -32,7 +33,7 @@ func TestWithdrawalsWithoutACauseStop(t *testing.T) {
 				}
 			}
 			x.Expect(withdrawn).To(Equal(most))
-			x.clock.Step(statusInterval)
+			x.clock.Step(backoff.StatusInterval)
 			x.reconcile("eu")
 			if most == holds {
 				x.Expect(x.shows(x.member("eu"))).NotTo(ContainElement(HavePrefix("Synced=False")))
@@ -48,7 +49,7 @@ func TestWithdrawalsWithoutACauseStop(t *testing.T) {
 			}
 			x.Expect(x.MayWithdraw("uid-eu", "uid-next")).To(BeFalse(), "as many were within the hour")
 			x.Withdrawn("uid-eu", "uid-next")
-			x.clock.Step(statusInterval)
+			x.clock.Step(backoff.StatusInterval)
 			x.reconcile("eu")
 			x.Expect(x.shows(x.member("eu"))).NotTo(ContainElement(HavePrefix("Synced=False")))
 			x.clock.Step(withdrawnWithin)

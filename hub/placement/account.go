@@ -10,20 +10,33 @@ import (
 // so that a burst of a thousand equal sessions is computed once, and what was computed
 // from its last report.
 type account struct {
-	reservations map[types.UID]*reservation
-	groups       []group
+	// What every decision reads of every member comes first, close together.
+
+	// member is its UID; empty once it was removed from the ledger. hash is that of the UID, and
+	// slot the index in the evaluations of each request class.
+	member types.UID
+	hash   uint64
+	slot   int
+
+	// The fields below were computed from this report and are void with it. version is its number
+	// among all reports of all members that the ledger has used.
+	capacity *Capacity
+	version  uint64
+	// overheads is set if some template's Pods use more there than their sessions request.
+	overheads bool
 	// spareValid reports whether the groups' spare is up to date.
 	spareValid bool
+	// reserved is set if there are groups, so that those of a member without are not read.
+	reserved bool
+	// namespaces that the member admits.
+	namespaces Namespaces
+
+	groups       []group
+	reservations map[types.UID]*reservation
 
 	// The newest report, if there is one.
 	reported bool
 	sequence uint64
-
-	// The fields below were computed from this report and are void with it.
-	capacity    *Capacity
-	evaluations map[*requestClass]*evaluation
-	// overheads is set if some template's Pods use more there than their sessions request.
-	overheads bool
 }
 
 // reservation is the capacity that a session's epoch reserves in a member.
@@ -55,6 +68,8 @@ type group struct {
 
 // evaluation is the result of a report for a request class.
 type evaluation struct {
+	// version of the report; see account.
+	version uint64
 	// class is the request class with the overhead that the template's Pods have there.
 	class *requestClass
 	// known reports whether the member has evaluated the template.
@@ -68,11 +83,8 @@ type evaluation struct {
 	short *lack
 }
 
-func newAccount() *account {
-	return &account{
-		reservations: map[types.UID]*reservation{},
-		evaluations:  map[*requestClass]*evaluation{},
-	}
+func newAccount(member types.UID, slot int) *account {
+	return &account{member: member, hash: hashOf(member), slot: slot, reservations: map[types.UID]*reservation{}}
 }
 
 func (a *account) counts(r *reservation) bool {
@@ -89,8 +101,10 @@ func (a *account) add(session types.UID, r *reservation) {
 			return
 		}
 	}
-	a.groups = append(a.groups, group{class: r.class, count: 1})
+	a.setGroups(append(a.groups, group{class: r.class, count: 1}))
 }
+
+func (a *account) setGroups(groups []group) { a.groups, a.reserved = groups, len(groups) > 0 }
 
 func (a *account) remove(session types.UID, r *reservation) {
 	delete(a.reservations, session)
@@ -100,22 +114,19 @@ func (a *account) remove(session types.UID, r *reservation) {
 			continue
 		}
 		if a.groups[i].count--; a.groups[i].count == 0 {
-			a.groups = slices.Delete(a.groups, i, i+1)
+			a.setGroups(slices.Delete(a.groups, i, i+1))
 		}
 		return
 	}
 }
 
-// read makes the account use this report, nil if there is none.
-func (a *account) read(c *Capacity) {
-	if a.capacity == c {
-		return
-	}
-	a.capacity, a.spareValid, a.overheads = c, false, false
-	clear(a.evaluations)
+// read makes the account use this report, nil if there is none, which has this version.
+func (a *account) read(c *Capacity, version uint64) {
+	a.capacity, a.version, a.spareValid, a.overheads, a.namespaces = c, version, false, false, Namespaces{}
 	if c == nil {
 		return
 	}
+	a.namespaces = c.AdmittedNamespaces
 	for key := range c.Templates {
 		if len(c.Templates[key].Overhead) > 0 {
 			a.overheads = true
@@ -125,10 +136,18 @@ func (a *account) read(c *Capacity) {
 
 // evaluate returns the current report's evaluation of a request class.
 func (a *account) evaluate(q *requestClass) *evaluation {
-	if known := a.evaluations[q]; known != nil {
-		return known
+	if a.slot >= len(q.evaluations) {
+		q.evaluations = append(q.evaluations, make([]evaluation, a.slot+1-len(q.evaluations))...)
 	}
-	out := &evaluation{class: q}
+	out := &q.evaluations[a.slot]
+	if out.version != a.version {
+		*out = a.evaluation(q)
+	}
+	return out
+}
+
+func (a *account) evaluation(q *requestClass) evaluation {
+	out := evaluation{version: a.version, class: q}
 	if t, ok := a.capacity.Templates[q.template]; ok {
 		out.known, out.available = true, t.Available
 		if len(t.Overhead) > 0 {
@@ -139,7 +158,6 @@ func (a *account) evaluate(q *requestClass) *evaluation {
 			out.image = t.ImageNodes > 0
 		}
 	}
-	a.evaluations[q] = out
 	return out
 }
 
@@ -164,7 +182,11 @@ func (a *account) withOverhead(q *requestClass) *requestClass {
 // slots returns the slots left for a request class: those of the report, less the most
 // that the outstanding reservations can cost, wherever they land. It may be negative.
 func (a *account) slots(q *requestClass) int64 {
-	slots, class := a.evaluate(q).slots, a.withOverhead(q)
+	slots := a.evaluate(q).slots
+	if !a.reserved {
+		return slots
+	}
+	class := a.withOverhead(q)
 	for _, g := range a.groups {
 		other := a.withOverhead(g.class)
 		other.computeCosts(class)
@@ -189,6 +211,9 @@ func (a *account) own(session types.UID, q *requestClass) int64 {
 // leave an outstanding reservation without a node: a small session must not take the only
 // node that fits a large session with a reservation.
 func (a *account) harms(q *requestClass) bool {
+	if !a.reserved {
+		return false
+	}
 	a.computeSpare()
 	class := a.withOverhead(q)
 	for _, g := range a.groups {

@@ -2,8 +2,8 @@ package placement
 
 import (
 	"fmt"
-
-	"k8s.io/apimachinery/pkg/util/sets"
+	"strings"
+	"unique"
 )
 
 // TemplateKey names one revision of a template.
@@ -23,7 +23,7 @@ type Capacity struct {
 	// Nodes that accept sessions.
 	Nodes int32
 	// AdmittedNamespaces are those that the member's administrator admits.
-	AdmittedNamespaces sets.Set[string]
+	AdmittedNamespaces Namespaces
 	// PodSecurity is set if the agent reports which of them enforce Pod Security;
 	// NotEnforced are those that don't. Placement ignores both.
 	PodSecurity bool
@@ -32,25 +32,32 @@ type Capacity struct {
 	Templates map[TemplateKey]TemplateCapacity
 }
 
+// ByTemplate returns the templates of a report, none for no report.
+func (c *Capacity) ByTemplate() map[TemplateKey]TemplateCapacity {
+	if c == nil {
+		return nil
+	}
+	return c.Templates
+}
+
 // TemplateCapacity is what a member reports about one revision of a template.
 type TemplateCapacity struct {
 	// Available reports whether it can run there at all, whatever the free capacity; Reason
 	// (an Unavailable reason of the API) and Message explain why not.
-	Available       bool
+	Available bool
+	// ImageNodes is how many of the nodes that it may use are known to have its image.
+	ImageNodes int32
+	// Slots for sessions with the template's default resources, and Bytes of the report about
+	// it. Placement ignores both.
+	Slots, Bytes    int32
 	Reason, Message string
 	// Buckets are the nodes that it may use.
 	Buckets []Bucket
 	// BucketsOf is the template whose buckets it has; zero if it has its own. Placement
 	// ignores it.
-	BucketsOf TemplateKey
-	// ImageNodes is how many of these nodes are known to have its image.
-	ImageNodes int32
+	BucketsOf unique.Handle[TemplateKey]
 	// Overhead is what each Pod uses there in addition to its session's request.
 	Overhead Resources
-	// Slots for sessions with the template's default resources, and Bytes of the report about
-	// it. Placement ignores both.
-	Slots int32
-	Bytes int
 }
 
 // Bucket is a group of nodes with equal free capacity.
@@ -58,4 +65,21 @@ type Bucket struct {
 	Nodes int32
 	// Free on each node, "pods" included.
 	Free Resources
+}
+
+// Namespaces is a set of namespaces; the zero value is empty. Equal sets, with their names in the
+// same order, share their memory, so that a decision looks into the set of a thousand members once.
+type Namespaces struct{ names unique.Handle[string] }
+
+// NewNamespaces returns the set of some names.
+func NewNamespaces(names ...string) Namespaces {
+	if len(names) == 0 {
+		return Namespaces{}
+	}
+	return Namespaces{unique.Make("/" + strings.Join(names, "/") + "/")}
+}
+
+// Has reports whether a namespace is in the set.
+func (n Namespaces) Has(name string) bool {
+	return n != Namespaces{} && strings.Contains(n.names.Value(), "/"+name+"/")
 }

@@ -17,7 +17,7 @@ func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	var fitting []score
 	for i := range candidates {
 		c := &candidates[i]
-		a := ledger.read(c)
+		a := ledger.read(i, c)
 		failing := firstFailing(q, c, a)
 		if failing < 0 {
 			fitting = append(fitting, q.score(c, a))
@@ -38,7 +38,7 @@ func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
 }
 
 func rankedVerdicts(q *query, fitting []score) []v1alpha1.ClusterVerdict {
-	slices.SortFunc(fitting, func(a, b score) int { return a.compare(&b, q.UID) })
+	slices.SortFunc(fitting, func(a, b score) int { return a.compare(&b) })
 	out := make([]v1alpha1.ClusterVerdict, 0, len(fitting))
 	for i, s := range fitting {
 		out = append(out, v1alpha1.ClusterVerdict{

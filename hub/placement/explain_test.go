@@ -30,7 +30,7 @@ func TestExplanations(t *testing.T) {
 			with(member("eu-2", 1), func(c *Candidate) { c.Capacity = nil }),
 			with(member("eu-3", 1), func(c *Candidate) { c.Ready = false; c.NotReady = "no agent has connected" }),
 			with(member("eu-4", 1), func(c *Candidate) { c.SessionCap = ptr(int32(0)) }),
-			with(member("eu-5", 1), func(c *Candidate) { c.Capacity.AdmittedNamespaces = nil }),
+			with(member("eu-5", 1), func(c *Candidate) { c.Capacity.AdmittedNamespaces = Namespaces{} }),
 		}},
 		{"home-elsewhere", requestWith(session("s"), func(r *Request) {
 			r.Home = &v1alpha1.ClusterRef{Name: "eu-1", UID: "uid-eu-1"}

@@ -4,8 +4,9 @@ package placement
 // limit. A session from before admission rejected such requests would be charged nothing
 // and could use everything.
 var limitFilter = filter{
-	name:  "Limits",
-	check: func(q *query, _ *Candidate, _ *account) bool { return q.noLimit == "" },
+	name:    "Limits",
+	applies: func(q *query) bool { return q.noLimit != "" },
+	check:   func(q *query, _ *Candidate, _ *account) bool { return q.noLimit == "" },
 	explain: func(q *query, _ *Candidate, _ *account) lack {
 		what := "no session with 0 of " + string(q.noLimit)
 		return lack{one: "accepts " + what, many: "accept " + what,

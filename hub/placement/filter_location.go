@@ -10,7 +10,8 @@ import (
 // regionFilter requires that the member is in a region that both the session and its policy
 // allow.
 var regionFilter = filter{
-	name: "Regions",
+	name:    "Regions",
+	applies: func(q *query) bool { return len(q.regions) > 0 },
 	check: func(q *query, c *Candidate, _ *account) bool {
 		return violatedRegion(q, c) == nil
 	},
@@ -32,7 +33,8 @@ func violatedRegion(q *query, c *Candidate) *regionRule {
 // selectorFilter requires that the member's labels match the selectors of the session, its
 // policy and its template.
 var selectorFilter = filter{
-	name: "ClusterSelector",
+	name:    "ClusterSelector",
+	applies: func(q *query) bool { return len(q.selectors) > 0 },
 	check: func(q *query, c *Candidate, _ *account) bool {
 		return violatedSelector(q, c) == nil
 	},
@@ -53,7 +55,8 @@ func violatedSelector(q *query, c *Candidate) *clusterRule {
 
 // homeFilter requires that this member, or none yet, holds the user's home.
 var homeFilter = filter{
-	name: "Home",
+	name:    "Home",
+	applies: func(q *query) bool { return q.Home != nil },
 	check: func(q *query, c *Candidate, _ *account) bool {
 		return q.Home == nil || q.Home.UID == c.UID
 	},

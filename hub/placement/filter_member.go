@@ -76,7 +76,8 @@ func tolerated(taint *corev1.Taint, tolerations []corev1.Toleration) bool {
 
 // refusedFilter requires that the member has not refused the session recently.
 var refusedFilter = filter{
-	name: "Refused",
+	name:    "Refused",
+	applies: func(q *query) bool { return len(q.Refused) > 0 },
 	check: func(q *query, c *Candidate, _ *account) bool {
 		_, refused := q.Refused[c.UID]
 		return !refused

@@ -12,7 +12,8 @@ import (
 // overflowFilter requires that the member is in a tier of the policy's overflow, if it has
 // one.
 var overflowFilter = filter{
-	name: "Overflow",
+	name:    "Overflow",
+	applies: func(q *query) bool { return len(q.overflow) > 0 },
 	check: func(q *query, c *Candidate, _ *account) bool {
 		return len(q.overflow) == 0 || q.tierOf(c) < len(q.overflow)
 	},
@@ -57,7 +58,8 @@ func (t *tier) has(c *Candidate) bool {
 // clusterCapFilter requires that the policy has placed fewer sessions in the member than
 // its cap per cluster.
 var clusterCapFilter = filter{
-	name: "PolicyClusterCap",
+	name:    "PolicyClusterCap",
+	applies: func(q *query) bool { return q.Policy != nil && q.Policy.SessionCaps.PerCluster != nil },
 	check: func(q *query, c *Candidate, _ *account) bool {
 		return q.Policy == nil || q.Policy.SessionCaps.PerCluster == nil || q.Counts.Clusters[c.UID] < *q.Policy.SessionCaps.PerCluster
 	},
@@ -70,8 +72,9 @@ var clusterCapFilter = filter{
 // policyCapFilter requires that no cap of the policy on all members together is reached.
 // Place returns before it; it is for Explain's verdicts on members that otherwise fit.
 var policyCapFilter = filter{
-	name:  "PolicyCap",
-	check: func(q *query, _ *Candidate, _ *account) bool { return q.cap == nil },
+	name:    "PolicyCap",
+	applies: func(q *query) bool { return q.cap != nil },
+	check:   func(q *query, _ *Candidate, _ *account) bool { return q.cap == nil },
 	explain: func(q *query, _ *Candidate, _ *account) lack {
 		return has("capacity, but "+q.cap.what(q), q.cap.remedy(q))
 	},

@@ -17,7 +17,7 @@ var reportedFilter = filter{
 // namespace.
 var namespaceFilter = filter{
 	name:  "Namespace",
-	check: func(q *query, c *Candidate, _ *account) bool { return c.Capacity.AdmittedNamespaces.Has(q.Namespace) },
+	check: func(q *query, _ *Candidate, a *account) bool { return q.admits(a.namespaces) },
 	explain: func(q *query, c *Candidate, _ *account) lack {
 		return doesNot("admit namespace "+q.Namespace, fmt.Sprintf("in member %s: kubectl vdi admit %s", c.Name, q.Namespace))
 	},
@@ -38,4 +38,12 @@ var templateFilter = filter{
 		what := fmt.Sprintf("can't run template %s, %s", q.Template.Name, t.Reason)
 		return lack{one: what, many: what, remedy: t.Message}
 	},
+}
+
+// admits reports whether the session's namespace is in a set.
+func (q *query) admits(n Namespaces) bool {
+	if n != q.asked {
+		q.asked, q.admitted = n, n.Has(q.Namespace)
+	}
+	return q.admitted
 }

@@ -12,6 +12,8 @@ type filter struct {
 	check func(q *query, c *Candidate, a *account) bool
 	// explain returns what a candidate lacks if check is false.
 	explain func(q *query, c *Candidate, a *account) lack
+	// applies reports whether any candidate may fail, nil if always.
+	applies func(q *query) bool
 }
 
 // lack is what excludes a candidate. Candidates with the same text are counted together.
@@ -67,6 +69,17 @@ var pipeline = []filter{
 	clusterCapFilter,
 	capacityFilter,
 	policyCapFilter,
+}
+
+// checks are the checks of the filters that apply to a query, in order.
+func (q *query) checks() []func(q *query, c *Candidate, a *account) bool {
+	out := make([]func(q *query, c *Candidate, a *account) bool, 0, len(pipeline))
+	for i := range pipeline {
+		if f := &pipeline[i]; f.applies == nil || f.applies(q) {
+			out = append(out, f.check)
+		}
+	}
+	return out
 }
 
 // firstFailing returns the position in the pipeline of the first filter that the

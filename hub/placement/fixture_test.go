@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -29,7 +28,7 @@ func free(cpu, memory int64) Resources {
 // reporting returns a capacity report that admits namespace demo and can run desk.
 func reporting(buckets ...Bucket) *Capacity {
 	return &Capacity{
-		Sequence: 1, Nodes: 1, AdmittedNamespaces: sets.New("demo"),
+		Sequence: 1, Nodes: 1, AdmittedNamespaces: NewNamespaces("demo"),
 		Templates: map[TemplateKey]TemplateCapacity{desk: {Available: true, Buckets: buckets}},
 	}
 }

@@ -16,6 +16,18 @@ import (
 // Explain included.
 type Ledger struct {
 	accounts map[types.UID]*account
+	// slots is the number of slots of accounts, free those of removed members, and version the
+	// number of reports that were used.
+	slots   int
+	free    []int
+	version uint64
+	// decisions counts the queries.
+	decisions uint64
+	// recent are the accounts of the last candidates, in their order, which rarely changes
+	// between two decisions.
+	recent []*account
+	// arranged is the first of the candidates in whose order the accounts are in memory.
+	arranged *Candidate
 	// classes are interned.
 	classes map[classKey]*requestClass
 }
@@ -60,6 +72,7 @@ func (l *Ledger) ReserveAgain(session types.UID, epoch int64, member types.UID, 
 	held.epoch, held.class, held.again, held.expected = epoch, l.class(template, r), true, ""
 	a.add(session, &held)
 	return func() {
+		a := l.account(member)
 		if a.reservations[session] != &held {
 			return
 		}
@@ -129,6 +142,21 @@ func (l *Ledger) Reported(member types.UID, sequence uint64) {
 	}
 }
 
+// Evaluate evaluates a member's report for the classes of recent decisions, so that the next
+// decisions read only the results. It changes no decision.
+func (l *Ledger) Evaluate(member types.UID, c *Capacity) {
+	if c == nil {
+		return
+	}
+	a := l.account(member)
+	l.readInto(a, c)
+	for _, q := range l.classes {
+		if q.used > 0 && l.decisions-q.used < recentDecisions {
+			a.evaluate(q)
+		}
+	}
+}
+
 // Release removes a session's reservation in a member up to an epoch: the member refused
 // it, or has confirmed that it stopped.
 func (l *Ledger) Release(session types.UID, epoch int64, member types.UID) {
@@ -164,7 +192,9 @@ func (l *Ledger) Forget(member types.UID) {
 	for session, held := range a.reservations {
 		a.remove(session, held)
 	}
+	a.member = ""
 	delete(l.accounts, member)
+	l.free = append(l.free, a.slot)
 }
 
 // Outstanding returns how many reservations a member has.
@@ -178,10 +208,20 @@ func (l *Ledger) Outstanding(member types.UID) int {
 func (l *Ledger) account(member types.UID) *account {
 	a := l.accounts[member]
 	if a == nil {
-		a = newAccount()
+		a = l.newAccount(member)
 		l.accounts[member] = a
 	}
 	return a
+}
+
+func (l *Ledger) newAccount(member types.UID) *account {
+	if last := len(l.free) - 1; last >= 0 {
+		slot := l.free[last]
+		l.free = l.free[:last]
+		return newAccount(member, slot)
+	}
+	l.slots++
+	return newAccount(member, l.slots-1)
 }
 
 // class interns the request class of a template and resources.
@@ -200,15 +240,13 @@ func (l *Ledger) intern(template TemplateKey, s *shape) *requestClass {
 	return q
 }
 
-// evictClasses removes the classes without reservations, and all evaluations, once there
-// are too many classes.
+// evictClasses removes the classes without reservations once there are too many.
 func (l *Ledger) evictClasses() {
-	if len(l.classes) < maxRequestClasses {
+	if len(l.classes) < min(maxRequestClasses, maxEvaluations/max(l.slots, 1)) {
 		return
 	}
 	reserved := sets.Set[*requestClass]{}
 	for _, a := range l.accounts {
-		clear(a.evaluations)
 		for _, g := range a.groups {
 			reserved.Insert(g.class)
 		}

@@ -11,7 +11,7 @@ import (
 func (l *Ledger) CopyFor(session types.UID, kept func(member types.UID) bool) *Ledger {
 	out := NewLedger()
 	for member, a := range l.accounts {
-		c := newAccount()
+		c := out.newAccount(member)
 		c.reported, c.sequence = a.reported, a.sequence
 		out.accounts[member] = c
 		held := a.reservations[session]
@@ -22,7 +22,7 @@ func (l *Ledger) CopyFor(session types.UID, kept func(member types.UID) bool) *L
 			}
 			if count > 0 {
 				own := out.intern(g.class.template, g.class.shape)
-				c.groups = append(c.groups, group{class: own, count: count})
+				c.setGroups(append(c.groups, group{class: own, count: count}))
 			}
 		}
 		if held != nil && kept(member) {

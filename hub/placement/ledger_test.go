@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"testing"
 )
 
@@ -155,6 +156,34 @@ func TestSmallSessionsDoNotTakeTheNodeOfALargeOne(t *testing.T) {
 	}
 }
 
+// The evaluations of many requests in many members stay bounded too.
+func TestManyRequestsInManyMembers(t *testing.T) {
+	l := NewLedger()
+	const members, most = 2000, maxEvaluations / 2000
+	for i := range members {
+		l.ReserveFor("held", 1, member(fmt.Sprint(i), 0).UID, desk, free(1, 1))
+	}
+	for i := range int64(2 * most) {
+		l.class(desk, free(i+2, 1))
+	}
+	if len(l.classes) > most {
+		t.Errorf("%d request classes are remembered, want at most %d", len(l.classes), most)
+	}
+}
+
+// A member that takes the place of a removed one is decided on by its own report.
+func TestAMemberInThePlaceOfARemovedOne(t *testing.T) {
+	l := NewLedger()
+	first, second := member("first", 1), member("second", 0)
+	if d := Place(session("s"), []Candidate{first}, l); !d.Placed {
+		t.Fatal(d.Message)
+	}
+	l.Forget(first.UID)
+	if d := Place(session("s"), []Candidate{second}, l); d.Placed {
+		t.Errorf("%s: the node was the removed member's", d.Message)
+	}
+}
+
 // The cache stays bounded, and reservations outlive its eviction.
 func TestManyRequests(t *testing.T) {
 	l := NewLedger()
@@ -165,11 +194,59 @@ func TestManyRequests(t *testing.T) {
 		r.Resources = free(i+2, 1)
 		Place(r, []Candidate{m}, l)
 	}
-	if len(l.classes) > maxRequestClasses || len(l.accounts[m.UID].evaluations) > maxRequestClasses {
-		t.Errorf("%d request classes, %d evaluations remembered", len(l.classes), len(l.accounts[m.UID].evaluations))
+	if len(l.classes) > maxRequestClasses {
+		t.Errorf("%d request classes are remembered", len(l.classes))
 	}
 	l.Release("held", 1, m.UID)
 	if l.Outstanding(m.UID) != 0 || len(l.accounts[m.UID].groups) != 0 {
 		t.Error("the reservation is still there")
+	}
+}
+
+// A report that arrives is evaluated for the requests that were decided on recently, and only for
+// those.
+func TestAReportIsEvaluatedWhenItArrives(t *testing.T) {
+	l := NewLedger()
+	m := member("m", 2)
+	r := session("s")
+	Place(r, []Candidate{m}, l)
+	l.class(desk, free(7, 7)) // never decided on
+	report := *m.Capacity
+	report.Sequence++
+	l.Evaluate(m.UID, &report)
+	a := l.accounts[m.UID]
+	for key, q := range l.classes {
+		evaluated := a.slot < len(q.evaluations) && q.evaluations[a.slot].version == a.version
+		if want := q.used > 0; evaluated != want {
+			t.Errorf("%v is evaluated: %t, want %t", key, evaluated, want)
+		}
+	}
+	if a.capacity != &report {
+		t.Error("the account has another report")
+	}
+}
+
+// A decision on all members moves their accounts in memory.
+func TestAReservationIsRevertedAfterADecisionOnOthers(t *testing.T) {
+	t.Parallel()
+	l, r := NewLedger(), session("s")
+	l.ReserveFor(r.UID, 1, "uid-a", r.Template, sizes[0])
+	restore := l.ReserveAgain(r.UID, 2, "uid-a", r.Template, sizes[1])
+	if d := Place(session("other"), []Candidate{member("a", 1), member("b", 1)}, l); !d.Placed {
+		t.Fatal(d.Message)
+	}
+	l.ReserveFor("session-third", 1, "uid-a", r.Template, sizes[2])
+	restore()
+	a := l.accounts["uid-a"]
+	if held := a.reservations[r.UID]; held == nil || held.epoch != 1 {
+		t.Errorf("the reservation from before is %v", held)
+	}
+	for _, g := range a.groups {
+		if g.class == l.class(r.Template, sizes[1]) {
+			t.Error("the reverted reservation still counts")
+		}
+	}
+	if len(a.groups) != 2 {
+		t.Errorf("%d classes have reservations, want 2", len(a.groups))
 	}
 }

@@ -17,12 +17,18 @@ func Place(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	if q.cap != nil {
 		return Decision{Reason: v1alpha1.ReasonPolicyCap, Message: q.cap.what(q) + ": " + q.cap.remedy(q)}
 	}
+	ledger.arrange(candidates)
 	var c selection
+	checks := q.checks()
+next:
 	for i := range candidates {
-		a := ledger.read(&candidates[i])
-		if firstFailing(q, &candidates[i], a) < 0 {
-			c.add(q.score(&candidates[i], a), q)
+		a := ledger.read(i, &candidates[i])
+		for _, check := range checks {
+			if !check(q, &candidates[i], a) {
+				continue next
+			}
 		}
+		c.add(q.score(&candidates[i], a))
 	}
 	if c.fits == 0 {
 		return unschedulable(q, candidates, ledger)
@@ -38,7 +44,7 @@ type selection struct {
 	fits, peers int
 }
 
-func (c *selection) add(s score, q *query) {
+func (c *selection) add(s score) {
 	c.fits++
 	order := -1
 	if c.fits > 1 {
@@ -49,15 +55,47 @@ func (c *selection) add(s score, q *query) {
 		c.best, c.peers = s, 1
 	case order == 0:
 		c.peers++
-		if s.compareStrategy(&c.best, q.UID) < 0 {
+		if s.compareStrategy(&c.best) < 0 {
 			c.best = s
 		}
 	}
 }
 
-// read returns the account of a candidate, updated to its last report.
-func (l *Ledger) read(c *Candidate) *account {
-	a := l.account(c.UID)
-	a.read(c.Capacity)
+// arrange moves the accounts of these candidates to one piece of memory, in their order, so that
+// the processor reads ahead. The fleet returns the same slice until its members change.
+func (l *Ledger) arrange(candidates []Candidate) {
+	if l.arranged == &candidates[0] {
+		return
+	}
+	l.arranged, l.recent = &candidates[0], make([]*account, len(candidates))
+	accounts := make([]account, len(candidates))
+	for i := range candidates {
+		member := candidates[i].UID
+		accounts[i] = *l.account(member)
+		l.recent[i], l.accounts[member] = &accounts[i], &accounts[i]
+	}
+}
+
+// read returns the account of a candidate, updated to its last report. The position of the
+// candidate only makes it fast.
+func (l *Ledger) read(position int, c *Candidate) *account {
+	if position >= len(l.recent) {
+		l.recent = append(l.recent, l.account(c.UID))
+		position = len(l.recent) - 1
+	}
+	a := l.recent[position]
+	if a.member != c.UID {
+		a = l.account(c.UID)
+		l.recent[position] = a
+	}
+	a.member = c.UID // equal, and compared faster next time if it is the same memory
+	l.readInto(a, c.Capacity)
 	return a
+}
+
+func (l *Ledger) readInto(a *account, c *Capacity) {
+	if a.capacity != c {
+		l.version++
+		a.read(c, l.version)
+	}
 }

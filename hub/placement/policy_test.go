@@ -225,7 +225,7 @@ func TestScoresAreNamed(t *testing.T) {
 	}
 	want := []v1alpha1.PlacementScore{
 		scored("PreferredRegion", "1"), scored("Overflow", "1"), scored("PolicyRegion", "0"), scored("PolicyCluster", "1"), scored("AvoidedTaints", "0"),
-		scored("BinPack", "8/12"), scored("Slots", "8"), scored("Hash", fmt.Sprint(tieBreak(r.UID, "uid-m"))),
+		scored("BinPack", "8/12"), scored("Slots", "8"), scored("Hash", fmt.Sprint(tieBreak(hashOf(r.UID), hashOf("uid-m")))),
 	}
 	if diff := cmp.Diff(want, d.Verdicts[0].Scores); diff != "" {
 		t.Error(diff)

@@ -14,6 +14,11 @@ type query struct {
 	*Request
 	class    *requestClass
 	strategy ranking
+	// hash of the session's UID.
+	hash uint64
+	// asked are the namespaces of the last call of admits, and admitted is its result.
+	asked    Namespaces
+	admitted bool
 	// noLimit is a resource with a request of zero, which would set no limit.
 	noLimit corev1.ResourceName
 
@@ -48,12 +53,15 @@ type clusterRule struct {
 }
 
 func newQuery(r *Request, ledger *Ledger) *query {
+	ledger.decisions++
 	q := &query{
 		Request:  r,
 		class:    ledger.class(r.Template, r.Resources),
 		strategy: leastLoaded,
+		hash:     hashOf(r.UID),
 		noLimit:  r.Resources.withoutLimit(),
 	}
+	q.class.used = ledger.decisions
 	q.requireRegions("spec.placement.requiredRegions", r.RequiredRegions)
 	q.requireClusters("spec.placement.clusterSelector", r.ClusterSelector)
 	if p := r.Policy; p != nil {

@@ -64,24 +64,26 @@ type Counts struct {
 
 // Candidate is the current state of a member.
 type Candidate struct {
-	v1alpha1.ClusterRef
-	// Labels and spec of the MemberCluster.
-	Labels map[string]string
-	v1alpha1.MemberClusterSpec
+	// What every decision reads of every member comes first, close together.
 
+	v1alpha1.ClusterRef
 	Ready bool
-	// NotReady explains why it is not ready. It becomes part of sessions' conditions, so
-	// it must not change every second.
-	NotReady string
 	// Away is set if a member is not ready but may become ready, and can confirm nothing
 	// until then.
 	Away bool
-
 	// Sessions placed there and not confirmed as stopped, including reservations.
 	Sessions int32
 	// Capacity that it last reported, nil before its first report.
 	Capacity *Capacity
-	// ReportedAt is when that report arrived.
+
+	// Labels and spec of the MemberCluster.
+	Labels map[string]string
+	v1alpha1.MemberClusterSpec
+
+	// NotReady explains why it is not ready. It becomes part of sessions' conditions, so
+	// it must not change every second.
+	NotReady string
+	// ReportedAt is when its capacity report arrived.
 	ReportedAt time.Time
 }
 

@@ -31,6 +31,8 @@ type score struct {
 	second int64
 	// moves is 0 for the member where the session is already placed.
 	moves int
+	// tie is the last tie-break.
+	tie uint64
 
 	// image is 1 for a member where a usable node has the image; the strategy takes it into
 	// account.
@@ -49,6 +51,7 @@ func (q *query) score(c *Candidate, a *account) score {
 		notPreferred: 1,
 		avoided:      countAvoided(q, c),
 		moves:        1,
+		tie:          tieBreak(q.hash, a.hash),
 		slots:        left,
 	}
 	if a.evaluate(q.class).image {
@@ -66,8 +69,8 @@ func (q *query) score(c *Candidate, a *account) score {
 
 // compare orders two candidates for a session. It is never 0, so that the order of the
 // input never matters.
-func (s *score) compare(t *score, session types.UID) int {
-	return cmp.Or(s.comparePreferences(t), s.compareStrategy(t, session))
+func (s *score) compare(t *score) int {
+	return cmp.Or(s.comparePreferences(t), s.compareStrategy(t))
 }
 
 // comparePreferences compares by preferences, whatever the capacity.
@@ -81,20 +84,18 @@ func (s *score) comparePreferences(t *score) int {
 	)
 }
 
-// compareStrategy compares by the policy's strategy, and then by the tie-break.
-func (s *score) compareStrategy(t *score, session types.UID) int {
+// compareStrategy compares by the policy's strategy, and then by the tie-breaks.
+func (s *score) compareStrategy(t *score) int {
 	order := cmp.Or(
 		s.strategy.compare(t.strategy),
 		cmp.Compare(s.second, t.second),
 		cmp.Compare(s.moves, t.moves),
+		cmp.Compare(s.tie, t.tie),
 	)
 	if order != 0 {
 		return order
 	}
-	return cmp.Or(
-		cmp.Compare(tieBreak(session, s.candidate.UID), tieBreak(session, t.candidate.UID)),
-		cmp.Compare(s.candidate.UID, t.candidate.UID),
-	)
+	return cmp.Compare(s.candidate.UID, t.candidate.UID)
 }
 
 // rankOf returns the index of a region in a list, or the list's length if it is absent.
@@ -116,18 +117,20 @@ func countAvoided(q *query, c *Candidate) int {
 	return n
 }
 
-// tieBreak returns a hash of session and member (FNV-1a, then mixed so that the last bytes
-// count as much as the first): each session ranks equal members in an order of its own.
-func tieBreak(session, member types.UID) uint64 {
+// hashOf returns a hash of a UID (FNV-1a). It is the same in every process.
+func hashOf(uid types.UID) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
-	for i := range len(session) {
-		h = (h ^ uint64(session[i])) * prime
+	for i := range len(uid) {
+		h = (h ^ uint64(uid[i])) * prime
 	}
-	h *= prime
-	for i := range len(member) {
-		h = (h ^ uint64(member[i])) * prime
-	}
+	return h
+}
+
+// tieBreak mixes the hashes of a session and a member, so that each session ranks equal members in
+// an order of its own.
+func tieBreak(session, member uint64) uint64 {
+	h := session ^ member
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31

@@ -24,6 +24,6 @@ func (s *score) named(q *query) []v1alpha1.PlacementScore {
 	if q.Current != nil {
 		add("Moves", s.moves)
 	}
-	add("Hash", tieBreak(q.UID, s.candidate.UID))
+	add("Hash", s.tie)
 	return out
 }

@@ -16,7 +16,7 @@ func Slots(req Request, candidates []Candidate, ledger *Ledger, most int64) int6
 			break
 		}
 		c := &candidates[i]
-		a := ledger.read(c)
+		a := ledger.read(i, c)
 		if firstFailing(q, c, a) < 0 {
 			slots += q.slotsIn(c, a)
 		}

@@ -36,7 +36,7 @@ func unschedulable(q *query, candidates []Candidate, ledger *Ledger) Decision {
 	tallies := map[string]*tally{}
 	for i := range candidates {
 		c := &candidates[i]
-		a := ledger.read(c)
+		a := ledger.read(i, c)
 		stage := firstFailing(q, c, a)
 		l := pipeline[stage].explain(q, c, a)
 		t := tallies[l.many]

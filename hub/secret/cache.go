@@ -61,4 +61,6 @@ func trimCached(secret *corev1.Secret) {
 		secret.Data = nil
 		trim.Omit(secret, size)
 	}
+	trim.Metadata(secret)
+	trim.Strings((*string)(&secret.Type))
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,26 +37,25 @@ func trimSession(s *v1alpha1.VDISession) {
 	if s.Status.Placement == nil {
 		trimPayload(&s.Spec)
 	}
-	shareStrings(s)
+	share(s)
 }
 
-// shareStrings has the cached sessions share the strings that most of them have, and decoded
-// conditions take no more memory than they need.
-func shareStrings(s *v1alpha1.VDISession) {
+// share has the cached sessions share what most of them have in common, and decoded conditions
+// take no more memory than they need.
+func share(s *v1alpha1.VDISession) {
+	trim.Metadata(s)
+	s.Spec.Resources, s.Status.Resources = trim.Resources(s.Spec.Resources), trim.Resources(s.Status.Resources)
 	s.Status.Conditions = append(make([]metav1.Condition, 0, len(s.Status.Conditions)), s.Status.Conditions...)
 	for i := range s.Status.Conditions {
 		c := &s.Status.Conditions[i]
-		share(&c.Type, &c.Reason, (*string)(&c.Status))
+		trim.Strings(&c.Type, &c.Reason, (*string)(&c.Status))
+		if c.Type != v1alpha1.ConditionScheduled { // which has a text of its own for each session
+			trim.Strings(&c.Message)
+		}
 	}
-	share(&s.Namespace, &s.Spec.User, &s.Spec.Template, &s.Status.TemplateRevision, (*string)(&s.Status.Phase))
+	trim.Strings(&s.Spec.User, &s.Spec.Template, &s.Status.TemplateRevision, (*string)(&s.Status.Phase))
 	if at := s.Status.Placement; at != nil {
-		share(&at.ClusterName, (*string)(&at.ClusterUID), &at.Policy)
-	}
-}
-
-func share(strings ...*string) {
-	for _, s := range strings {
-		*s = unique.Make(*s).Value()
+		trim.Strings(&at.ClusterName, (*string)(&at.ClusterUID), &at.Policy)
 	}
 }
 

@@ -88,7 +88,20 @@ func template(ctx context.Context, name string, change ...func(*api.TemplateSpec
 		f(&t.Spec)
 	}
 	Expect(admin.Create(ctx, t)).To(Succeed())
+	known(ctx, t)
 	return t
+}
+
+// known waits until the hub's cache has this generation of a template or policy. Without it, a
+// session that is created next may be placed by the older one, since each kind has a watch of
+// its own.
+func known(ctx context.Context, o client.Object) {
+	GinkgoHelper()
+	seen := o.DeepCopyObject().(client.Object)
+	Eventually(func(g Gomega) {
+		g.Expect(theHub.cached.Get(ctx, client.ObjectKeyFromObject(o), seen)).To(Succeed())
+		g.Expect(seen.GetGeneration()).To(BeNumerically(">=", o.GetGeneration()))
+	}).Should(Succeed())
 }
 
 func create(ctx context.Context, namespace, name string, change ...func(*api.SessionSpec)) *api.VDISession {
@@ -211,6 +224,10 @@ func edit(ctx context.Context, o client.Object, change func()) {
 		change()
 		g.Expect(admin.Update(ctx, o)).To(Succeed())
 	}).Should(Succeed())
+	switch o.(type) {
+	case *api.VDITemplate, *api.PlacementPolicy:
+		known(ctx, o)
+	}
 }
 
 // replaceHub ends the leader and starts another, to which all agents connect.

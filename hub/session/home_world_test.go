@@ -164,13 +164,13 @@ func (w *homeWorld) clientOf(o *op) client.Client {
 		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
 			return gate(func() error { return c.Update(ctx, obj, opts...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 			return gate(func() error {
 				// A real API server never reuses a resource version.
 				if s := w.stored(obj.GetName()); s != nil && s.UID != obj.GetUID() {
 					return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("vdisessions").GroupResource(), obj.GetName(), errLost)
 				}
-				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+				return c.SubResource(sub).Update(ctx, obj, opts...)
 			})
 		},
 	})

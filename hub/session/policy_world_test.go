@@ -18,6 +18,7 @@ func createPolicy(ctx context.Context, name string, change func(*api.PlacementPo
 	p.Name = name
 	change(&p.Spec)
 	Expect(admin.Create(ctx, p)).To(Succeed())
+	known(ctx, p)
 	return p
 }
 

@@ -28,7 +28,7 @@ import (
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions,verbs=get;list;watch;patch;administer
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/finalizers,verbs=update
-// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=patch
+// +kubebuilder:rbac:groups=vdi.kasm.io,resources=vdisessions/status,verbs=update
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=placementpolicies,verbs=list;watch
 
 // Reconciler implements the hub's part of a session: accept it, place it, show its member's

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,10 +16,11 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
-	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
 // workers is the number of concurrent reconciles. They mostly wait for the API server.
@@ -55,15 +55,14 @@ type watches struct{ *Reconciler }
 
 // ofTemplate returns the sessions that wait for a change of a template.
 func (w watches) ofTemplate(ctx context.Context, t client.Object) []reconcile.Request {
-	waits := func(s *v1alpha1.VDISession) bool { return s.Status.Placement == nil || status.Retrying(s) }
-	return w.listed(ctx, waits, client.MatchingFields{index.Template: t.GetName()})
+	return w.listed(ctx, anySession, client.MatchingFields{index.Template: t.GetName()})
 }
 
 // ofPolicy returns the sessions whose placement may change with an edit of a policy.
 // Each pass determines whether the policy governs its session.
 func (w watches) ofPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
 	var out []reconcile.Request
-	for _, phase := range []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed} {
+	for _, phase := range index.Phases {
 		out = append(out, w.listed(ctx, anySession, client.MatchingFields{index.Phase: string(phase)})...)
 	}
 	// Those of a lost member still have phase Running.
@@ -88,9 +87,9 @@ var freed = predicate.Funcs{
 // ofHome returns the sessions that may wait for a home.
 func (w watches) ofHome(ctx context.Context, h client.Object) []reconcile.Request {
 	waits := func(s *v1alpha1.VDISession) bool {
-		return !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled)
+		return home.Key(s).Name == h.GetName() && !index.Scheduled(s)
 	}
-	return w.listed(ctx, waits, client.InNamespace(h.GetNamespace()), client.MatchingFields{index.Home: h.GetName()})
+	return w.listed(ctx, waits, client.InNamespace(h.GetNamespace()), client.MatchingFields{index.Home: trim.Bucket(h.GetName())})
 }
 
 // edited passes changes of an object's spec, and its deletion: new counts in a status

@@ -192,11 +192,11 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 			if h.answer != nil && !h.written {
 				return h.answer
 			}
-			if err := c.SubResource(sub).Patch(ctx, o, p, opts...); err != nil {
+			if err := c.SubResource(sub).Update(ctx, o, opts...); err != nil {
 				return err
 			}
 			return h.answer

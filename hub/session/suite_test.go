@@ -110,6 +110,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 type hub struct {
 	fleet   *member.Fleet
 	timings health.Timings
+	cached  client.Reader
 	stop    func()
 }
 
@@ -138,7 +139,7 @@ func startHub(t health.Timings) *hub {
 		defer close(done)
 		Expect(mgr.Start(ctx)).To(Succeed())
 	}()
-	h := &hub{fleet: f, timings: t}
+	h := &hub{fleet: f, timings: t, cached: mgr.GetLocalManager().GetCache()}
 	h.stop = func() {
 		cancel()
 		select {

@@ -153,11 +153,9 @@ var _ = Describe("A pending session is queued again", func() {
 	fill := func(ctx SpecContext) {
 		filler, _ = running(ctx, create(ctx, "desktops", "filler", forUser("ben@example.com")))
 	}
-	policy := &api.PlacementPolicy{}
+	var policy *api.PlacementPolicy
 	govern := func(ctx SpecContext, change func(*api.PlacementPolicySpec)) {
-		policy = &api.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gold"}}
-		change(&policy.Spec)
-		Expect(admin.Create(ctx, policy)).To(Succeed())
+		policy = createPolicy(ctx, "gold", change)
 	}
 
 	call("a member reports capacity", func(SpecContext) { eu.offer(2) }, fill)

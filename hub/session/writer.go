@@ -17,10 +17,10 @@ type writer struct{ *Reconciler }
 func (r *Reconciler) writer() writer { return writer{r} }
 
 // status writes a status, if no other client has written the session since it was read,
-// and records the resulting version.
+// and records the resulting version. The API server ignores the rest of an update of a status, which
+// the hub's cache does not have whole; a patch would cost it and the hub a comparison of the object.
 func (w writer) status(ctx context.Context, before, after *v1alpha1.VDISession) error {
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := w.Client.Status().Patch(ctx, after, patch); err != nil {
+	if err := w.Client.Status().Update(ctx, after); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	w.memory.Wrote(after)

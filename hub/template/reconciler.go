@@ -32,7 +32,7 @@ import (
 type Members interface {
 	// SetTemplates sets which revisions agents evaluate, and which is each template's
 	// current one.
-	SetTemplates(set *fleetv1.TemplateSet, current map[string]string)
+	SetTemplates(ctx context.Context, set *fleetv1.TemplateSet, current map[string]string) error
 	// CanRun counts the members that can run a revision, and all members.
 	CanRun(template, revision string) (can, of int32)
 	// Listen calls the listener when a member changes.
@@ -64,10 +64,6 @@ type Reconciler struct {
 	written backoff.Pace[string]
 }
 
-// statusInterval is the minimum time between two status writes of a template for what
-// changes with every session.
-const statusInterval = 2 * time.Second
-
 // pruneAfter is how long a revision must be without references before it is deleted: a
 // revision that was just stored is referred to only once a session's status names it, and
 // the hub's cache shows that.
@@ -87,7 +83,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.Members.Listen(func(c member.Change) {
 				if c.Kind == member.MemberCapacity || c.Kind == member.MemberChanged || c.Kind == member.MemberSessions {
-					q.AddAfter(allTemplates, statusInterval)
+					q.AddAfter(allTemplates, backoff.StatusInterval)
 				}
 			})
 			return nil
@@ -110,13 +106,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("listing template revisions: %w", err)
 	}
 	set, current, unreadable := templateSet(templates.Items, kept.Items)
-	r.Members.SetTemplates(set, current)
+	if err := r.Members.SetTemplates(ctx, set, current); err != nil {
+		return ctrl.Result{}, err
+	}
 	again, err := r.prune(ctx, kept.Items, current)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	interval := backoff.StatusIntervalOf(len(templates.Items))
 	for i := range templates.Items {
-		wait, err := r.show(ctx, &templates.Items[i], current)
+		wait, err := r.show(ctx, &templates.Items[i], current, interval)
 		if apierrors.IsConflict(err) {
 			wait, err = backoff.ConflictDelay, nil
 		}
@@ -132,9 +131,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 }
 
 // show updates one template; wait is when to check again.
-func (r *Reconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string) (wait time.Duration, err error) {
+func (r *Reconciler) show(ctx context.Context, t *v1alpha1.VDITemplate, current map[string]string, interval time.Duration) (wait time.Duration, err error) {
 	used := r.Placed(t.Name)
-	if wait, err = r.status(ctx, t, current[t.Name], used); err != nil {
+	if wait, err = r.status(ctx, t, current[t.Name], used, interval); err != nil {
 		return 0, err
 	}
 	return wait, r.keep(ctx, t, total(used))

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -39,9 +41,9 @@ func (r *Reconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, sessions
 	return nil
 }
 
-// status writes a template's status if it changed; wait is how long a change of counts is
-// delayed.
-func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revision string, used map[string]int32) (wait time.Duration, err error) {
+// status writes a template's status if it changed: its counts at most once per interval, and at
+// once that it can run or no longer can. wait is how long a change is delayed.
+func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revision string, used map[string]int32, interval time.Duration) (wait time.Duration, err error) {
 	before := t.DeepCopy()
 	can, of := r.Members.CanRun(t.Name, revision)
 	t.Status.ObservedGeneration = t.Generation
@@ -55,8 +57,7 @@ func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revisi
 		return 0, nil
 	}
 	now := r.Clock.Now()
-	// Counts are written at most once per statusInterval.
-	if before.Status.ObservedGeneration == t.Status.ObservedGeneration && before.Status.Revision == t.Status.Revision {
+	if !pressing(&before.Status, &t.Status) {
 		if wait := r.written.Wait(t.Name, now); wait > 0 {
 			return wait, nil
 		}
@@ -64,8 +65,16 @@ func (r *Reconciler) status(ctx context.Context, t *v1alpha1.VDITemplate, revisi
 	if err := r.Client.Status().Patch(ctx, t, client.MergeFrom(before)); err != nil {
 		return 0, client.IgnoreNotFound(fmt.Errorf("writing the status of template %s: %w", t.Name, err))
 	}
-	r.written.Took(t.Name, now, statusInterval)
+	r.written.Took(t.Name, now, interval)
 	return 0, nil
+}
+
+// pressing reports whether a change of a status can't wait.
+func pressing(before, after *v1alpha1.TemplateStatus) bool {
+	was := ptr.Deref(meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionAvailable), metav1.Condition{})
+	is := ptr.Deref(meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionAvailable), metav1.Condition{})
+	return before.ObservedGeneration != after.ObservedGeneration || before.Revision != after.Revision ||
+		was.Status != is.Status || was.Reason != is.Reason
 }
 
 func total(used map[string]int32) int32 {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -32,17 +33,20 @@ type fixture struct {
 	clock      *clocktesting.FakeClock
 	reconciler *Reconciler
 	writes     int
+	members    members
 	// used answers InUse, and placed answers Placed.
 	used   bool
 	placed map[string]map[string]int32
 }
 
-// noMembers is a fleet without members.
-type noMembers struct{}
+// members are a fleet's members, of which can are able to run any template.
+type members struct{ can int32 }
 
-func (noMembers) SetTemplates(*fleetv1.TemplateSet, map[string]string) {}
-func (noMembers) CanRun(string, string) (can, of int32)                { return 0, 0 }
-func (noMembers) Listen(func(member.Change))                           {}
+func (*members) SetTemplates(context.Context, *fleetv1.TemplateSet, map[string]string) error {
+	return nil
+}
+func (m *members) CanRun(string, string) (can, of int32) { return m.can, 3 }
+func (*members) Listen(func(member.Change))              {}
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
@@ -62,7 +66,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			},
 		}).Build()
 	x.reconciler = &Reconciler{
-		Client: x.c, Members: noMembers{}, Clock: x.clock, Namespace: "vdi-system",
+		Client: x.c, Members: &x.members, Clock: x.clock, Namespace: "vdi-system",
 		InUse:   func(context.Context, string, string) (bool, error) { return x.used, nil },
 		Prepare: func(context.Context) error { return nil },
 		Placed:  func(template string) map[string]int32 { return x.placed[template] },
@@ -118,11 +122,11 @@ func TestTemplateStatusIsWrittenOnceAnInterval(t *testing.T) {
 	x.Expect(x.reconcileTemplates().RequeueAfter).To(BeZero())
 	x.Expect(x.writes).To(Equal(2), "nothing has changed")
 
-	x.clock.Step(statusInterval / 4)
+	x.clock.Step(backoff.StatusInterval / 4)
 	x.placed = map[string]map[string]int32{"browser": {"r": 1}}
-	x.Expect(x.reconcileTemplates().RequeueAfter).To(Equal(statusInterval * 3 / 4))
+	x.Expect(x.reconcileTemplates().RequeueAfter).To(Equal(backoff.StatusInterval * 3 / 4))
 	x.Expect(x.writes).To(Equal(2), "counts wait their turn")
-	x.clock.Step(statusInterval)
+	x.clock.Step(backoff.StatusInterval)
 	x.reconcileTemplates()
 	x.Expect(x.writes).To(Equal(3))
 
@@ -132,6 +136,21 @@ func TestTemplateStatusIsWrittenOnceAnInterval(t *testing.T) {
 	before := x.writes
 	x.reconcileTemplates()
 	x.Expect(x.writes).To(Equal(before+1), "an edit is shown at once")
+}
+
+func TestATemplateThatCanRunIsShownAtOnce(t *testing.T) {
+	x := newFixture(t, browserTemplate())
+	x.reconcileTemplates()
+	before := x.writes
+	x.members.can = 1
+	x.reconcileTemplates()
+	x.Expect(x.writes).To(Equal(before+1), "the first member can run it")
+	x.members.can = 2
+	x.reconcileTemplates()
+	x.Expect(x.writes).To(Equal(before+1), "a count waits its turn")
+	x.members.can = 0
+	x.reconcileTemplates()
+	x.Expect(x.writes).To(Equal(before+2), "no member can run it any more")
 }
 
 func TestTemplateInUseIsKept(t *testing.T) {

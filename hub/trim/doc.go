@@ -1,3 +1,3 @@
-// Package trim removes from objects in the hub's cache what the hub does not read, so
+// Package trim keeps the hub's cache small: it removes from objects what the hub does not read, so
 // that users cannot fill its memory.
 package trim

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,6 +137,7 @@ func statusFromWire(w *fleetv1.AssignmentStatus) (v1alpha1.SessionAssignmentStat
 	if w.GetConfigName() != "" {
 		s.Config = &v1alpha1.AssignedConfig{Name: Printable(w.GetConfigName()), Hash: Printable(w.GetConfigHash())}
 	}
+	s.Conditions = slices.Grow(s.Conditions, len(w.GetConditions()))
 	for i, c := range w.GetConditions() {
 		condition, err := conditionFromWire(c, texts)
 		if err != nil {

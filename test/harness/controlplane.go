@@ -84,6 +84,9 @@ type ControlPlaneOptions struct {
 	// Keep keeps the directory after Stop.
 	Keep bool
 
+	// LowPriority is as HubFirst in Options.
+	LowPriority bool
+
 	fleetDir string // holds logs and pids; set by a Fleet
 	fleetBin string // the fleet command, if not bin/fleet
 	detach   bool
@@ -282,12 +285,18 @@ func (cp *ControlPlane) startComponent(name string, args []string) (*Process, er
 	return process, process.Start()
 }
 
+// lowPriority is the niceness of control planes with LowPriority.
+const lowPriority = "10"
+
 // process returns a component that is not started yet. It is named for its
 // cluster in logs and pids.
 func (cp *ControlPlane) process(component string, args []string) (*Process, error) {
 	path, err := binary(component)
 	if err != nil {
 		return nil, err
+	}
+	if cp.options.LowPriority {
+		path, args = "/usr/bin/nice", append([]string{"-n", lowPriority, path}, args...)
 	}
 	return NewProcess(ProcessSpec{
 		Name:   cp.Name + "-" + component,

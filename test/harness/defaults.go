@@ -60,7 +60,7 @@ func SpareCPU() []string { return []string{"GOGC=400", "GOMEMLIMIT=640MiB"} }
 // of its time on garbage collection to stay below that limit.
 func spareCPU(component string) []string {
 	if component == "kube-apiserver" {
-		return []string{"GOGC=400", "GOMEMLIMIT=3GiB"}
+		return []string{"GOGC=400", "GOMEMLIMIT=13GiB"}
 	}
 	return SpareCPU()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,12 +14,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -149,12 +150,13 @@ func admit(conn *tls.Conn, flags map[string]string) error {
 		if string(member.GetUID()) != uid {
 			continue
 		}
-		patch, _ := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{metav1.Condition{
-			Type: "Ready", Status: "True", Reason: "Fake", LastTransitionTime: metav1.Now(),
-		}}}})
-		_, err := members.Patch(context.Background(), member.GetName(), types.MergePatchType, patch,
-			metav1.PatchOptions{}, "status")
-		if err != nil {
+		status := &v1alpha1.MemberClusterStatus{Conditions: []metav1.Condition{{
+			Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Fake", LastTransitionTime: metav1.Now(),
+		}}}
+		if member.Object["status"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(status); err != nil {
+			return err
+		}
+		if _, err := members.UpdateStatus(context.Background(), &member, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 		_, _ = conn.Read(make([]byte, 1)) // until the agent disconnects

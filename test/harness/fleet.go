@@ -219,7 +219,7 @@ func (f *Fleet) hubOptions(crds []string, admission string) ControlPlaneOptions 
 	}
 	return ControlPlaneOptions{
 		Name: "hub", NoScheduling: true, CRDDirs: crds, AdmissionDir: admission, Namespaces: namespaces,
-		fleetDir: f.Dir, detach: f.detachedBy != "",
+		LowPriority: f.options.HubFirst, fleetDir: f.Dir, detach: f.detachedBy != "",
 	}
 }
 
@@ -231,7 +231,7 @@ func (f *Fleet) memberOptions(spec MemberSpec, crds []string) ControlPlaneOption
 	return ControlPlaneOptions{
 		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes,
 		Kubelets: f.options.Kubelets, KubeletArgs: f.options.kubeletArgs(), fleetBin: f.detachedBy,
-		fleetDir: f.Dir, detach: f.detachedBy != "",
+		LowPriority: f.options.HubFirst, fleetDir: f.Dir, detach: f.detachedBy != "",
 	}
 }
 

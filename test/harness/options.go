@@ -64,6 +64,10 @@ type Options struct {
 	// NoWait makes Start return before the members are Ready.
 	NoWait bool
 
+	// HubFirst runs the control planes with a lower CPU priority than hub and agents, for
+	// measurements of how long these take: in production they do not share a node's cores.
+	HubFirst bool
+
 	// Dir holds all files; default a new temporary directory.
 	Dir string
 	// Keep keeps the directory, with all logs, at the end.

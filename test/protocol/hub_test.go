@@ -236,6 +236,8 @@ type hubServer struct {
 	// block, if not the default.
 	tuning      protocol.Tuning
 	sendTimeout time.Duration
+	// wrap, if set, observes the connections.
+	wrap func(net.Listener) net.Listener
 }
 
 func startHub(t *testing.T, dir *directory, change ...func(*hubServer)) *hubServer {
@@ -282,6 +284,9 @@ func (h *hubServer) start() {
 	h.t.Helper()
 	listener := h.listen()
 	h.address = listener.Addr().String()
+	if h.wrap != nil {
+		listener = h.wrap(listener)
+	}
 	term := h.term
 	server := hublink.NewServer(hublink.Options{
 		CertFile: h.files.CertFile, KeyFile: h.files.KeyFile, ClientCAFile: h.pki.CAFile(),

@@ -82,19 +82,19 @@ func within[T any](field string, all []T, most int, check func(field string, ite
 	return kept
 }
 
-func boundTemplate(field string, t *fleetv1.TemplateCapacity) error {
+func boundTemplate(_ string, t *fleetv1.TemplateCapacity) error {
 	c := &convert.Checks{}
-	c.Name(field+".name", t.GetName())
-	c.Token(field+".revision", t.GetRevision(), convert.MaxToken)
-	c.Token(field+".reason", t.GetReason(), convert.MaxToken)
-	c.Count(field+".buckets", len(t.GetBuckets()), maxBuckets)
-	c.Token(field+".buckets_of", t.GetBucketsOf(), convert.MaxName+convert.MaxToken)
-	c.NotNegative(field+".slots", int64(t.GetSlots()))
-	c.NotNegative(field+".image_nodes", int64(t.GetImageNodes()))
-	boundResources(c, field+".overhead", t.GetOverhead())
+	c.Name("templates.name", t.GetName())
+	c.Token("templates.revision", t.GetRevision(), convert.MaxToken)
+	c.Token("templates.reason", t.GetReason(), convert.MaxToken)
+	c.Count("templates.buckets", len(t.GetBuckets()), maxBuckets)
+	c.Token("templates.buckets_of", t.GetBucketsOf(), convert.MaxName+convert.MaxToken)
+	c.NotNegative("templates.slots", int64(t.GetSlots()))
+	c.NotNegative("templates.image_nodes", int64(t.GetImageNodes()))
+	boundResources(c, "templates.overhead", t.GetOverhead())
 	for _, b := range t.GetBuckets() {
-		c.NotNegative(field+".buckets.nodes", int64(b.GetNodes()))
-		boundResources(c, field+".buckets.free", b.GetFree())
+		c.NotNegative("templates.buckets.nodes", int64(b.GetNodes()))
+		boundResources(c, "templates.buckets.free", b.GetFree())
 	}
 	if c.Err != nil {
 		return fmt.Errorf("template %.*q: %w", maxQuoted, t.GetName(), c.Err)

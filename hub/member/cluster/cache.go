@@ -2,30 +2,26 @@ package cluster
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// Cache has the SessionAssignments of a member as its agent last reported them. It is a
-// client-go ListerWatcher that feeds an informer.
+// Cache has the SessionAssignments of a member as its agent last reported them.
 //
 // Its objects are never changed once stored: a report replaces them.
 type Cache struct {
 	// Bounds limit what is kept; they must not change after the first report.
 	Bounds
 	// mu protects all fields except quota.seen.
-	mu       sync.Mutex
-	store    store
+	mu    sync.Mutex
+	store store
+	// handlers are notified of changes; the slice is replaced, never changed.
+	handlers []*registration
 	reported reports
 	quota    quota
 }
@@ -35,7 +31,7 @@ type Cache struct {
 func newCache(known func(session types.UID, epoch int64, proof string) bool, placed func(session types.UID) bool) *Cache {
 	p := &Cache{
 		Bounds:   defaultBounds,
-		store:    store{items: map[types.NamespacedName]*v1alpha1.SessionAssignment{}, watchers: map[*cacheWatch]struct{}{}},
+		store:    store{items: map[types.NamespacedName]*packed{}},
 		reported: reports{altered: map[types.NamespacedName]bool{}},
 		quota: quota{
 			isKnown: known, placed: placed,
@@ -49,9 +45,9 @@ func newCache(known func(session types.UID, epoch int64, proof string) bool, pla
 // Forget drops a stopped or refused assignment if the cache has it in this version.
 func (p *Cache) Forget(key types.NamespacedName, resourceVersion string) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if old := p.store.items[key]; old != nil && awaitsRecording(old) && old.ResourceVersion == resourceVersion {
-		p.replace(key, nil)
+	defer p.unlock()
+	if old := p.store.get(key); old != nil && awaitsRecording(old) && old.ResourceVersion == resourceVersion {
+		p.replace(key, old, nil)
 	}
 }
 
@@ -61,25 +57,25 @@ func (p *Cache) Forget(key types.NamespacedName, resourceVersion string) {
 func (p *Cache) ExpectStop(key types.NamespacedName, session types.UID, upTo int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.store.items[key]
+	old := p.store.get(key)
 	if old == nil {
 		p.quota.names[session] = key
 	}
 	return old == nil || !awaitsRecording(old) || old.Spec.Epoch < upTo
 }
 
-// replace replaces the item under a key by a result; nil drops it.
-func (p *Cache) replace(key types.NamespacedName, next *v1alpha1.SessionAssignment) {
-	if next == p.store.items[key] {
+// replace replaces the item under a key, if there is one, by a result; nil drops it.
+func (p *Cache) replace(key types.NamespacedName, old, next *v1alpha1.SessionAssignment) {
+	if next == old {
 		return
 	}
 	if p.reported.isReported(key) {
 		p.reported.altered[key] = true
 	}
 	if next == nil {
-		p.drop(key)
+		p.drop(key, old)
 	} else {
-		p.set(key, next)
+		p.set(key, old, next)
 	}
 }
 
@@ -87,7 +83,7 @@ func (p *Cache) replace(key types.NamespacedName, next *v1alpha1.SessionAssignme
 func (p *Cache) Items() []*v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Collect(maps.Values(p.store.items))
+	return p.store.all(func(*packed) bool { return true })
 }
 
 // Len returns how many assignments the cache has, and of how many it has the hash of the
@@ -102,7 +98,7 @@ func (p *Cache) Len() (items, reported int) {
 func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.store.items[key]
+	return p.store.get(key)
 }
 
 // put adds an item, within the bounds, and reports whether it is current. It is stale if the
@@ -110,7 +106,7 @@ func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 // before the stop.
 func (p *Cache) put(item *v1alpha1.SessionAssignment, midStream bool) bool {
 	key := keyOf(item)
-	old := p.store.items[key]
+	old := p.store.get(key)
 	if old != nil && (old.Spec.Epoch > item.Spec.Epoch ||
 		midStream && old.Spec.Epoch == item.Spec.Epoch && old.Status.State == v1alpha1.AssignmentStopped) {
 		return false
@@ -118,23 +114,23 @@ func (p *Cache) put(item *v1alpha1.SessionAssignment, midStream bool) bool {
 	switch p.quota.keep(key, old, item) {
 	case keepAll:
 		if old == nil || !sameReport(old, item) {
-			p.set(key, item)
+			p.set(key, old, item)
 		}
 	case evict:
-		p.drop(key)
+		p.drop(key, old)
 	case keepHash, keepNothing:
 	}
 	return true
 }
 
-func (p *Cache) set(key types.NamespacedName, item *v1alpha1.SessionAssignment) {
-	p.quota.recount(key, p.store.items[key], item)
-	p.store.set(key, item)
+func (p *Cache) set(key types.NamespacedName, old, item *v1alpha1.SessionAssignment) {
+	p.quota.recount(key, old, item)
+	p.store.set(key, old, item)
 }
 
-func (p *Cache) drop(key types.NamespacedName) {
-	p.quota.recount(key, p.store.items[key], nil)
-	p.store.drop(key)
+func (p *Cache) drop(key types.NamespacedName, old *v1alpha1.SessionAssignment) {
+	p.quota.recount(key, old, nil)
+	p.store.drop(key, old)
 }
 
 // TakeExcess returns, once, the reason why the stream must end, and updates the orphans
@@ -162,38 +158,15 @@ func (p *Cache) Orphans() string {
 	return text + ": delete those that are not needed in the member, with kubectl delete sessionassignment"
 }
 
-// List returns a snapshot, and under the same lock opens the watch that begins right after
-// it, for Watch to return: no change between the two is lost. client-go's reflector calls
-// both.
-func (p *Cache) List(metav1.ListOptions) (runtime.Object, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.store.list(p.forget), nil
-}
-
-// Watch returns the watch that the last List opened. Each watch needs a List before it.
-func (p *Cache) Watch(metav1.ListOptions) (watch.Interface, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.store.watch()
-}
-
-func (p *Cache) forget(w *cacheWatch) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.store.watchers, w)
-}
-
-// IsWatchListSemanticsUnSupported makes the reflector list, then watch.
-func (p *Cache) IsWatchListSemanticsUnSupported() bool { return true }
-
 func keyOf(item *v1alpha1.SessionAssignment) types.NamespacedName {
 	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
 }
 
 // awaitsRecording reports whether the hub still has to record the item on the session.
-func awaitsRecording(item *v1alpha1.SessionAssignment) bool {
-	return item.Status.State == v1alpha1.AssignmentStopped || item.Status.State == v1alpha1.AssignmentRefused
+func awaitsRecording(item *v1alpha1.SessionAssignment) bool { return ended(item.Status.State) }
+
+func ended(s v1alpha1.AssignmentState) bool {
+	return s == v1alpha1.AssignmentStopped || s == v1alpha1.AssignmentRefused
 }
 
 func sameReport(a, b *v1alpha1.SessionAssignment) bool {

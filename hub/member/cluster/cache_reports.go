@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,8 +49,8 @@ func (p *Cache) Differing(theirs *convert.Digest) convert.BucketSet {
 	defer p.mu.Unlock()
 	differ := p.reported.hashes.Digest().Differing(theirs)
 	for key, item := range p.store.items {
-		if !p.reported.isReported(key) && !awaitsRecording(item) {
-			differ.Add(convert.BucketOf(string(item.Spec.Session.UID)))
+		if !p.reported.isReported(key) && !ended(item.status.State) {
+			differ.Add(convert.BucketOf(string(item.session.UID)))
 		}
 	}
 	for key := range p.reported.altered {
@@ -62,13 +61,13 @@ func (p *Cache) Differing(theirs *convert.Digest) convert.BucketSet {
 	return differ
 }
 
-// Replace makes the cache equal to the member's inventory of some buckets. Watchers get
+// Replace makes the cache equal to the member's inventory of some buckets. Handlers get
 // only the differences. Items that await recording (Stopped, Refused) come from results and
 // are in no inventory: they stay. In mid-stream a stopped item stays stopped: the page was
 // sent before the stop. Replace returns how many items were stale.
 func (p *Cache) Replace(buckets convert.BucketSet, items []protocol.Report, midStream bool) (stale int) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	p.reported.hashes.DeleteBuckets(buckets)
 	p.quota.forgetUnreported(p.reported.isReported, func(key types.NamespacedName) bool { return p.store.items[key] != nil })
 	named := make(map[types.NamespacedName]bool, len(items))
@@ -79,8 +78,8 @@ func (p *Cache) Replace(buckets convert.BucketSet, items []protocol.Report, midS
 		}
 	}
 	for key, item := range p.store.items {
-		if !named[key] && !awaitsRecording(item) && buckets.Has(convert.BucketOf(string(item.Spec.Session.UID))) {
-			p.drop(key)
+		if !named[key] && !ended(item.status.State) && buckets.Has(convert.BucketOf(string(item.session.UID))) {
+			p.drop(key, item.unpack(key))
 		}
 	}
 	p.reported.forgetAltered()
@@ -91,7 +90,7 @@ func (p *Cache) Replace(buckets convert.BucketSet, items []protocol.Report, midS
 // result Stopped does. It returns how many reports were stale.
 func (p *Cache) Apply(reports []protocol.Report) (stale int) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	for i := range reports {
 		if key := keyOf(reports[i].SessionAssignment); reports[i].Gone {
 			p.removeReported(key, reports[i].Spec.Session.UID)
@@ -118,7 +117,7 @@ func (p *Cache) removeReported(key types.NamespacedName, session types.UID) {
 // returns whether it was current.
 func (p *Cache) applyReport(r *protocol.Report, midStream bool) bool {
 	if key := keyOf(r.SessionAssignment); r.Unread {
-		if p.quota.keepWithoutObject(key, p.store.items[key], r.SessionAssignment) != keepNothing {
+		if p.quota.keepWithoutObject(key, p.store.get(key), r.SessionAssignment) != keepNothing {
 			p.reported.add(r, true)
 		}
 		return true
@@ -142,7 +141,7 @@ func (p *Cache) Sums() protocol.Sums {
 func (p *Cache) Held() []*v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Collect(maps.Values(p.store.items)), awaitsRecording)
+	return p.store.all(func(item *packed) bool { return !ended(item.status.State) })
 }
 
 // assignedHash returns an item's share of the digest of the assigned set: 0 if the member

@@ -78,7 +78,8 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 		}
 		whole := newCache(nil, nil)
 		for key, a := range p.store.items {
-			whole.store.items[key] = a.DeepCopy()
+			same := *a
+			whole.store.items[key] = &same
 		}
 		buckets := p.Differing(digestOf(held))
 		var all, part []protocol.Report
@@ -104,14 +105,14 @@ func TestAPartOfTheInventoryIsAsGoodAsAllOfIt(t *testing.T) {
 // kept forever.
 func checkSums(t *rapid.T, p *Cache) {
 	var assigned uint64
-	for _, a := range p.store.items {
+	for _, a := range p.Items() {
 		assigned += assignedHash(a)
 	}
 	if got := p.Sums().Assigned; got != assigned {
 		t.Fatalf("the digest of what is assigned is %x, want %x", got, assigned)
 	}
 	size := 0
-	for _, a := range p.store.items {
+	for _, a := range p.Items() {
 		size += sizeOf(a)
 	}
 	if size != p.quota.textBytes {

@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
@@ -40,7 +40,7 @@ func (p *Cache) shown() map[string]string {
 	defer p.mu.Unlock()
 	out := map[string]string{}
 	for key, a := range p.store.items {
-		out[key.Name] = describe(a)
+		out[key.Name] = describe(a.unpack(key))
 	}
 	return out
 }
@@ -68,7 +68,8 @@ func TestReplaceReportsTheDifferenceOnly(t *testing.T) {
 	p := newCache(nil, nil)
 	p.Apply(reportsOf(item("same", 1, active), item("changed", 1, active), item("lost", 1, active),
 		item("ended", 1, stopped), item("unwanted", 1, refused), item("newer", 5, active)))
-	w := watchOf(t, p)
+	seen := follow(t, p)
+	seen.take()
 	p.Replace(convert.AllBuckets(), reportsOf(
 		item("same", 1, active), item("changed", 2, active), item("fresh", 1, active), item("newer", 4, active)), false)
 	want := map[string]string{
@@ -79,166 +80,125 @@ func TestReplaceReportsTheDifferenceOnly(t *testing.T) {
 	if diff := cmp.Diff(want, p.shown()); diff != "" {
 		t.Errorf("cache (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"changed": "MODIFIED Active2", "fresh": "MODIFIED Active1", "lost": "DELETED Active1"}, w.drain()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"changed": "update Active2", "fresh": "add Active1", "lost": "delete Active1"}, seen.take()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-func TestWatchKeepsTheNewestOfEach(t *testing.T) {
-	p := newCache(nil, nil)
-	w := watchOf(t, p)
-	for epoch := range int64(1000) {
-		p.Apply(reportsOf(item("busy", epoch+1, active), item("other", 1, active)))
+// followed has the changes of a cache, as a handler gets them: the last of each item.
+type followed struct {
+	mu      sync.Mutex
+	changes map[string]string
+	items   map[string]string
+	handler toolscache.ResourceEventHandlerRegistration
+}
+
+func follow(t interface{ Fatal(...any) }, p *Cache) *followed {
+	f := &followed{changes: map[string]string{}, items: map[string]string{}}
+	note := func(kind string, o any) {
+		a := o.(*v1alpha1.SessionAssignment)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.changes[a.Name], f.items[a.Name] = kind+" "+describe(a), describe(a)
+		if kind == "delete" {
+			delete(f.items, a.Name)
+		}
 	}
-	p.updateLocked(keyOfName("other"), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
-	w.mu.Lock()
-	pending := len(w.pending)
-	w.mu.Unlock()
-	if pending > 2 {
-		t.Errorf("%d events are pending for 2 items", pending)
+	var err error
+	f.handler, err = reader{p}.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { note("add", o) },
+		UpdateFunc: func(_, o any) { note("update", o) },
+		DeleteFunc: func(o any) { note("delete", o) },
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := w.drain()["busy"]; got != "MODIFIED Active1000" {
-		t.Errorf("the last of the busy item is %q", got)
-	}
+	return f
+}
+
+// take returns the changes since its last call.
+func (f *followed) take() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.changes
+	f.changes = map[string]string{}
+	return out
 }
 
 func TestCacheForgetsWhatIsDropped(t *testing.T) {
 	p := newCache(nil, nil)
-	w := watchOf(t, p)
+	seen := follow(t, p)
 	for i := range 1000 {
 		p.Apply(reportsOf(item(strconv.Itoa(i), 1, active)))
 	}
 	p.Replace(convert.AllBuckets(), nil, false)
-	w.drain()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(p.store.items)+len(w.pending)+len(w.order) != 0 || w.order != nil {
-		t.Errorf("kept %d items, %d events, %d keys", len(p.store.items), len(w.pending), cap(w.order))
-	}
-	w.Stop()
-	if len(p.store.watchers) != 0 {
-		t.Errorf("%d watchers are kept", len(p.store.watchers))
+	if len(p.store.items)+len(p.store.changes)+len(seen.items) != 0 {
+		t.Errorf("kept %d items and %d changes; a handler has %d items", len(p.store.items), len(p.store.changes), len(seen.items))
 	}
 }
 
-func TestListWithoutAWatchIsForgotten(t *testing.T) {
-	p := newCache(nil, nil)
-	for range 3 {
-		if _, err := p.List(metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(p.store.watchers) != 1 {
-		t.Errorf("%d watches are kept of 3 lists, want that of the last", len(p.store.watchers))
-	}
-}
-
-func TestWatchWithoutListIsRefused(t *testing.T) {
-	p := newCache(nil, nil)
-	if _, err := p.Watch(metav1.ListOptions{}); err == nil {
-		t.Fatal("a watch without a list: what came between would be lost")
-	}
-	watchOf(t, p)
-	if _, err := p.Watch(metav1.ListOptions{}); err == nil {
-		t.Fatal("a second watch of one list")
-	}
-}
-
-// pulled is a watch from which a test takes the events itself.
-type pulled struct{ *cacheWatch }
-
-// watchOf lists and watches as a reflector does, but does not start the pump.
-func watchOf(t *testing.T, p *Cache) pulled {
-	t.Helper()
-	if _, err := p.List(metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.store.next
-	p.store.next = nil
-	return pulled{w}
-}
-
-func (w pulled) drain() map[string]string {
-	out := map[string]string{}
-	for {
-		e, ok := w.take()
-		if !ok {
-			return out
-		}
-		a := e.Object.(*v1alpha1.SessionAssignment)
-		out[a.Name] = fmt.Sprintf("%s %s", e.Type, describe(a))
-	}
-}
-
-// A reflector that lists and watches repeatedly during writes misses nothing: its copy ends up
-// equal to the cache.
-func TestNothingSlipsBetweenListAndWatch(t *testing.T) {
+func TestAHandlerThatIsRemovedGetsNothingMore(t *testing.T) {
 	g := NewWithT(t)
+	p := newCache(nil, nil)
+	p.Apply(reportsOf(item("a", 1, active)))
+	seen, other := follow(t, p), follow(t, p)
+	g.Expect(seen.take()).To(Equal(map[string]string{"a": "add Active1"}), "what there was before")
+	g.Expect(reader{p}.RemoveEventHandler(seen.handler)).To(Succeed())
+	p.Apply(reportsOf(item("b", 1, active)))
+	g.Expect(seen.take()).To(BeEmpty())
+	g.Expect(other.take()).To(Equal(map[string]string{"a": "add Active1", "b": "add Active1"}))
+	g.Expect(p.handlers).To(HaveLen(1))
+}
+
+// A handler may read the cache, and change it.
+func TestAHandlerIsCalledWithoutTheLock(t *testing.T) {
+	g := NewWithT(t)
+	p := newCache(nil, nil)
+	_, err := reader{p}.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(o any) {
+		a := o.(*v1alpha1.SessionAssignment)
+		if p.Get(keyOf(a)) == nil {
+			t.Errorf("%s is not there yet", a.Name)
+		}
+		if a.Name == "a" {
+			p.Apply(reportsOf(item("b", 1, active)))
+		}
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	p.Apply(reportsOf(item("a", 1, active)))
+	g.Expect(p.shown()).To(Equal(map[string]string{"a": "Active1", "b": "Active1"}))
+}
+
+// Handlers that are added during writes miss nothing: each is called for every item that it does
+// not get as a change.
+func TestNothingSlipsByAHandlerThatIsAdded(t *testing.T) {
 	p := newCache(nil, nil)
 	var writers sync.WaitGroup
 	for n := range 4 {
 		writers.Go(func() {
 			for i := range 500 {
-				name := strconv.Itoa((i*7 + n) % 20)
-				p.Apply(reportsOf(item(name, int64(i+1), active)))
-				if i%3 == 0 {
-					p.updateLocked(keyOfName(name), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
-				}
+				p.Apply(reportsOf(item(fmt.Sprintf("%d-%d", n, i), 1, active)))
 			}
 		})
 	}
+	var all []*followed
 	for range 20 {
-		copied := map[string]string{}
-		list, err := p.List(metav1.ListOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
+		all = append(all, follow(t, p))
 		runtime.Gosched() // writes occur in between
-		for _, a := range list.(*v1alpha1.SessionAssignmentList).Items {
-			copied[a.Name] = describe(&a)
-		}
-		w, err := p.Watch(metav1.ListOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
-		follow(w, copied, 20)
-		w.Stop()
 	}
 	writers.Wait()
-	copied := map[string]string{}
-	list, _ := p.List(metav1.ListOptions{})
-	for _, a := range list.(*v1alpha1.SessionAssignmentList).Items {
-		copied[a.Name] = describe(&a)
-	}
-	g.Expect(copied).To(Equal(p.shown()))
-	g.Expect(len(p.store.watchers)).To(Equal(1), "that of the last list")
-}
-
-func follow(w watch.Interface, copied map[string]string, most int) {
-	for range most {
-		select {
-		case e := <-w.ResultChan():
-			a := e.Object.(*v1alpha1.SessionAssignment)
-			if e.Type == watch.Deleted {
-				delete(copied, a.Name)
-			} else {
-				copied[a.Name] = describe(a)
-			}
-		case <-time.After(10 * time.Millisecond):
-			return
+	for i, f := range all {
+		if len(f.items) != 2000 {
+			t.Errorf("handler %d knows %d of 2000 items", i, len(f.items))
 		}
 	}
 }
 
-// Any interleaving of agents' reports leaves an informer's store equal to the cache once all
-// events are delivered.
-func TestInformerFollowsTheCache(t *testing.T) {
+// Any interleaving of agents' reports leaves a handler with the content of the cache.
+func TestHandlersFollowTheCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewWithT(t)
 		p := newCache(nil, nil)
-		ctx, stop := context.WithCancel(context.Background())
-		defer stop()
-		informer := toolscache.NewSharedIndexInformer(p, &v1alpha1.SessionAssignment{}, 0, toolscache.Indexers{})
-		done := make(chan struct{})
-		go func() { defer close(done); informer.Run(ctx.Done()) }()
+		seen := follow(t, p)
 		names := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 		items := rapid.Custom(func(t *rapid.T) *v1alpha1.SessionAssignment {
 			return item(names.Draw(t, "name"), rapid.Int64Range(1, 4).Draw(t, "epoch"),
@@ -257,30 +217,19 @@ func TestInformerFollowsTheCache(t *testing.T) {
 			"drop": func(t *rapid.T) {
 				p.updateLocked(keyOfName(names.Draw(t, "name")), func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment { return nil })
 			},
-			"breathe": func(*rapid.T) { runtime.Gosched() },
+			"": func(*rapid.T) { g.Expect(seen.items).To(Equal(p.shown())) },
 		})
-		g.Eventually(func() map[string]string {
-			out := map[string]string{}
-			for _, o := range informer.GetStore().List() {
-				a := o.(*v1alpha1.SessionAssignment)
-				out[a.Name] = describe(a)
-			}
-			return out
-		}).WithPolling(time.Millisecond).Should(Equal(p.shown()))
-		stop()
-		<-done
 	})
 }
 
-// The provider uses the cache through a cache of controller-runtime.
+// Controllers use the cache as one of controller-runtime.
 func TestMemberClusterShowsTheCache(t *testing.T) {
 	g := NewWithT(t)
 	scheme := kruntime.NewScheme()
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	p := newCache(nil, nil)
 	p.Apply(reportsOf(item("first", 1, active)))
-	cl, err := newMemberCluster(scheme, p, nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	cl := newMemberCluster(scheme, p, nil)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	informer, err := cl.GetCache().GetInformer(ctx, &v1alpha1.SessionAssignment{})
@@ -304,12 +253,20 @@ func TestMemberClusterShowsTheCache(t *testing.T) {
 	got := &v1alpha1.SessionAssignment{}
 	g.Expect(cl.GetClient().Get(ctx, keyOfName("first"), got)).To(Succeed())
 	g.Expect(describe(got)).To(Equal("Active1"))
+	g.Expect(cl.GetClient().Get(ctx, keyOfName("second"), got)).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	list := &v1alpha1.SessionAssignmentList{}
+	g.Expect(cl.GetClient().List(ctx, list, client.InNamespace("desktops"))).To(Succeed())
+	g.Expect(list.Items).To(HaveLen(1))
+	g.Expect(cl.GetClient().List(ctx, list, client.InNamespace("elsewhere"))).To(Succeed())
+	g.Expect(list.Items).To(BeEmpty())
+	g.Expect(cl.GetClient().List(ctx, list, client.MatchingLabels{"a": "b"})).NotTo(Succeed(), "it would list all")
 	g.Consistently(events, 50*time.Millisecond).ShouldNot(Receive())
 }
 
 // updateLocked changes one item of the cache under its lock.
 func (p *Cache) updateLocked(key types.NamespacedName, f func(*v1alpha1.SessionAssignment) *v1alpha1.SessionAssignment) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.replace(key, f(p.store.items[key]))
+	defer p.unlock()
+	old := p.store.get(key)
+	p.replace(key, old, f(old))
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
@@ -16,10 +19,11 @@ import (
 // errReadOnly is returned for a write that the link has no order for.
 var errReadOnly = errors.New("a member's client creates, updates and deletes SessionAssignments and nothing else")
 
-// memberClient reads a member's cache, with the embedded client, and writes to its outbox.
+// memberClient reads a member's cache, and writes to its outbox.
 type memberClient struct {
-	client.Client
-	cache *Cache
+	client.Reader
+	scheme *runtime.Scheme
+	cache  *Cache
 	// send puts an order in the outbox of the member's connection.
 	send func(protocol.Order) error
 }
@@ -49,7 +53,7 @@ func (c *memberClient) Delete(_ context.Context, obj client.Object, options ...c
 		return nil
 	}
 	if !c.cache.ExpectStop(keyOf(a), a.Spec.Session.UID, a.Spec.Epoch) {
-		return nil // confirmed already: the cache's watch is about to report it
+		return nil // confirmed already: the handlers were notified
 	}
 	return c.send(protocol.Order{Withdraw: &fleetv1.Withdrawal{
 		SessionUid: string(a.Spec.Session.UID),
@@ -85,3 +89,17 @@ func (c *memberClient) DeleteAllOf(context.Context, client.Object, ...client.Del
 func (c *memberClient) Status() client.SubResourceWriter { return nil }
 
 func (c *memberClient) SubResource(string) client.SubResourceClient { return nil }
+
+// Scheme has the API of this project.
+func (c *memberClient) Scheme() *runtime.Scheme { return c.scheme }
+
+// RESTMapper knows SessionAssignments.
+func (c *memberClient) RESTMapper() meta.RESTMapper { return mapper }
+
+// GroupVersionKindFor returns the kind of an object.
+func (c *memberClient) GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error) {
+	return apiutil.GVKForObject(o, c.scheme)
+}
+
+// IsObjectNamespaced is true of all that a member has.
+func (c *memberClient) IsObjectNamespaced(runtime.Object) (bool, error) { return true, nil }

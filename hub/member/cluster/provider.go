@@ -11,10 +11,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 )
 
@@ -138,31 +136,11 @@ func (p *Provider) engage(ctx context.Context, aware multicluster.Aware, m *Memb
 	m.disengage = cancel
 	p.mu.Unlock()
 
-	cl, err := newMemberCluster(p.scheme, m.Cache, m.registry.Send)
-	if err != nil {
-		return err
-	}
-	// The informer has to exist before the cache starts, or there is nothing to wait for.
-	informer, err := cl.GetCache().GetInformer(ctx, &v1alpha1.SessionAssignment{})
-	if err != nil {
-		return fmt.Errorf("creating the informer: %w", err)
-	}
-	go func() {
-		if err := cl.GetCache().Start(ctx); err != nil {
-			log.FromContext(ctx).Error(err, "A member's cache ended", "member", m.name)
-		}
-	}()
-	// Not WaitForCacheSync, which polls each 100 ms: members are engaged one after the other.
-	select {
-	case <-informer.HasSyncedChecker().Done():
-	case <-ctx.Done():
-		return nil
-	}
-	m.cluster = cl
+	m.cluster = newMemberCluster(p.scheme, m.Cache, m.registry.Send)
 	m.Synced.Store(true)
 	// The controllers of multicluster-runtime v0.24.1 keep one goroutine of each engagement until
 	// they stop, also if the member is removed.
-	err = aware.Engage(ctx, multicluster.ClusterName(m.name), cl)
+	err := aware.Engage(ctx, multicluster.ClusterName(m.name), m.cluster)
 	if ctx.Err() != nil {
 		return nil // removed meanwhile, or the hub shuts down
 	}

@@ -21,19 +21,19 @@ func (p *Cache) ApplyResult(r *protocol.Result) bool {
 		return true
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	key, session := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, r.SessionUID
-	old := p.store.items[key]
+	old := p.store.get(key)
 	if old != nil && old.Spec.Session.UID == session {
-		p.replace(key, after(old, r))
+		p.replace(key, old, after(old, r))
 		return true
 	}
 	name, named := p.quota.names[session]
 	if named && name != key || !named && p.quota.placed != nil && !p.quota.placed(session) {
 		return false
 	}
-	p.replace(key, after(old, r))
-	if next := p.store.items[key]; next != nil && next.Spec.Session.UID == session {
+	p.replace(key, old, after(old, r))
+	if next := p.store.items[key]; next != nil && next.session.UID == session {
 		p.quota.forgetOrphan(key)
 		p.quota.names[session] = key
 	}

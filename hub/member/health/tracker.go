@@ -65,16 +65,18 @@ type Tracker struct {
 
 	// paused is set if the hub did not run for a while since the last heartbeat of the
 	// member, which was healthy. resumed is when the hub last ran again.
-	paused  bool
-	resumed time.Time
-	// lostFrom is the earliest time from which its loss counts, even if its heartbeats
-	// have been missing for longer: see DelayLoss.
-	lostFrom time.Time
-
+	paused bool
 	// troubled is set if it lost Ready while this hub led, and is not stable again.
 	troubled bool
 	// stalled is set if it did not keep up, and has opened no other connection.
 	stalled bool
+	// quarantined is until when it accepts no sessions.
+	quarantined time.Time
+	resumed     time.Time
+	// lostFrom is the earliest time from which its loss counts, even if its heartbeats
+	// have been missing for longer: see DelayLoss.
+	lostFrom time.Time
+
 	// since is when its heartbeats returned, or zero before that; renewals counts its
 	// renewals since then.
 	since    time.Time
@@ -82,8 +84,6 @@ type Tracker struct {
 	// flips are its last losses of Ready, newest first; losses counts all.
 	flips  [quarantineFlips]time.Time
 	losses int
-	// quarantined is until when it accepts no sessions.
-	quarantined time.Time
 }
 
 // NewTracker returns the record of a member that has, or has not, connected before, for a
@@ -244,19 +244,29 @@ type Overrides struct {
 }
 
 // Assess returns the health of the member at a time.
-func (s Tracker) Assess(t Timings, o Overrides, now time.Time) Verdict {
+func (s *Tracker) Assess(t Timings, o Overrides, now time.Time) Verdict {
 	switch {
 	case o.Revoked:
 		return Verdict{State: Unreachable, Cause: Revoked}
 	case o.Fenced:
 		return Verdict{State: Unreachable, Cause: Fenced}
 	}
-	v := s.assess(t, now)
+	v := Verdict{State: Ready, Recheck: t.Suspect - now.Sub(s.last)}
+	if !s.untroubled(t.Suspect, now) {
+		v = s.assess(t, now)
+	}
 	if v.State == Ready && o.Uncertain {
 		// Its agent can't store orders.
 		v.State, v.Cause = Suspect, Uncertain
 	}
 	return v
+}
+
+// untroubled reports whether nothing but time has to be considered for a member that is Ready:
+// what assess would find, without a copy of the record, since each placement decision assesses
+// every member.
+func (s *Tracker) untroubled(suspect time.Duration, now time.Time) bool {
+	return s.received && !s.paused && !s.troubled && !s.stalled && now.Sub(s.last) < suspect && !s.quarantined.After(now)
 }
 
 func (s Tracker) assess(t Timings, now time.Time) Verdict {

@@ -13,7 +13,9 @@ import (
 
 // Members are the members of the fleet, which hub/member documents.
 type Members interface {
-	// Snapshot returns members without the numbers of their sessions.
+	// Snapshot returns members without the numbers of their sessions, valid until the next call.
+	// All members, if of is nil, keep the numbers that the caller sets, as long as it returns the
+	// same slice.
 	Snapshot(of []types.UID) placement.Snapshot
 	FailoverOf(member types.UID) failover.Decider
 	SessionsMoved(more, fewer []types.UID, policies []string)
@@ -30,6 +32,8 @@ type Cache struct {
 	placed    placedSessions
 	ledger    *placement.Ledger
 	rateLimit *failover.RateLimit
+	// all are the members of the last snapshot of all.
+	all countedMembers
 }
 
 // New returns a cache in which nothing is placed. Follow must be called before it is used.
@@ -43,13 +47,42 @@ func New(c clock.PassiveClock) *Cache {
 func (c *Cache) Follow(members Members) { c.members = members }
 
 // snapshot returns members, all if of is nil, with the numbers of their sessions. The
-// caller holds the lock.
+// caller holds the lock, and does not use the result after it.
 func (c *Cache) snapshot(of []types.UID) placement.Snapshot {
 	s := c.members.Snapshot(of)
+	if of == nil {
+		c.all.count(s.Candidates, c.placed)
+		return s
+	}
 	for i := range s.Candidates {
 		s.Candidates[i].Sessions = c.placed.count(s.Candidates[i].UID)
 	}
 	return s
+}
+
+// countedMembers are all members with the numbers of their sessions, and their indexes.
+type countedMembers struct {
+	candidates []placement.Candidate
+	positions  map[types.UID]int
+}
+
+// count sets the numbers of sessions of all members. If the candidates are those of the last
+// call, which keep their numbers, it sets only those that have changed.
+func (m *countedMembers) count(all []placement.Candidate, placed placedSessions) {
+	if len(all) == 0 || len(all) != len(m.candidates) || &all[0] != &m.candidates[0] {
+		m.candidates, m.positions = all, make(map[types.UID]int, len(all))
+		for i := range all {
+			m.positions[all[i].UID] = i
+			all[i].Sessions = placed.count(all[i].UID)
+		}
+	} else {
+		for member := range placed.changed {
+			if i, ok := m.positions[member]; ok {
+				all[i].Sessions = placed.count(member)
+			}
+		}
+	}
+	clear(placed.changed)
 }
 
 // CountedFrom records the first capacity report of a member that counts a session's
@@ -61,10 +94,11 @@ func (c *Cache) CountedFrom(session types.UID, epoch int64, member types.UID, ha
 }
 
 // Reported records that a member's capacity report has arrived.
-func (c *Cache) Reported(member types.UID, sequence uint64) {
+func (c *Cache) Reported(member types.UID, report *placement.Capacity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ledger.Reported(member, sequence)
+	c.ledger.Reported(member, report.Sequence)
+	c.ledger.Evaluate(member, report)
 }
 
 // Ended releases the reservation for a session's epoch in a member: nothing of it runs

@@ -92,7 +92,7 @@ func (c *Cache) trial(req placement.Request) *trial {
 	fleet := c.snapshot(nil)
 	isCurrent := func(member types.UID) bool { return req.Current != nil && req.Current.Cluster == member }
 	t := &trial{
-		now: fleet.Now, candidates: fleet.Candidates, at: make(map[types.UID]int, len(fleet.Candidates)),
+		now: fleet.Now, candidates: slices.Clone(fleet.Candidates), at: make(map[types.UID]int, len(fleet.Candidates)),
 		sessions: map[types.UID]int32{},
 		ledger:   c.ledger.CopyFor(req.UID, isCurrent),
 		counts:   c.placed.countsFor(req),

@@ -66,6 +66,7 @@ func TestAReviewChangesNothingAndPredictsThePlacement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, req := drawCache(t), drawRequest(t, "request")
 		count := rapid.Int32Range(1, 12).Draw(t, "count")
+		c.snapshot(nil) // which is what keeps its counts
 		before := c.decides()
 		review := c.Review(t.Context(), DryRun{Request: req, Count: count})
 		if c.decides() != before {

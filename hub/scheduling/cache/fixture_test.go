@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -19,13 +18,14 @@ import (
 
 var noon = time.Unix(1_700_000_000, 0)
 
-// fleet is the members of a test.
+// fleet is the members of a test. Like the members of a hub, all of them are the same slice in
+// each snapshot.
 type fleet []placement.Candidate
 
 func (f fleet) Snapshot(of []types.UID) placement.Snapshot {
-	s := placement.Snapshot{Now: noon, Candidates: slices.Clone(f)}
+	s := placement.Snapshot{Now: noon, Candidates: f}
 	if of != nil {
-		s.Candidates = slices.DeleteFunc(s.Candidates, func(c placement.Candidate) bool { return !slices.Contains(of, c.UID) })
+		s.Candidates = slices.DeleteFunc(slices.Clone(f), func(c placement.Candidate) bool { return !slices.Contains(of, c.UID) })
 	}
 	return s
 }
@@ -41,7 +41,7 @@ func member(name, region string, nodes int32) placement.Candidate {
 	return placement.Candidate{
 		ClusterRef:        v1alpha1.ClusterRef{Name: name, UID: types.UID("uid-" + name)},
 		MemberClusterSpec: v1alpha1.MemberClusterSpec{Region: region}, Ready: true,
-		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: sets.New("desktops"),
+		Capacity: &placement.Capacity{Sequence: 1, Nodes: nodes, AdmittedNamespaces: placement.NewNamespaces("desktops"),
 			Templates: map[placement.TemplateKey]placement.TemplateCapacity{request("").Template: browser}},
 	}
 }

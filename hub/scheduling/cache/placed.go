@@ -19,6 +19,8 @@ type placedSessions struct {
 	members  map[types.UID]holding
 	// releasing counts, by member, those that were released there.
 	releasing map[types.UID]int32
+	// changed are the members whose count has changed since the last snapshot of all members.
+	changed map[types.UID]struct{}
 	// governed counts them by policy, and templates by template and revision.
 	governed  governedSessions
 	templates map[string]map[string]int32
@@ -75,6 +77,7 @@ func newPlacedSessions() placedSessions {
 		sessions:  map[types.UID]map[types.UID]struct{}{},
 		members:   map[types.UID]holding{},
 		releasing: map[types.UID]int32{},
+		changed:   map[types.UID]struct{}{},
 		governed:  governedSessions{},
 		templates: map[string]map[string]int32{},
 		decided:   map[types.UID]decision{},
@@ -158,11 +161,13 @@ func (p placedSessions) set(session types.UID, after holding) moved {
 			p.sessions[member] = map[types.UID]struct{}{}
 		}
 		p.sessions[member][session] = struct{}{}
+		p.changed[member] = struct{}{}
 	}
 	for _, member := range m.lost {
 		if delete(p.sessions[member], session); len(p.sessions[member]) == 0 {
 			delete(p.sessions, member)
 		}
+		p.changed[member] = struct{}{}
 	}
 	p.governed.add(before.owner, before.places, -1)
 	p.governed.add(after.owner, after.places, 1)

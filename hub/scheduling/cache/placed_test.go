@@ -28,16 +28,18 @@ func TestNothingIsKeptOfSessionsThatAreGone(t *testing.T) {
 	x.Expect(x.Holds("uid-eu", "uid-a")).To(BeTrue())
 	x.Observe(moved, true)
 	x.Expect(x.Holds("uid-eu", "uid-a")).To(BeFalse())
+	x.snapshot(nil)
 	x.Expect(x.placed).To(Equal(newPlacedSessions()))
 	x.Expect(x.outstanding("uid-eu") + x.outstanding("uid-us")).To(BeZero())
 }
 
-// After any sequence of events, the counts equal a recount of the places that are
-// held.
+// After any sequence of events, the counts, those in a snapshot too, equal a recount of the places
+// that are held.
 func TestCountsEqualARecount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPlacedSessions()
-		members, policies := rapid.SampledFrom([]types.UID{"m1", "m2", "m3"}), rapid.SampledFrom([]string{"", "a", "b"})
+		c := newCache(member("m1", "eu", 1), member("m2", "eu", 1))
+		p := c.placed
+		members, policies := rapid.SampledFrom([]types.UID{"uid-m1", "uid-m2", "uid-removed"}), rapid.SampledFrom([]string{"", "a", "b"})
 		owners := map[types.UID]owner{"s1": {"ann", "n1"}, "s2": {"ann", "n2"}, "s3": {"bob", "n2"}, "s4": {"bob", "n2"}}
 		epochs := map[types.UID]int64{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -57,6 +59,13 @@ func TestCountsEqualARecount(t *testing.T) {
 				p.observe(s, epochs[s], 1, h)
 			case "drop":
 				p.drop(s)
+			}
+			if rapid.Bool().Draw(t, "a decision follows") {
+				for _, candidate := range c.snapshot(nil).Candidates {
+					if have, want := candidate.Sessions, p.count(candidate.UID); have != want {
+						t.Fatalf("the snapshot shows %d sessions of %s, not %d", have, candidate.UID, want)
+					}
+				}
 			}
 			templates := map[string]map[string]int32{}
 			for _, h := range p.members {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,11 +14,15 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
-// The indexes: by the name of a session's assignment in members, by the names of the members
-// that hold it or may still do so, by phase, by template, by template revision
-// (hubtemplate.RevisionKey), and by the name of the record of its user's home.
+// The indexes, which a session that runs is in only where it has to be, since each costs memory: by
+// the bucket (trim.Bucket) of the name of its assignment in members, if that does not show the
+// session's; by the names of the members that hold it or may still do so; by phase, if that is Pending
+// or Failed; by template, if it waits for a change of it; by template revision
+// (hubtemplate.RevisionKey); and, unless it is scheduled, by the bucket of the name of the record of
+// its user's home.
 const (
 	Assignment = "assignment"
 	Member     = "member"
@@ -27,13 +32,17 @@ const (
 	Home       = "home"
 )
 
+// Phases are those that are indexed.
+var Phases = []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed}
+
 // Setup registers the indexes, and with them the informer of sessions: a manager then
 // waits for that cache before it takes part in the election, so that no withdrawal is
 // ever decided from an empty cache.
 func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, values := range map[string]func(*v1alpha1.VDISession) []string{
 		Assignment: func(s *v1alpha1.VDISession) []string {
-			return []string{v1alpha1.AssignmentName(s.Name, s.UID)}
+			name := v1alpha1.AssignmentName(s.Name, s.UID)
+			return only(v1alpha1.ReadablePart(name) != s.Name, trim.Bucket(name))
 		},
 		Member: func(s *v1alpha1.VDISession) []string {
 			var names []string
@@ -42,12 +51,21 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 			}
 			return names
 		},
-		Phase:    func(s *v1alpha1.VDISession) []string { return []string{string(s.Status.Phase)} },
-		Template: func(s *v1alpha1.VDISession) []string { return []string{s.Spec.Template} },
+		Phase: func(s *v1alpha1.VDISession) []string {
+			return only(slices.Contains(Phases, s.Status.Phase), string(s.Status.Phase))
+		},
+		Template: func(s *v1alpha1.VDISession) []string {
+			return only(s.Status.Placement == nil || status.Retrying(s), s.Spec.Template)
+		},
 		Revision: func(s *v1alpha1.VDISession) []string {
 			return []string{hubtemplate.RevisionKey(s.Spec.Template, s.Status.TemplateRevision)}
 		},
-		Home: func(s *v1alpha1.VDISession) []string { return []string{home.Key(s).Name} },
+		Home: func(s *v1alpha1.VDISession) []string {
+			if Scheduled(s) {
+				return nil
+			}
+			return []string{trim.Bucket(home.Key(s).Name)}
+		},
 	} {
 		extract := func(o client.Object) []string { return values(o.(*v1alpha1.VDISession)) }
 		if err := indexer.IndexField(ctx, &v1alpha1.VDISession{}, name, extract); err != nil {
@@ -57,18 +75,38 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// ByAssignment returns the session that an assignment of a member belongs to,
-// or nil if the hub has none.
-func ByAssignment(ctx context.Context, c client.Reader, key types.NamespacedName, o ...client.ListOption) (*v1alpha1.VDISession, error) {
+// only returns a value if it is to be in an index.
+func only(indexed bool, value string) []string {
+	if indexed {
+		return []string{value}
+	}
+	return nil
+}
+
+// Scheduled reports whether a session waits for nothing that placement needs.
+func Scheduled(s *v1alpha1.VDISession) bool {
+	return meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled)
+}
+
+// ByAssignment returns the session that an assignment of a member belongs to, or nil if the hub has
+// none. It is shared with the cache, and must not be changed.
+func ByAssignment(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.VDISession, error) {
+	s := &v1alpha1.VDISession{}
+	err := c.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: v1alpha1.ReadablePart(key.Name)}, s, client.UnsafeDisableDeepCopy)
+	if err == nil && v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {
+		return s, nil
+	}
 	list := &v1alpha1.VDISessionList{}
-	o = append(o, client.InNamespace(key.Namespace), client.MatchingFields{Assignment: key.Name})
-	if err := c.List(ctx, list, o...); err != nil {
+	err = c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{Assignment: trim.Bucket(key.Name)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return nil, fmt.Errorf("looking up the session of %s: %w", key, err)
 	}
-	if len(list.Items) == 0 {
-		return nil, nil
+	for i := range list.Items {
+		if s := &list.Items[i]; v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {
+			return s, nil
+		}
 	}
-	return &list.Items[0], nil
+	return nil, nil
 }
 
 // Sessions counts sessions in the hub's cache.

@@ -92,7 +92,7 @@ func showUnreachable(p *pass) {
 		status.SetUnknown(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonMemberUnreachable,
 			fmt.Sprintf("%s is unreachable: once it is back it stops the desktop; to delete the session without that, annotate it with %s=<why>", away, v1alpha1.AnnotationForceCleanup))
 	case shown != nil && (shown.Reason == v1alpha1.ReasonMemberUnreachable || shown.Reason == v1alpha1.ReasonFailoverPending):
-		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
+		v1alpha1.RemoveCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	}
 }
 

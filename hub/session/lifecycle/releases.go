@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -45,7 +43,7 @@ func releasePlacement(s *v1alpha1.VDISession) {
 func unplace(s *v1alpha1.VDISession, why string) {
 	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
 	s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
-	meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
+	v1alpha1.RemoveCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonReleasing, why)
 }
 

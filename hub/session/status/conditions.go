@@ -47,7 +47,7 @@ func showSending(s *v1alpha1.VDISession) {
 // placement.
 func DropAgentConditions(conditions []metav1.Condition) []metav1.Condition {
 	for _, name := range append(AgentConditions[:len(AgentConditions):len(AgentConditions)], v1alpha1.ConditionProgressing) {
-		meta.RemoveStatusCondition(&conditions, name)
+		v1alpha1.RemoveCondition(&conditions, name)
 	}
 	return conditions
 }

@@ -41,7 +41,7 @@ func showGuard(s *v1alpha1.VDISession) {
 	at := s.Status.Placement
 	if at == nil || at.Idle || at.FailoverMode != v1alpha1.FailoverFence || at.Guarded ||
 		!meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionPodReady) {
-		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionFailoverReady)
+		v1alpha1.RemoveCondition(&s.Status.Conditions, v1alpha1.ConditionFailoverReady)
 		return
 	}
 	SetFalse(s, v1alpha1.ConditionFailoverReady, v1alpha1.ReasonUnguarded,

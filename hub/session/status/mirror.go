@@ -75,7 +75,7 @@ func mirrorConditions(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignme
 func mirrorFailure(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) {
 	f := reported.Status.Failure
 	if f == nil || f.Attempt < s.Status.Attempt {
-		meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionProgressing)
+		v1alpha1.RemoveCondition(&s.Status.Conditions, v1alpha1.ConditionProgressing)
 		return
 	}
 	SetFalse(s, v1alpha1.ConditionProgressing, f.Reason, failureMessage(s, f))

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -38,7 +39,9 @@ func Start(listen string, backends []string) (*Proxy, error) {
 }
 
 // StartTo listens on the address and forwards each connection to where
-// choose returns at that moment; "" refuses it.
+// choose returns at that moment; "" refuses it. A backend on the loopback interface sees
+// connections from the IP address on which the proxy listens: each proxy can be another client
+// of a hub that limits clients by their addresses.
 func StartTo(listen string, choose func() string) (*Proxy, error) {
 	return start(listen, choose, nil)
 }
@@ -197,11 +200,21 @@ func (p *Proxy) dial() (net.Conn, string) {
 	if backend == "" {
 		return nil, ""
 	}
-	conn, err := net.DialTimeout("tcp", backend, dialTimeout)
+	dialer := net.Dialer{Timeout: dialTimeout}
+	if own, ok := p.listener.Addr().(*net.TCPAddr); ok && own.IP.IsLoopback() && isLoopback(backend) {
+		dialer.LocalAddr = &net.TCPAddr{IP: own.IP}
+	}
+	conn, err := dialer.Dial("tcp", backend)
 	if err != nil {
 		return nil, ""
 	}
 	return conn, backend
+}
+
+// isLoopback reports whether an address is in the IPv4 network of the loopback interface.
+func isLoopback(address string) bool {
+	at, err := netip.ParseAddrPort(address)
+	return err == nil && at.Addr().Is4() && at.Addr().IsLoopback()
 }
 
 // dialBackend connects to the backend that listens. A paused process appears to listen still:

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -26,10 +31,14 @@ const (
 	manySessions = 50_000
 )
 
-func (f *fleet) session(i int) *v1alpha1.VDISession {
+// session returns a session that a step creates. A user has three.
+func (f *fleet) session(step string, i int) *v1alpha1.VDISession {
+	user, namespaces := i/3, f.options.namespaces()
 	return &v1alpha1.VDISession{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("s-%06d", i)},
-		Spec:       v1alpha1.SessionSpec{User: fmt.Sprintf("user-%d@example.com", i/3), Template: templateName(i % f.options.templates)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespaces[user%len(namespaces)], Name: fmt.Sprintf("%s-%06d", step, i), Labels: map[string]string{labelStep: step},
+		},
+		Spec: v1alpha1.SessionSpec{User: fmt.Sprintf("user-%d@example.com", user), Template: templateName(i % f.options.templates)},
 	}
 }
 
@@ -40,14 +49,14 @@ func (f *fleet) burst(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	watcher := f.watch(running)
+	watcher := f.watch("burst", running)
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return watcher.await(ctx, f.options.sessions) })
 	both.Go(func() error {
 		group, creating := errgroup.WithContext(ctx)
 		group.SetLimit(32)
 		for i := range f.options.sessions {
-			group.Go(func() error { return f.hub.Create(creating, f.session(i)) })
+			group.Go(func() error { return f.hub.Create(creating, f.session("burst", i)) })
 		}
 		err := group.Wait()
 		fmt.Printf("  %d sessions are created after %s\n", f.options.sessions, round(time.Since(began)))
@@ -78,7 +87,9 @@ func (f *fleet) burst(ctx context.Context) error {
 
 // watcher follows the sessions of the hub.
 type watcher struct {
-	f      *fleet
+	f *fleet
+	// step whose sessions are followed, or all if it is empty.
+	step   string
 	wanted func(*v1alpha1.VDISession) bool
 	have   map[types.UID]bool
 	seen   map[types.UID]bool
@@ -89,42 +100,80 @@ type watcher struct {
 
 func running(s *v1alpha1.VDISession) bool { return s.Status.Phase == v1alpha1.PhaseRunning }
 
-// watch counts the sessions for which wanted holds.
-func (f *fleet) watch(wanted func(*v1alpha1.VDISession) bool) *watcher {
-	return &watcher{f: f, wanted: wanted, have: map[types.UID]bool{}, seen: map[types.UID]bool{}}
+// watch counts the sessions of a step, or all if it is empty, for which wanted holds.
+func (f *fleet) watch(step string, wanted func(*v1alpha1.VDISession) bool) *watcher {
+	return &watcher{f: f, step: step, wanted: wanted, have: map[types.UID]bool{}, seen: map[types.UID]bool{}}
 }
 
-// await returns once wanted holds for that many sessions at once.
+// await returns once wanted holds for that many sessions at once. It lists the sessions and then
+// follows them from there: the initial events of a watch of 100,000 take longer than the API server
+// waits for a client.
 func (w *watcher) await(ctx context.Context, count int) error {
-	for {
-		stream, err := w.f.hub.Watch(ctx, &v1alpha1.VDISessionList{}, client.InNamespace(namespace))
-		if err != nil {
-			return fmt.Errorf("%d of %d sessions are as expected: %w", len(w.have), count, err)
-		}
-		progress := time.NewTicker(30 * time.Second)
-		for open := true; open; {
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%d of %d sessions are as expected: %w", len(w.have), count, ctx.Err())
-			case <-progress.C:
-				fmt.Printf("    %d of %d, %d placed\n", len(w.have), count, len(w.seen))
-			case e, more := <-stream.ResultChan():
-				open = more
-				s, ok := e.Object.(*v1alpha1.VDISession)
-				if !ok {
-					continue
-				}
+	from, err := w.f.eachSession(ctx, w.step, w.observe)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	stream, err := watchtools.NewRetryWatcherWithContext(ctx, from, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return w.f.hub.Watch(ctx, &v1alpha1.VDISessionList{}, append(inStep(w.step), &client.ListOptions{Raw: &o})...)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("following the sessions: %w", err)
+	}
+	progress := time.NewTicker(30 * time.Second)
+	defer progress.Stop()
+	for !w.has(count) {
+		select {
+		case <-progress.C:
+			fmt.Printf("    %d of %d, %d placed\n", len(w.have), count, len(w.seen))
+		case e, open := <-stream.ResultChan():
+			if !open {
+				return fmt.Errorf("%d of %d sessions are as expected: %w", len(w.have), count, cmp.Or(ctx.Err(), errWatchEnded))
+			}
+			if s, ok := e.Object.(*v1alpha1.VDISession); ok {
 				w.observe(s)
-				if w.half.IsZero() && len(w.have) >= count/2 {
-					w.half = time.Now()
-				}
-				if len(w.have) == count {
-					stream.Stop()
-					return nil
-				}
 			}
 		}
-		progress.Stop()
+	}
+	return nil
+}
+
+var errWatchEnded = errors.New("the watch has ended")
+
+// has reports whether wanted holds for that many sessions, and notes when it does for half of them.
+func (w *watcher) has(count int) bool {
+	if w.half.IsZero() && len(w.have) >= count/2 {
+		w.half = time.Now()
+	}
+	return len(w.have) == count
+}
+
+// inStep selects the sessions of a step, or all if it is empty.
+func inStep(step string) []client.ListOption {
+	if step == "" {
+		return nil
+	}
+	return []client.ListOption{client.MatchingLabels{labelStep: step}}
+}
+
+// eachSession calls a function with every session of a step, or all if it is empty, and returns the
+// resource version from which they can be followed.
+func (f *fleet) eachSession(ctx context.Context, step string, visit func(*v1alpha1.VDISession)) (from string, err error) {
+	for next := client.Continue(""); ; {
+		list := &v1alpha1.VDISessionList{}
+		if err := f.hub.List(ctx, list, append(inStep(step), client.Limit(1000), next)...); err != nil {
+			return "", fmt.Errorf("listing sessions: %w", err)
+		}
+		for i := range list.Items {
+			visit(&list.Items[i])
+		}
+		if from = list.ResourceVersion; list.Continue == "" {
+			return from, nil
+		}
+		next = client.Continue(list.Continue)
 	}
 }
 

@@ -28,8 +28,10 @@ type capacity struct {
 	free      [nodes]usage
 	used      map[string]placed
 	templates []template
-	sequence  uint64
-	report    *fleetv1.CapacityReport
+	// namespaces whose sessions the member admits.
+	namespaces []string
+	sequence   uint64
+	report     *fleetv1.CapacityReport
 	// scheduled is set if a report will be built.
 	scheduled bool
 }
@@ -46,8 +48,8 @@ type template struct {
 	usage
 }
 
-func newCapacity() capacity {
-	c := capacity{used: map[string]placed{}}
+func newCapacity(namespaces []string) capacity {
+	c := capacity{used: map[string]placed{}, namespaces: namespaces}
 	for i := range c.free {
 		c.free[i] = usage{cpu: nodeCPU, memory: nodeMemory, disk: nodeMemory, pods: nodePods}
 	}
@@ -102,7 +104,7 @@ func (c *capacity) build(assignments int) {
 	}
 	slices.SortFunc(buckets, func(a, b *fleetv1.Bucket) int { return cmp.Compare(b.Free["cpu"], a.Free["cpu"]) })
 	c.sequence++
-	c.report = &fleetv1.CapacityReport{Sequence: c.sequence, Nodes: nodes, AdmittedNamespaces: []string{namespace}, Assignments: int32(assignments)}
+	c.report = &fleetv1.CapacityReport{Sequence: c.sequence, Nodes: nodes, AdmittedNamespaces: c.namespaces, Assignments: int32(assignments)}
 	for i, t := range c.templates {
 		var slots int64
 		for free, count := range groups {

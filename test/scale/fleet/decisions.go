@@ -7,7 +7,6 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
@@ -16,8 +15,8 @@ import (
 const (
 	decisionP99      = time.Millisecond
 	decisionTime     = "vdi_hub_placement_decision_seconds"
-	decisionSessions = 200
-	decisionInterval = 100 * time.Millisecond
+	decisionSessions = 400
+	decisionInterval = 50 * time.Millisecond
 )
 
 // decide creates sessions at a slow rate, and measures the decisions on them.
@@ -26,20 +25,16 @@ func (f *fleet) decide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names := map[string]bool{}
 	tick := time.NewTicker(decisionInterval)
 	defer tick.Stop()
 	for i := range decisionSessions {
-		s := f.session(i)
-		s.Name = fmt.Sprintf("slow-%06d", i)
-		names[s.Name] = true
+		s := f.session("slow", i)
 		if err := f.hub.Create(ctx, s); err != nil {
 			return fmt.Errorf("creating a session: %w", err)
 		}
 		<-tick.C
 	}
-	runs := func(s *v1alpha1.VDISession) bool { return names[s.Name] && running(s) }
-	if err := f.watch(runs).await(ctx, decisionSessions); err != nil {
+	if err := f.watch("slow", running).await(ctx, decisionSessions); err != nil {
 		return err
 	}
 	f.created += decisionSessions
@@ -48,6 +43,10 @@ func (f *fleet) decide(ctx context.Context) error {
 		return err
 	}
 	p99 := time.Duration(scrape.Quantile(after, before, 0.99) * float64(time.Second))
+	if f.options.short {
+		fmt.Printf("  p99 of a placement decision: %s\n", p99.Round(time.Microsecond))
+		return nil
+	}
 	atMost(f, "p99 of a placement decision", p99.Round(time.Microsecond), decisionP99)
 	return nil
 }

@@ -69,8 +69,10 @@ func (f *fleet) takeover(ctx context.Context) error {
 // reconnect drops all connections at once.
 func (f *fleet) reconnect(ctx context.Context) error {
 	began := time.Now()
-	if err := f.network.DropConnections(); err != nil {
-		return err
+	for _, network := range f.networks {
+		if err := network.DropConnections(); err != nil {
+			return err
+		}
 	}
 	if err := f.awaitRenewals(ctx, began, len(f.members)); err != nil {
 		return err
@@ -91,7 +93,7 @@ func (f *fleet) awaitRenewals(ctx context.Context, since time.Time, count int) e
 
 // serves creates a session and waits until it runs.
 func (f *fleet) serves(ctx context.Context, what string) error {
-	s := f.session(0)
+	s := f.session("probe", 0)
 	s.Name, s.GenerateName = "", "probe-"
 	began := time.Now()
 	if err := f.hub.Create(ctx, s); err != nil {
@@ -109,36 +111,44 @@ func (f *fleet) serves(ctx context.Context, what string) error {
 	return f.hub.Delete(ctx, s)
 }
 
-// lose ends the agents of a tenth of the members, and waits until all their sessions run
-// elsewhere.
+// lose ends the agents of a tenth of the members, waits until all their sessions run elsewhere, and
+// starts the agents again.
 func (f *fleet) lose(ctx context.Context) error {
 	lost := map[string]bool{}
-	for _, m := range f.members[:max(1, len(f.members)/10)] {
+	ended := f.members[:max(1, len(f.members)/10)]
+	for _, m := range ended {
 		m.halt()
 		lost[m.name] = true
 	}
-	var list v1alpha1.VDISessionList
-	if err := f.hub.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return err
-	}
 	all, count := 0, 0
-	for i := range list.Items {
-		s := &list.Items[i]
-		if p := s.Status.Placement; p != nil && s.DeletionTimestamp == nil {
+	_, err := f.eachSession(ctx, "", func(s *v1alpha1.VDISession) {
+		if s.Status.Placement != nil && s.DeletionTimestamp == nil {
 			all++
-			if lost[p.ClusterName] {
+			if lost[s.Status.Placement.ClusterName] {
 				count++
 			}
 		}
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Printf("  %d members with %d sessions\n", len(lost), count)
 	began := time.Now()
-	err := f.watch(func(s *v1alpha1.VDISession) bool {
+	err = f.watch("", func(s *v1alpha1.VDISession) bool {
 		return running(s) && s.DeletionTimestamp == nil && s.Status.Placement != nil && !lost[s.Status.Placement.ClusterName]
 	}).await(ctx, all)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("  all run elsewhere after %s\n", round(time.Since(began)))
+	for _, m := range ended {
+		m.wait()
+		m.start(ctx)
+	}
+	began = time.Now()
+	if err := f.awaitReady(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("  all members are Ready again after %s\n", round(time.Since(began)))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,12 +24,27 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/deploy"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
 )
 
-const namespace = "desktops"
+// sessionsPerNamespace is how many of the sessions of the burst a namespace has. The API server
+// evaluates all RoleBindings of a namespace for each request in it, and there is one for each user.
+const sessionsPerNamespace = 5000
+
+// namespaces returns the namespaces of all sessions.
+func (o options) namespaces() []string {
+	out := make([]string, (o.sessions-1)/sessionsPerNamespace+1)
+	for i := range out {
+		out[i] = fmt.Sprintf("desktops-%d", i)
+	}
+	return out
+}
+
+// labelStep is the label of sessions with the step that creates them.
+const labelStep = "scale-fleet/step"
 
 // regionSize is how many members are in each region.
 const regionSize = 10
@@ -38,8 +54,9 @@ type fleet struct {
 	*harness.Fleet
 	options options
 	hub     client.WithWatch
-	network *proxy.Proxy
-	members []*member
+	// networks of the regions, each of which the hub sees as one address.
+	networks []*proxy.Proxy
+	members  []*member
 
 	// created is the number of sessions in the fleet.
 	created      int
@@ -78,9 +95,13 @@ func clientOf(cp *harness.ControlPlane) (client.WithWatch, error) {
 // start starts the hub and all members, and returns once each is Ready.
 func start(ctx context.Context, o options) (*fleet, error) {
 	f := &fleet{options: o}
-	var err error
+	limit, err := memoryLimit(o)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println("  GOMEMLIMIT of the hub, by the chart's size: " + limit)
 	f.Fleet, err = harness.Start(ctx, harness.Options{
-		MemberSpecs: []harness.MemberSpec{}, Enroll: true, Keep: o.keep,
+		MemberSpecs: []harness.MemberSpec{}, Namespaces: o.namespaces(), Enroll: true, Keep: o.keep, HubFirst: true, Env: []string{"GOMEMLIMIT=" + limit},
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	if err != nil {
@@ -89,8 +110,12 @@ func start(ctx context.Context, o options) (*fleet, error) {
 	if f.hub, err = clientOf(f.Hub.ControlPlane); err != nil {
 		return f, err
 	}
-	if f.network, err = proxy.StartTo("127.0.0.1:0", f.Hub.Service.Backend); err != nil {
-		return f, err
+	for region := range (o.members-1)/regionSize + 1 {
+		network, err := proxy.StartTo(fmt.Sprintf("127.1.%d.%d:0", region/250, 1+region%250), f.Hub.Service.Backend)
+		if err != nil {
+			return f, err
+		}
+		f.networks = append(f.networks, network)
 	}
 	if err := errors.Join(f.createTemplates(ctx), f.createKinds(ctx)); err != nil {
 		return f, err
@@ -108,6 +133,28 @@ func start(ctx context.Context, o options) (*fleet, error) {
 	return f, err
 }
 
+// memoryLimit returns the memory limit that the chart gives a hub of this size.
+func memoryLimit(o options) (string, error) {
+	objects, err := deploy.Render("vdi-hub", harness.SystemNamespace, map[string]any{
+		"size": map[string]any{"members": o.members, "sessions": o.sessions}, "sessionNamespaces": o.namespaces(),
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, object := range objects {
+		deployment := &appsv1.Deployment{}
+		if object.GetKind() != "Deployment" || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment) != nil {
+			continue
+		}
+		for _, e := range deployment.Spec.Template.Spec.Containers[0].Env {
+			if e.Name == "GOMEMLIMIT" {
+				return e.Value, nil
+			}
+		}
+	}
+	return "", errors.New("the chart sets no GOMEMLIMIT")
+}
+
 func (f *fleet) close() error {
 	if f.Fleet == nil {
 		return nil
@@ -119,8 +166,8 @@ func (f *fleet) close() error {
 		m.wait()
 	}
 	var err error
-	if f.network != nil {
-		err = f.network.Stop()
+	for _, network := range f.networks {
+		err = errors.Join(err, network.Stop())
 	}
 	return errors.Join(err, f.Stop())
 }
@@ -139,7 +186,8 @@ func (f *fleet) createMembers(ctx context.Context) error {
 		group.Go(func() error {
 			m := &member{
 				name: fmt.Sprintf("member-%04d", i), region: fmt.Sprintf("region-%03d", i/regionSize), fleet: f,
-				assignments: map[types.UID]*v1alpha1.SessionAssignment{}, capacity: newCapacity(),
+				hubAddress:  f.networks[i/regionSize].Addr(),
+				assignments: map[types.UID]*v1alpha1.SessionAssignment{}, capacity: newCapacity(f.options.namespaces()),
 			}
 			cluster := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
 			cluster.Spec.Region, cluster.Spec.Zone = m.region, m.region+"-a"
@@ -151,7 +199,7 @@ func (f *fleet) createMembers(ctx context.Context) error {
 				return fmt.Errorf("registering %s: %w", m.name, err)
 			}
 			m.uid = cluster.UID
-			secret, err := harness.BootstrapSecret(ctx, f.Hub.ControlPlane, m.name, string(m.uid), f.network.Addr())
+			secret, err := harness.BootstrapSecret(ctx, f.Hub.ControlPlane, m.name, string(m.uid), m.hubAddress)
 			if err != nil {
 				return err
 			}
@@ -167,7 +215,7 @@ func (f *fleet) createMembers(ctx context.Context) error {
 func (m *member) identify(secrets client.Client) {
 	fingerprint := func(context.Context) (string, error) { return "cluster-of-" + m.name, nil }
 	m.keeper = identity.NewKeeper(
-		identity.Options{Namespace: harness.SystemNamespace, Member: m.name, HubAddress: m.fleet.network.Addr(), HubServerName: "localhost"},
+		identity.Options{Namespace: harness.SystemNamespace, Member: m.name, HubAddress: m.hubAddress, HubServerName: "localhost"},
 		identity.Member{Reader: secrets, Client: secrets, Recorder: &events.FakeRecorder{}, Fingerprint: fingerprint})
 	m.connection = link.Member{
 		Assignments: m, Orders: m, Capacity: m, Terms: m, Lease: m, Fingerprint: fingerprint,
@@ -179,7 +227,7 @@ func (m *member) identify(secrets client.Client) {
 func (m *member) start(ctx context.Context) {
 	ctx, m.stop = context.WithCancel(ctx)
 	m.hub = link.NewClient(link.Options{
-		HubAddress: m.fleet.network.Addr(), HubServerName: "localhost", Credentials: m.keeper,
+		HubAddress: m.hubAddress, HubServerName: "localhost", Credentials: m.keeper,
 		AgentVersion: "simulated", Instance: uuid.NewString(), Leading: func() bool { return true }, TimeFactor: 1,
 	}, m.connection)
 	m.running.Go(func() {
@@ -203,26 +251,23 @@ func (m *member) wait() {
 	}
 }
 
-// awaitReady waits until all members are Ready.
+// awaitReady waits until all members are Ready. It watches: a list of a thousand members twice a
+// second would cost the API server more than the hub does.
 func (f *fleet) awaitReady(ctx context.Context) error {
+	ready := map[types.UID]bool{}
 	for {
-		var list v1alpha1.MemberClusterList
-		if err := f.hub.List(ctx, &list); err != nil {
-			return err
+		stream, err := f.hub.Watch(ctx, &v1alpha1.MemberClusterList{})
+		if err != nil {
+			return fmt.Errorf("%d of %d members are Ready: %w", len(ready), len(f.members), err)
 		}
-		ready := 0
-		for i := range list.Items {
-			if meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1alpha1.ConditionReady) {
-				ready++
+		for e := range stream.ResultChan() {
+			if m, ok := e.Object.(*v1alpha1.MemberCluster); ok && meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
+				ready[m.UID] = true
 			}
-		}
-		if ready == len(f.members) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d of %d members are Ready: %w", ready, len(f.members), ctx.Err())
-		case <-time.After(500 * time.Millisecond):
+			if len(ready) == len(f.members) {
+				stream.Stop()
+				return nil
+			}
 		}
 	}
 }

@@ -32,6 +32,7 @@ type member struct {
 	name, region string
 	uid          types.UID
 	fleet        *fleet
+	hubAddress   string
 
 	keeper     *identity.Keeper
 	connection link.Member

@@ -49,8 +49,8 @@ func (f *fleet) pending(ctx context.Context) error {
 	group, creating := errgroup.WithContext(ctx)
 	group.SetLimit(32)
 	for i := range count {
-		s := f.session(i)
-		s.Name, s.Spec.Template = fmt.Sprintf("large-%06d", i), kindName(i)
+		s := f.session("large", i)
+		s.Spec.Template = kindName(i)
 		names[s.Name] = true
 		group.Go(func() error { return f.hub.Create(creating, s) })
 	}
@@ -66,13 +66,13 @@ func (f *fleet) pending(ctx context.Context) error {
 		last = s
 		return true
 	}
-	if err := f.watch(runs).await(ctx, nodes); err != nil {
+	if err := f.watch("large", runs).await(ctx, nodes); err != nil {
 		return err
 	}
 	unschedulable := func(s *v1alpha1.VDISession) bool {
 		return names[s.Name] && s.Status.Placement == nil && s.Status.Message != ""
 	}
-	if err := f.watch(unschedulable).await(ctx, count-nodes); err != nil {
+	if err := f.watch("large", unschedulable).await(ctx, count-nodes); err != nil {
 		return err
 	}
 	fmt.Printf("  %d of %d run, and the others show why not, after %s\n", nodes, count, round(time.Since(began)))
@@ -81,7 +81,7 @@ func (f *fleet) pending(ctx context.Context) error {
 	if err := f.hub.Delete(ctx, last); err != nil {
 		return err
 	}
-	if err := f.watch(runs).await(ctx, nodes); err != nil {
+	if err := f.watch("large", runs).await(ctx, nodes); err != nil {
 		return err
 	}
 	fmt.Printf("  a freed slot is in use after %s, 1.5 to 4.5 s of which are the simulated stop's and start's; the hub used %s of CPU\n", round(time.Since(freed)), round(f.cpu()-used))

@@ -5,28 +5,35 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
 // restFor is how long the fleet is watched at rest, which begins with quietFor without a write of
-// the hub: those that follow a burst, such as Roles of users, have ended.
+// the hub: those that follow a burst, such as Roles of users, have ended. The counts in the statuses
+// of a large fleet's members are written later.
 const (
 	restFor  = 30 * time.Second
 	quietFor = 15 * time.Second
 )
 
+// quiet is how long nothing must be written before the fleet is at rest.
+func (f *fleet) quiet() time.Duration {
+	return max(quietFor, backoff.StatusIntervalOf(len(f.members))+5*time.Second)
+}
+
 // rest measures CPU and writes of the hub while nothing happens.
 func (f *fleet) rest(ctx context.Context) error {
 	began := time.Now()
 	for quiet := false; !quiet; {
-		counts, err := f.writesIn(ctx, quietFor)
+		counts, err := f.writesIn(ctx, f.quiet())
 		if err != nil {
 			return err
 		}
 		quiet = len(counts) == 0
 	}
-	fmt.Printf("  at rest after %s\n", round(time.Since(began)-quietFor))
+	fmt.Printf("  at rest after %s\n", round(time.Since(began)-f.quiet()))
 	sets, used := f.templateSets.Load(), f.cpu()
 	f.renewals.reset()
 	counts, err := f.writesIn(ctx, restFor)

@@ -22,6 +22,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end }}
 
+{{/* The memory limit in MiB that follows from the fleet's size; see docs/operators.md, Size the hub. */}}
+{{- define "vdi-hub.memory" -}}
+{{- with .Values.size -}}
+{{ add 128 (div (int64 .members) 4) (div (mul (int64 .sessions) 9) 1024) }}
+{{- end -}}
+{{- end }}
+
 {{/* The Secret with the certificates of an external issuer; empty if the hub issues them. */}}
 {{- define "vdi-hub.tlsSecret" -}}
 {{- if eq .Values.certificates.mode "certManager" -}}

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
@@ -203,7 +202,7 @@ func (m *member) changed() {
 // capacityOf returns a report as the hub decodes it.
 func capacityOf(r *fleetv1.CapacityReport, sequence uint64) *placement.Capacity {
 	c := &placement.Capacity{
-		Sequence: sequence, Nodes: r.Nodes, AdmittedNamespaces: sets.New(r.AdmittedNamespaces...),
+		Sequence: sequence, Nodes: r.Nodes, AdmittedNamespaces: placement.NewNamespaces(r.AdmittedNamespaces...),
 		Templates: make(map[placement.TemplateKey]placement.TemplateCapacity, len(r.Templates)),
 	}
 	for _, t := range r.Templates {

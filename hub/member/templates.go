@@ -1,0 +1,111 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+)
+
+// Agents that get new templates: so many in a second, and so many at once.
+const (
+	setsPerSecond = 200
+	setsAtOnce    = 20
+)
+
+// templateState has the templates that agents evaluate.
+type templateState struct {
+	templates *fleetv1.TemplateSet
+	// sending limits how many agents get new ones.
+	sending *rate.Limiter
+	// requested are the keys of templates; nil until they are read.
+	requested templateKeys
+	// current is the current revision of each template; replaced, never changed.
+	current map[string]string
+	// reported counts, by template, the members whose last report has it, and reporting those
+	// with a report.
+	reported  map[placement.TemplateKey]templateReports
+	reporting int
+}
+
+// templateReports counts the members that have evaluated a template, and those that can run it.
+type templateReports struct{ evaluated, available int }
+
+// SetTemplates sets the template revisions that every agent evaluates, and sends them unless they
+// are the same as before. Each agent then evaluates all its nodes again and reports all templates,
+// so in a large fleet the agents get them one after another: 1,000 reports at once would delay the
+// renewals of leases. One goroutine calls it. Current is the current revision of each template. It
+// returns an error only when the context ends.
+func (f *Registry) SetTemplates(ctx context.Context, set *fleetv1.TemplateSet, current map[string]string) error {
+	f.mu.Lock()
+	before := f.templates
+	f.current = current
+	f.mu.Unlock()
+	if proto.Equal(before, set) { // without the lock: it takes long for many templates
+		return nil
+	}
+	keys := keysOf(set)
+	f.mu.Lock()
+	f.templates, f.requested = set, keys
+	members := slices.Clone(f.ordered)
+	f.mu.Unlock()
+	for _, m := range members {
+		if err := f.sending.Wait(ctx); err != nil {
+			return fmt.Errorf("sending templates to agents: %w", err)
+		}
+		f.mu.Lock()
+		f.sendTemplates(m)
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+// sendTemplates sends the templates to a member's agent unless it has them. The caller holds the
+// lock.
+func (f *state) sendTemplates(m *member) {
+	if m.peer != nil && (m.sentTo != m.peer || m.sent != f.templates) {
+		m.sent, m.sentTo = f.templates, m.peer
+		m.peer.SetTemplates(f.templates)
+	}
+}
+
+// CanRun counts the members that can run a template revision, and all members.
+func (f *Registry) CanRun(template, revision string) (can, of int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.reported[placement.TemplateKey{Name: template, Revision: revision}]
+	return int32(n.available), int32(len(f.members)) //nolint:gosec // no billions of members
+}
+
+// setCapacity sets what a member last reported, nil for nothing. The caller holds the lock.
+func (f *state) setCapacity(m *member, now *placement.Capacity) {
+	was := m.capacity
+	m.capacity = now
+	f.reporting += count(now != nil) - count(was != nil)
+	before, after := was.ByTemplate(), now.ByTemplate()
+	for key := range after {
+		is := after[key].Available
+		if t, known := before[key]; !known || t.Available != is {
+			f.countReport(key, count(!known), count(is)-count(t.Available))
+		}
+	}
+	for key := range before {
+		if _, known := after[key]; !known {
+			f.countReport(key, -1, -count(before[key].Available))
+		}
+	}
+}
+
+// countReport adds to the counts of a template.
+func (f *state) countReport(key placement.TemplateKey, evaluated, available int) {
+	n := f.reported[key]
+	n.evaluated, n.available = n.evaluated+evaluated, n.available+available
+	if f.reported[key] = n; n.evaluated == 0 {
+		delete(f.reported, key)
+	}
+}

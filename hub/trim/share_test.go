@@ -1,0 +1,75 @@
+package trim
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func TestCachedObjectsShareEqualMetadata(t *testing.T) {
+	of := func(name, value string) *corev1.Secret {
+		s := &corev1.Secret{}
+		s.Name, s.Labels, s.Annotations = name, map[string]string{"kind": "access", "team": "eu"}, map[string]string{"run": value}
+		Metadata(s)
+		return s
+	}
+	same := func(a, b map[string]string) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
+	one, other, third := of("one", "1/1"), of("other", "1/1"), of("third", "2/1")
+	if !same(one.Labels, other.Labels) || !same(one.Annotations, other.Annotations) {
+		t.Error("equal maps are kept twice")
+	}
+	if same(one.Annotations, third.Annotations) || third.Annotations["run"] != "2/1" || third.Labels["team"] != "eu" {
+		t.Errorf("the maps of %s are those of another: %v, %v", third.Name, third.Labels, third.Annotations)
+	}
+}
+
+func TestCachedObjectsShareEqualResources(t *testing.T) {
+	of := func(cpu string) corev1.ResourceList {
+		return Resources(corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("2Gi")})
+	}
+	if one, other := of("1"), of("1"); reflect.ValueOf(one).Pointer() != reflect.ValueOf(other).Pointer() {
+		t.Error("equal lists are kept twice")
+	}
+	two := of("2")
+	if got := two.Cpu().String(); got != "2" {
+		t.Errorf("%s cpu, want 2", got)
+	}
+}
+
+// Users choose labels: a map is remembered only while it is small, and only so many are.
+func TestLargeMapsAreNotShared(t *testing.T) {
+	large := func() map[string]string {
+		m := map[string]string{}
+		for i := range 30 {
+			m[fmt.Sprintf("example.com/label-%02d", i)] = "some value of a user"
+		}
+		s := &corev1.Secret{}
+		s.Labels = m
+		Metadata(s)
+		return s.Labels
+	}
+	if one, other := large(), large(); reflect.ValueOf(one).Pointer() == reflect.ValueOf(other).Pointer() {
+		t.Error("a large map is remembered")
+	}
+}
+
+func TestEqualValuesAreInOneBucket(t *testing.T) {
+	seen := map[string]int{}
+	for i := range 4 * buckets {
+		name := fmt.Sprintf("session-%d-0123456789", i)
+		bucket := Bucket(name)
+		if again := Bucket(strings.Clone(name)); again != bucket {
+			t.Fatalf("%s is in buckets %s and %s", name, bucket, again)
+		}
+		seen[bucket]++
+	}
+	for bucket, n := range seen {
+		if n > 30 {
+			t.Errorf("%d of %d names are in bucket %s", n, 4*buckets, bucket)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package logging sets up the logs of hub and agent.
+package logging
