@@ -18,7 +18,6 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
@@ -110,48 +109,9 @@ func memberRequest(cluster string, assignment types.NamespacedName) mcreconcile.
 	}
 }
 
-// connected enqueues the placed and the reported assignments of each member that connects:
-// requests for an unavailable member were dropped.
-func (r *Reconciler) connected(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
-	r.Fleet.Listen(func(c member.Change) {
-		if c.Kind != member.MemberConnected {
-			return
-		}
-		go r.enqueueMember(ctx, q, c.Member)
-	})
-	return nil
-}
-
 // departures enqueues sessions that were deleted without their finalizer. The watch on
 // sessions may enqueue them before they are recorded as such.
 func (r *Reconciler) departures(_ context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 	r.Departures.listen(q.Add)
 	return nil
-}
-
-func (r *Reconciler) enqueueMember(ctx context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request], member string) {
-	placed := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, placed, client.MatchingFields{index.Member: member}, client.UnsafeDisableDeepCopy); err == nil {
-		for i := range placed.Items {
-			s := &placed.Items[i]
-			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
-			q.Add(memberRequest(member, KeyOf(s)))
-		}
-	}
-	if ref, known := r.Fleet.RefOf(member); known {
-		for _, left := range r.Departures.in(ref.UID) {
-			q.Add(memberRequest(member, left))
-		}
-	}
-	cl, err := r.Clusters.Get(ctx, multicluster.ClusterName(member))
-	if err != nil {
-		return
-	}
-	reported := &v1alpha1.SessionAssignmentList{}
-	if err := cl.GetClient().List(ctx, reported); err != nil {
-		return
-	}
-	for i := range reported.Items {
-		q.Add(memberRequest(member, client.ObjectKeyFromObject(&reported.Items[i])))
-	}
 }

@@ -125,7 +125,7 @@ func (c *connection) Agreed(agreement protocol.Agreement) {
 	changed := false
 	c.current(func(m *member) { changed, m.agreement = m.agreement != agreement, agreement })
 	if changed {
-		c.fleet.notify(c.member.change(MemberChanged))
+		c.fleet.notify(c.member.change(MemberStream))
 	}
 }
 
@@ -188,15 +188,21 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 
 // Closed records that the connection has ended, for whatever reason.
 func (c *connection) Closed(err error) {
+	kind := MemberStream
 	ok := c.current(func(m *member) {
-		m.ended(c.fleet.timings, c.fleet.now(), err)
+		now := c.fleet.now()
+		before := m.assess(c.fleet.timings, now)
+		m.ended(c.fleet.timings, now, err)
+		if !before.Same(m.assess(c.fleet.timings, now)) {
+			kind = MemberChanged
+		}
 		c.fleet.recent = recentDegradation{}
 	})
 	if !ok {
 		return
 	}
 	log.Log.WithName("fleet").Info("Agent disconnected", "member", c.member.name, "reason", err)
-	c.fleet.notify(c.member.change(MemberChanged))
+	c.fleet.notify(c.member.change(kind))
 }
 
 // recordResult records a result of an order for the scheduler, which only has reservations

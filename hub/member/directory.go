@@ -51,7 +51,7 @@ func (f *Directory) open(ctx context.Context, uid types.UID, hello *fleetv1.Hell
 	after, restarted := m.assess(f.timings, now), err == nil && m.instance != instance
 	lowered := m.term < term
 	f.unsettle(m)
-	changed := before.State != after.State || before.Cause != after.Cause || otherCluster != m.otherCluster || lowered || alive != m.fence.alive
+	changed := !before.Same(after) || otherCluster != m.otherCluster || lowered || alive != m.fence.alive
 	f.mu.Unlock()
 	if restarted {
 		// After all reports of the previous connection, and before any report of this one.
@@ -153,8 +153,7 @@ func (f *Directory) renew(m *member, renewal link.Renewal) (changes []Change, er
 	f.outageEnds(m, now)
 	m.heartbeats.Renewed(f.timings, now)
 	m.grant(now)
-	after := m.assess(f.timings, now)
-	if before.State != after.State || before.Cause != after.Cause {
+	if !before.Same(m.assess(f.timings, now)) {
 		f.unsettle(m)
 		changes = append(changes, m.change(MemberChanged))
 	}

@@ -335,3 +335,20 @@ func TestMetricsOfMembers(t *testing.T) {
 	x.Remove("us")
 	x.Expect(series(true)).To(HaveLen(len(health.States())+4), "nothing is left of a member that was removed")
 }
+
+// A broken stream changes no session, so none is reconciled for it; the member's status shows it.
+func TestABrokenStreamIsNoChangeOfHealth(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	m, _ := x.connect("uid-eu", "i1")
+	x.Eventually(x.changes.take).Should(ContainElement(Change{Kind: MemberConnected, Member: "eu", UID: "uid-eu"}), "it is engaged")
+	m.Agreed(protocol.Differs)
+	x.Expect(x.changes.take()).To(Equal([]Change{{Kind: MemberStream, Member: "eu", UID: "uid-eu"}}))
+	m.Closed(nil)
+	x.Expect(x.changes.take()).To(Equal([]Change{{Kind: MemberStream, Member: "eu", UID: "uid-eu"}}))
+
+	m, _ = x.connect("uid-eu", "i1")
+	x.changes.take()
+	m.Closed(protocol.ErrStalled)
+	x.Expect(x.changes.take()).To(ContainElement(Change{Kind: MemberChanged, Member: "eu", UID: "uid-eu"}), "it is Suspect at once")
+}

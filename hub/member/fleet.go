@@ -141,6 +141,9 @@ type ChangeKind int
 const (
 	// MemberChanged means that a member's MemberCluster or health changed.
 	MemberChanged ChangeKind = iota
+	// MemberStream means that its agent disconnected, or that both sides began or ceased to
+	// agree on its assignments. No session depends on that: see MemberChanged for its health.
+	MemberStream
 	// MemberConnected means that orders can be sent to it, and that placed and reported
 	// sessions must be compared again.
 	MemberConnected

@@ -58,7 +58,7 @@ func (n *events) record(c member.Change) {
 		for _, t := range c.Templates {
 			n.templates[t] = true
 		}
-	case member.MemberChanged:
+	case member.MemberChanged, member.MemberStream:
 		n.all, n.members[c.UID] = true, true
 	case member.MemberConnected, member.MemberCapacity:
 		n.all = n.all || c.Kind == member.MemberConnected

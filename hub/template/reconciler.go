@@ -82,7 +82,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.ControllerRevision{}, toAll).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.Members.Listen(func(c member.Change) {
-				if c.Kind == member.MemberCapacity || c.Kind == member.MemberChanged || c.Kind == member.MemberSessions {
+				switch c.Kind {
+				case member.MemberCapacity, member.MemberChanged, member.MemberStream, member.MemberSessions:
 					q.AddAfter(allTemplates, backoff.StatusInterval)
 				}
 			})

@@ -234,6 +234,9 @@ type Verdict struct {
 	Recheck time.Duration
 }
 
+// Same reports whether two verdicts have the same state and cause.
+func (v Verdict) Same(other Verdict) bool { return v.State == other.State && v.Cause == other.Cause }
+
 // Overrides are the facts about a member that override its heartbeats.
 type Overrides struct {
 	// Revoked is set if an operator revoked its access, Fenced if one declared that nothing

@@ -1,0 +1,129 @@
+package assignment
+
+import (
+	"context"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
+)
+
+// settledPerSecond is how many settled sessions a second are compared with their members' reports
+// after the first settledAtOnce, which are more than most members have. When all agents of a large
+// fleet connect at once, new sessions would wait behind all others until these are compared.
+const (
+	settledPerSecond = 300
+	settledAtOnce    = 2000
+)
+
+// connections enqueues the placed and the reported assignments of members that connect, since
+// requests for an unavailable member were dropped: at once those of which it is known that there may
+// be something to do, and at a limited rate those of settled sessions.
+type connections struct {
+	*Reconciler
+	queue workqueue.TypedInterface[mcreconcile.Request]
+	// settled are the assignments of settled sessions, each once.
+	settled workqueue.TypedInterface[placement]
+	limit   *rate.Limiter
+}
+
+// placement is a session in a member.
+type placement struct {
+	session, assignment types.NamespacedName
+	member              string
+}
+
+func newConnections(r *Reconciler, queue workqueue.TypedInterface[mcreconcile.Request]) *connections {
+	return &connections{r, queue, workqueue.NewTyped[placement](), rate.NewLimiter(settledPerSecond, settledAtOnce)}
+}
+
+// connected starts to enqueue the assignments of members that connect.
+func (r *Reconciler) connected(ctx context.Context, queue workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
+	c := newConnections(r, queue)
+	context.AfterFunc(ctx, c.settled.ShutDown)
+	go c.compareSettled(ctx)
+	r.Fleet.Listen(func(change member.Change) {
+		if change.Kind == member.MemberConnected {
+			go c.enqueueMember(ctx, change.Member)
+		}
+	})
+	return nil
+}
+
+// compareSettled enqueues settled sessions until the context ends.
+func (c *connections) compareSettled(ctx context.Context) {
+	for {
+		p, end := c.settled.Get()
+		if end || c.limit.Wait(ctx) != nil {
+			return
+		}
+		c.settled.Done(p)
+		c.enqueue(p)
+	}
+}
+
+func (c *connections) enqueue(p placement) {
+	c.Sessions.Enqueue(p.session)
+	c.queue.Add(memberRequest(p.member, p.assignment))
+}
+
+func (c *connections) enqueueMember(ctx context.Context, member string) {
+	reported := c.reportedBy(ctx, member)
+	placed := &v1alpha1.VDISessionList{}
+	if err := c.Client.List(ctx, placed, client.MatchingFields{index.Member: member}, client.UnsafeDisableDeepCopy); err == nil {
+		for i := range placed.Items {
+			s := &placed.Items[i]
+			p := placement{client.ObjectKeyFromObject(s), KeyOf(s), member}
+			if reported[p.assignment] && isSettled(s) {
+				c.settled.Add(p)
+			} else {
+				c.enqueue(p)
+			}
+			delete(reported, p.assignment)
+		}
+	}
+	if ref, known := c.Fleet.RefOf(member); known {
+		for _, left := range c.Departures.in(ref.UID) {
+			c.queue.Add(memberRequest(member, left))
+		}
+	}
+	for assignment := range reported {
+		c.queue.Add(memberRequest(member, assignment))
+	}
+}
+
+// reportedBy returns the assignments that a member reports, each with whether it is active.
+func (c *connections) reportedBy(ctx context.Context, member string) map[types.NamespacedName]bool {
+	reported := &v1alpha1.SessionAssignmentList{}
+	cl, err := c.Clusters.Get(ctx, multicluster.ClusterName(member))
+	if err == nil {
+		err = cl.GetClient().List(ctx, reported)
+	}
+	if err != nil {
+		return nil
+	}
+	active := make(map[types.NamespacedName]bool, len(reported.Items))
+	for i := range reported.Items {
+		a := &reported.Items[i]
+		active[client.ObjectKeyFromObject(a)] = a.Status.State == v1alpha1.AssignmentActive
+	}
+	return active
+}
+
+// isSettled reports whether nothing is known to be left to do for a session: it runs, and its only
+// member has stored what its spec requires.
+func isSettled(s *v1alpha1.VDISession) bool {
+	assigned := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
+	return s.Status.Phase == v1alpha1.PhaseRunning && s.DeletionTimestamp.IsZero() && len(status.Outstanding(s)) == 1 &&
+		assigned != nil && assigned.Status == metav1.ConditionTrue && assigned.ObservedGeneration == s.Generation
+}

@@ -1,0 +1,166 @@
+package assignment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
+)
+
+// However many sessions the members have that connect, those for which something may be left to do
+// are compared at once, and the others at a limited rate.
+func TestWhatIsLeftToDoDoesNotWaitBehindSettledSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newConnecting(t)
+		const others = settledAtOnce + 5*settledPerSecond
+		for i := range others {
+			h.add(fmt.Sprintf("settled-%d", i), true)
+		}
+		h.add("starts", true, func(s *v1alpha1.VDISession) { s.Status.Phase = v1alpha1.PhaseCreating })
+		h.add("edited", true, func(s *v1alpha1.VDISession) { s.Generation++ })
+		h.add("sent", true, sessiontest.Condition(v1alpha1.ConditionAssigned, sessiontest.No, v1alpha1.ReasonSending))
+		h.add("deleted", true, sessiontest.Deleted)
+		h.add("released", true, sessiontest.ReleasingAt(sessiontest.Elsewhere, 4))
+		h.add("not-reported", false)
+		h.add("ended", true)
+		h.reported[len(h.reported)-1].Status.State = v1alpha1.AssignmentStopped
+		h.reported = append(h.reported, v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: v1alpha1.AssignmentName("unknown", "uid-unknown")}})
+
+		h.enqueueMember(t.Context(), "here")
+		now := []string{"deleted", "edited", "ended", "not-reported", "released", "sent", "starts"}
+		h.Expect(h.taken()).To(Equal(now))
+		h.Expect(h.requests()).To(Equal(append(now, "unknown")))
+
+		h.enqueueMember(t.Context(), "here") // it connects again
+		h.Expect(h.taken()).To(Equal(now))
+		h.Expect(h.requests()).To(HaveLen(len(now) + 1))
+		h.Expect(h.settled.Len()).To(Equal(others), "each waits once")
+
+		ctx, stop := context.WithCancel(t.Context())
+		go h.compareSettled(ctx)
+		synctest.Wait()
+		h.Expect(h.taken()).To(HaveLen(settledAtOnce), "a member of usual size waits for nothing")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		h.Expect(h.taken()).To(HaveLen(settledPerSecond))
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		h.Expect(h.taken()).To(HaveLen(4 * settledPerSecond))
+		h.Expect(h.requests()).To(HaveLen(others), "all are compared")
+		h.Expect(h.settled.Len()).To(BeZero())
+		stop()
+		h.settled.ShutDown()
+	})
+}
+
+// connecting is the controller with a member that connects, and its sessions.
+type connecting struct {
+	*WithT
+	*connections
+	placed   []v1alpha1.VDISession
+	reported []v1alpha1.SessionAssignment
+	enqueued map[string]bool
+}
+
+func newConnecting(t *testing.T) *connecting {
+	h := &connecting{WithT: NewWithT(t), enqueued: map[string]bool{}}
+	h.connections = newConnections(&Reconciler{
+		Client: listing{from: h}, Clusters: reporting{reports: listing{from: h}}, Fleet: &unnamed{}, Departures: &Departures{}, Sessions: enqueued{by: h.enqueued},
+	}, workqueue.NewTyped[mcreconcile.Request]())
+	return h
+}
+
+// add adds a settled session with changes, which the member may report.
+func (h *connecting) add(name string, reports bool, changes ...func(*v1alpha1.VDISession)) {
+	s := sessiontest.With(append([]func(*v1alpha1.VDISession){sessiontest.Ready, func(s *v1alpha1.VDISession) {
+		s.Name, s.UID, s.Status.Phase = name, types.UID("uid-"+name), v1alpha1.PhaseRunning
+	}}, changes...)...)
+	h.placed = append(h.placed, *s)
+	if reports {
+		key := KeyOf(s)
+		a := v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		a.Status.State = v1alpha1.AssignmentActive
+		h.reported = append(h.reported, a)
+	}
+}
+
+// List lists the sessions, or the reports, of the member.
+func (h *connecting) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	switch list := into.(type) {
+	case *v1alpha1.VDISessionList:
+		list.Items = h.placed
+	case *v1alpha1.SessionAssignmentList:
+		list.Items = h.reported
+	}
+	return nil
+}
+
+// taken returns the names of the sessions that were enqueued since the last call.
+func (h *connecting) taken() []string {
+	names := slices.Sorted(maps.Keys(h.enqueued))
+	clear(h.enqueued)
+	return names
+}
+
+// requests returns the readable names of the assignments that were enqueued since the last call.
+func (h *connecting) requests() []string {
+	var names []string
+	for h.queue.Len() > 0 {
+		r, _ := h.queue.Get()
+		h.queue.Done(r)
+		names = append(names, v1alpha1.ReadablePart(r.Name))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// enqueued are the sessions that the session controller is to reconcile.
+type enqueued struct {
+	Sessions
+	by map[string]bool
+}
+
+func (e enqueued) Enqueue(session types.NamespacedName) { e.by[session.Name] = true }
+
+// unnamed knows no member by its name.
+type unnamed struct{ members }
+
+func (*unnamed) RefOf(string) (v1alpha1.ClusterRef, bool) { return v1alpha1.ClusterRef{}, false }
+
+// reporting is a member's cluster, whose client lists its reports.
+type reporting struct {
+	multicluster.Provider
+	cluster.Cluster
+	reports client.Client
+}
+
+func (c reporting) Get(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
+	return c, nil
+}
+
+func (c reporting) GetClient() client.Client { return c.reports }
+
+// listing is a client that only lists.
+type listing struct {
+	client.Client
+	from *connecting
+}
+
+func (l listing) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
+	return l.from.List(ctx, into, options...)
+}
