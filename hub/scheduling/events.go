@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -16,6 +17,13 @@ import (
 // rechecksPerBatch is how many pending sessions are rechecked in each batch of events, to
 // update their reasons after an event that makes no capacity for them: 100 a second.
 const rechecksPerBatch = 10
+
+// Members change in numbers, and each new reason is a write and an event of every pending session: the
+// reasons are updated once no member has changed for quiet, or some were outdated for quietAtMost.
+const (
+	quiet       = 3 * time.Second
+	quietAtMost = 30 * time.Second
+)
 
 // events collects changes of the fleet. It holds each member once, with all its changes.
 type events struct {
@@ -107,6 +115,9 @@ type wave struct {
 	open bool
 	// rechecks are the sessions to decide on again although no capacity was made for them.
 	rechecks []types.NamespacedName
+	// outdated is since when the reasons of pending sessions may be outdated, zero if they are not,
+	// and changed when a member has changed last.
+	outdated, changed time.Time
 }
 
 // evaluateBatch evaluates a batch of classes for the changes, and requeues the sessions that these
@@ -114,7 +125,7 @@ type wave struct {
 func (s *Scheduler) evaluateBatch(enqueue func(types.NamespacedName)) (more bool) {
 	w := &s.wave
 	if got, seen := s.events.read(); got.any() {
-		s.planRechecks(&got)
+		s.changed(&got)
 		if w.open {
 			got.add(w.changes)
 		}
@@ -132,8 +143,17 @@ func (s *Scheduler) evaluateBatch(enqueue func(types.NamespacedName)) (more bool
 		}
 		w.open = more
 	}
+	if now := s.Clock.Now(); w.settled(now) {
+		w.outdated = time.Time{}
+		s.planRechecks(func(*Request) bool { return true })
+	}
 	s.recheck()
-	return w.open || len(w.rechecks) > 0
+	return w.open || len(w.rechecks) > 0 || !w.outdated.IsZero()
+}
+
+// settled reports whether it is time to update reasons that may be outdated.
+func (w *wave) settled(now time.Time) bool {
+	return !w.outdated.IsZero() && (now.Sub(w.changed) >= quiet || now.Sub(w.outdated) >= quietAtMost)
 }
 
 // requeueFitting requeues as many sessions of a class as the changes of the wave have capacity for.
@@ -200,18 +220,31 @@ func (s *Scheduler) requeueRefused(l lookup, m types.UID, enqueue func(types.Nam
 	}
 }
 
-// planRechecks plans to recheck pending sessions, a few in each batch, if their reasons may
-// be outdated: all after a member was added, changed, connected or removed, and those
-// of a template after its availability in a member has changed.
-func (s *Scheduler) planRechecks(c *changes) {
-	if !c.all && len(c.templates) == 0 {
-		return
+// changed plans what is to be decided on again although the changes make no capacity for it: soon the
+// sessions that wait for a template whose availability has changed, and those of a lost member, which
+// may move now; once the members are quiet, all others after a member was added, changed, connected,
+// disconnected or removed.
+func (s *Scheduler) changed(c *changes) {
+	if c.all {
+		s.wave.changed = s.Clock.Now()
+		if s.wave.outdated.IsZero() {
+			s.wave.outdated = s.wave.changed
+		}
 	}
+	if c.all || len(c.templates) > 0 {
+		s.planRechecks(func(r *Request) bool {
+			return c.templates[r.Placement.Template] || c.all && r.Failover != nil
+		})
+	}
+}
+
+// planRechecks plans to recheck pending sessions, a few in each batch.
+func (s *Scheduler) planRechecks(of func(*Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	planned := sets.New(s.wave.rechecks...)
 	for _, e := range s.sessions {
-		if e.class != nil && !planned.Has(e.session) && (c.all || c.templates[e.request.Placement.Template]) {
+		if e.class != nil && !planned.Has(e.session) && of(e.request) {
 			s.wave.rechecks = append(s.wave.rechecks, e.session)
 		}
 	}

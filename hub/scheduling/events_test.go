@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
@@ -134,8 +136,11 @@ func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 	l.Wait(types.NamespacedName{Namespace: "desktops", Name: "home"}, "home", request("home", "ann", "t0").Rank, v1alpha1.ReasonHomeInUse)
 	spread := func(c member.Change) (n, batches int) {
 		l.events.record(c)
-		for more := true; more; batches++ {
+		for more := true; more; l.clock.Step(batchInterval) {
 			more = l.evaluateBatch(l.enqueue)
+			if l.active.Len() > 0 {
+				batches++
+			}
 			n += l.active.Len()
 			l.dismiss()
 		}
@@ -153,6 +158,49 @@ func TestPendingSessionsAreDecidedOnAgainAfterAMemberChanged(t *testing.T) {
 	of := request("s", "ann", "t1").Placement.Template
 	if n, _ := spread(member.Change{Kind: member.MemberTemplates, Member: "here", UID: here, Templates: []placement.TemplateKey{of}}); n != 83 {
 		t.Errorf("%d are decided on again after a member has evaluated %s, want the 83 that request it", n, of)
+	}
+}
+
+// While members change one after the other, reasons are not written again and again; but what may
+// let a session run is not delayed.
+func TestReasonsWaitUntilMembersAreQuiet(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		changes time.Duration // for how long a member changes each second
+		want    time.Duration
+	}{
+		{"once", 0, quiet},
+		{"all agents reconnect", 10 * time.Second, 10*time.Second + quiet},
+		{"members flap", time.Hour, quietAtMost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &slots{free: map[types.UID]map[string]int64{here: {}}}
+			l := newFixture(t, f)
+			l.wait(request("s", "ann", "browser"))
+			lost := request("lost", "ann", "browser")
+			f.verdict, lost.Failover = failover.Verdict{Due: true}, &Failover{From: there}
+			l.wait(lost)
+			for at := time.Duration(0); at <= 2*quietAtMost; at += time.Second {
+				changes := at <= c.changes
+				if changes {
+					l.events.record(member.Change{Kind: member.MemberStream, Member: "here", UID: here})
+				}
+				l.evaluateBatch(l.enqueue)
+				got := l.queued()
+				if changes != slices.Contains(got, "lost") && at < c.want {
+					t.Errorf("after %s, %v are decided on again", at, got)
+				}
+				if slices.Contains(got, "s") {
+					if at != c.want {
+						t.Errorf("the reason is updated after %s, want %s", at, c.want)
+					}
+					return
+				}
+				l.dismiss()
+				l.clock.Step(time.Second)
+			}
+			t.Error("the reason is never updated")
+		})
 	}
 }
 

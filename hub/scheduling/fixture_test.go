@@ -205,6 +205,7 @@ func (l *fixture) requeued(changes ...member.Change) []string {
 	}
 	l.enqueued = nil
 	for l.evaluateBatch(l.enqueue) {
+		l.clock.Step(batchInterval)
 	}
 	return append(l.queued(), l.enqueued...)
 }
