@@ -107,7 +107,7 @@ func (c *connections) reportedBy(ctx context.Context, member string) map[types.N
 	reported := &v1alpha1.SessionAssignmentList{}
 	cl, err := c.Clusters.Get(ctx, multicluster.ClusterName(member))
 	if err == nil {
-		err = cl.GetClient().List(ctx, reported)
+		err = cl.GetClient().List(ctx, reported, client.UnsafeDisableDeepCopy)
 	}
 	if err != nil {
 		return nil

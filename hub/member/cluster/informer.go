@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +45,8 @@ func (r reader) Get(_ context.Context, key client.ObjectKey, o client.Object, _ 
 	return nil
 }
 
-// List copies the items of a namespace, or all.
+// List returns the items of a namespace, or all: copies, unless the caller promises not to change
+// them (client.UnsafeDisableDeepCopy).
 func (r reader) List(_ context.Context, o client.ObjectList, options ...client.ListOption) error {
 	into, ok := o.(*v1alpha1.SessionAssignmentList)
 	if !ok {
@@ -56,9 +58,13 @@ func (r reader) List(_ context.Context, o client.ObjectList, options ...client.L
 	}
 	into.Items = nil
 	for _, item := range r.Items() {
-		if by.Namespace == "" || by.Namespace == item.Namespace {
-			into.Items = append(into.Items, *item.DeepCopy())
+		if by.Namespace != "" && by.Namespace != item.Namespace {
+			continue
 		}
+		if !ptr.Deref(by.UnsafeDisableDeepCopy, false) {
+			item = item.DeepCopy()
+		}
+		into.Items = append(into.Items, *item)
 	}
 	return nil
 }
