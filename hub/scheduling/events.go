@@ -125,7 +125,13 @@ type wave struct {
 func (s *Scheduler) evaluateBatch(enqueue func(types.NamespacedName)) (more bool) {
 	w := &s.wave
 	if got, seen := s.events.read(); got.any() {
-		s.changed(&got)
+		if got.all {
+			w.outdate(s.Clock.Now())
+		}
+		if got.all || len(got.templates) > 0 {
+			// Sessions of a lost member may move now.
+			s.planRechecks(func(r *Request) bool { return got.templates[r.Placement.Template] || got.all && r.Failover != nil })
+		}
 		if w.open {
 			got.add(w.changes)
 		}
@@ -149,6 +155,14 @@ func (s *Scheduler) evaluateBatch(enqueue func(types.NamespacedName)) (more bool
 	}
 	s.recheck()
 	return w.open || len(w.rechecks) > 0 || !w.outdated.IsZero()
+}
+
+// outdate records that a member was added, changed, connected, disconnected or removed.
+func (w *wave) outdate(now time.Time) {
+	w.changed = now
+	if w.outdated.IsZero() {
+		w.outdated = now
+	}
 }
 
 // settled reports whether it is time to update reasons that may be outdated.
@@ -217,24 +231,6 @@ func (s *Scheduler) requeueRefused(l lookup, m types.UID, enqueue func(types.Nam
 			Requeued(EventCapacity, 1)
 			enqueue(e.session)
 		}
-	}
-}
-
-// changed plans what is to be decided on again although the changes make no capacity for it: soon the
-// sessions that wait for a template whose availability has changed, and those of a lost member, which
-// may move now; once the members are quiet, all others after a member was added, changed, connected,
-// disconnected or removed.
-func (s *Scheduler) changed(c *changes) {
-	if c.all {
-		s.wave.changed = s.Clock.Now()
-		if s.wave.outdated.IsZero() {
-			s.wave.outdated = s.wave.changed
-		}
-	}
-	if c.all || len(c.templates) > 0 {
-		s.planRechecks(func(r *Request) bool {
-			return c.templates[r.Placement.Template] || c.all && r.Failover != nil
-		})
 	}
 }
 
