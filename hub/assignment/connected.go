@@ -23,7 +23,7 @@ import (
 // fleet connect at once, new sessions would wait behind all others until these are compared.
 const (
 	settledPerSecond = 300
-	settledAtOnce    = 2000
+	settledAtOnce    = 500
 )
 
 // connections enqueues the placed and the reported assignments of members that connect, since
