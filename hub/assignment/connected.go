@@ -18,9 +18,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// settledPerSecond is how many settled sessions a second are compared with their members' reports
-// after the first settledAtOnce, which are more than most members have. When all agents of a large
-// fleet connect at once, new sessions would wait behind all others until these are compared.
+// settledPerSecond is how many assignments of settled sessions a second are compared with the
+// members' reports after the first settledAtOnce, which are more than most members have. When all
+// agents of a large fleet connect at once, new sessions would wait behind all others until these are
+// compared.
 const (
 	settledPerSecond = 300
 	settledAtOnce    = 500
@@ -28,23 +29,18 @@ const (
 
 // connections enqueues the placed and the reported assignments of members that connect, since
 // requests for an unavailable member were dropped: at once those of which it is known that there may
-// be something to do, and at a limited rate those of settled sessions.
+// be something to do, with their sessions, and at a limited rate those of settled sessions. A report
+// that has changed enqueues both as always.
 type connections struct {
 	*Reconciler
 	queue workqueue.TypedInterface[mcreconcile.Request]
 	// settled are the assignments of settled sessions, each once.
-	settled workqueue.TypedInterface[placement]
+	settled workqueue.TypedInterface[mcreconcile.Request]
 	limit   *rate.Limiter
 }
 
-// placement is a session in a member.
-type placement struct {
-	session, assignment types.NamespacedName
-	member              string
-}
-
 func newConnections(r *Reconciler, queue workqueue.TypedInterface[mcreconcile.Request]) *connections {
-	return &connections{r, queue, workqueue.NewTyped[placement](), rate.NewLimiter(settledPerSecond, settledAtOnce)}
+	return &connections{r, queue, workqueue.NewTyped[mcreconcile.Request](), rate.NewLimiter(settledPerSecond, settledAtOnce)}
 }
 
 // connected starts to enqueue the assignments of members that connect.
@@ -60,21 +56,16 @@ func (r *Reconciler) connected(ctx context.Context, queue workqueue.TypedRateLim
 	return nil
 }
 
-// compareSettled enqueues settled sessions until the context ends.
+// compareSettled enqueues the assignments of settled sessions until the context ends.
 func (c *connections) compareSettled(ctx context.Context) {
 	for {
-		p, end := c.settled.Get()
+		request, end := c.settled.Get()
 		if end || c.limit.Wait(ctx) != nil {
 			return
 		}
-		c.settled.Done(p)
-		c.enqueue(p)
+		c.settled.Done(request)
+		c.queue.Add(request)
 	}
-}
-
-func (c *connections) enqueue(p placement) {
-	c.Sessions.Enqueue(p.session)
-	c.queue.Add(memberRequest(p.member, p.assignment))
 }
 
 func (c *connections) enqueueMember(ctx context.Context, member string) {
@@ -83,13 +74,14 @@ func (c *connections) enqueueMember(ctx context.Context, member string) {
 	if err := c.Client.List(ctx, placed, client.MatchingFields{index.Member: member}, client.UnsafeDisableDeepCopy); err == nil {
 		for i := range placed.Items {
 			s := &placed.Items[i]
-			p := placement{client.ObjectKeyFromObject(s), KeyOf(s), member}
-			if reported[p.assignment] && isSettled(s) {
-				c.settled.Add(p)
+			assignment := KeyOf(s)
+			if reported[assignment] && isSettled(s) {
+				c.settled.Add(memberRequest(member, assignment))
 			} else {
-				c.enqueue(p)
+				c.Sessions.Enqueue(client.ObjectKeyFromObject(s))
+				c.queue.Add(memberRequest(member, assignment))
 			}
-			delete(reported, p.assignment)
+			delete(reported, assignment)
 		}
 	}
 	if ref, known := c.Fleet.RefOf(member); known {

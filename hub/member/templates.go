@@ -14,7 +14,7 @@ import (
 
 // Agents that get new templates: so many in a second, and so many at once.
 const (
-	setsPerSecond = 200
+	setsPerSecond = 100
 	setsAtOnce    = 20
 )
 
