@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,7 +73,7 @@ func (c *connections) enqueueMember(ctx context.Context, member string) {
 		for i := range placed.Items {
 			s := &placed.Items[i]
 			assignment := KeyOf(s)
-			if reported[assignment] && isSettled(s) {
+			if reported[assignment] && status.Settled(s) {
 				c.settled.Add(memberRequest(member, assignment))
 			} else {
 				c.Sessions.Enqueue(client.ObjectKeyFromObject(s))
@@ -110,12 +108,4 @@ func (c *connections) reportedBy(ctx context.Context, member string) map[types.N
 		active[client.ObjectKeyFromObject(a)] = a.Status.State == v1alpha1.AssignmentActive
 	}
 	return active
-}
-
-// isSettled reports whether nothing is known to be left to do for a session: it runs, and its only
-// member has stored what its spec requires.
-func isSettled(s *v1alpha1.VDISession) bool {
-	assigned := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
-	return s.Status.Phase == v1alpha1.PhaseRunning && s.DeletionTimestamp.IsZero() && len(status.Outstanding(s)) == 1 &&
-		assigned != nil && assigned.Status == metav1.ConditionTrue && assigned.ObservedGeneration == s.Generation
 }

@@ -25,7 +25,7 @@ func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	away.Store(true)
 	var served sync.WaitGroup
 	served.Add(sessions)
-	options := options()
+	options := (&watches{}).options()
 	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 		if away.Load() {

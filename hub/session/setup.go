@@ -16,10 +16,13 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
@@ -33,7 +36,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 		return err
 	}
 	leading.Store(r)
-	w := watches{r}
+	w := &watches{Reconciler: r}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("vdisession").
 		For(&v1alpha1.VDISession{}).
@@ -42,25 +45,34 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 		Watches(&v1alpha1.VDIHome{}, enqueueCounted(scheduling.EventHome, w.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(scheduler).
 		WatchesRawSource(source.Func(w.ofMembers)).
-		WithOptions(options()).
+		WithOptions(w.options()).
 		Complete(r)
 }
 
-func options() controller.Options {
-	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}
+// watches finds the sessions that a change of another object may help.
+type watches struct {
+	*Reconciler
+	queue *bulk.Queue[reconcile.Request]
 }
 
-// watches finds the sessions that a change of another object may help.
-type watches struct{ *Reconciler }
+func (w *watches) options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request](),
+		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			w.queue = bulk.New(name, limiter)
+			return w.queue
+		},
+	}
+}
 
 // ofTemplate returns the sessions that wait for a change of a template.
-func (w watches) ofTemplate(ctx context.Context, t client.Object) []reconcile.Request {
+func (w *watches) ofTemplate(ctx context.Context, t client.Object) []reconcile.Request {
 	return w.listed(ctx, anySession, client.MatchingFields{index.Template: t.GetName()})
 }
 
 // ofPolicy returns the sessions whose placement may change with an edit of a policy.
 // Each pass determines whether the policy governs its session.
-func (w watches) ofPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
+func (w *watches) ofPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, phase := range index.Phases {
 		out = append(out, w.listed(ctx, anySession, client.MatchingFields{index.Phase: string(phase)})...)
@@ -85,7 +97,7 @@ var freed = predicate.Funcs{
 }
 
 // ofHome returns the sessions that may wait for a home.
-func (w watches) ofHome(ctx context.Context, h client.Object) []reconcile.Request {
+func (w *watches) ofHome(ctx context.Context, h client.Object) []reconcile.Request {
 	waits := func(s *v1alpha1.VDISession) bool {
 		return home.Key(s).Name == h.GetName() && !index.Scheduled(s)
 	}
@@ -106,7 +118,7 @@ func enqueueCounted(event string, sessions handler.MapFunc) handler.EventHandler
 }
 
 // listed returns the sessions of a list to which a condition applies.
-func (w watches) listed(ctx context.Context, applies func(*v1alpha1.VDISession) bool, options ...client.ListOption) []reconcile.Request {
+func (w *watches) listed(ctx context.Context, applies func(*v1alpha1.VDISession) bool, options ...client.ListOption) []reconcile.Request {
 	list := &v1alpha1.VDISessionList{}
 	if err := w.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil
@@ -127,7 +139,7 @@ func requestFor(s *v1alpha1.VDISession) reconcile.Request {
 }
 
 // ofMembers enqueues the sessions of a member that has changed.
-func (w watches) ofMembers(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (w *watches) ofMembers(ctx context.Context, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	changed := workqueue.NewTyped[string]()
 	context.AfterFunc(ctx, changed.ShutDown)
 	w.Fleet.Listen(func(c member.Change) {
@@ -141,11 +153,27 @@ func (w watches) ofMembers(ctx context.Context, q workqueue.TypedRateLimitingInt
 			if end {
 				return
 			}
-			for _, req := range w.listed(ctx, anySession, client.MatchingFields{index.Member: name}) {
-				q.Add(req)
-			}
+			w.enqueueMember(ctx, name)
 			changed.Done(name)
 		}
 	}()
 	return nil
+}
+
+// enqueueMember enqueues the sessions of a member; in bulk those for which there may be nothing to do,
+// unless they may have to leave it.
+func (w *watches) enqueueMember(ctx context.Context, name string) {
+	ref, known := w.Fleet.RefOf(name)
+	lost := !known || w.Fleet.State(ref.UID).Health == health.Unreachable
+	list := &v1alpha1.VDISessionList{}
+	if err := w.Client.List(ctx, list, client.MatchingFields{index.Member: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return
+	}
+	for i := range list.Items {
+		if s := &list.Items[i]; lost || !status.Settled(s) {
+			w.queue.Add(requestFor(s))
+		} else {
+			w.queue.AddBulk(requestFor(s))
+		}
+	}
 }

@@ -52,6 +52,14 @@ func DropAgentConditions(conditions []metav1.Condition) []metav1.Condition {
 	return conditions
 }
 
+// Settled reports whether nothing is known to be left to do for a session: it runs, and its only
+// member has stored what its spec requires.
+func Settled(s *v1alpha1.VDISession) bool {
+	assigned := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
+	return s.Status.Phase == v1alpha1.PhaseRunning && s.DeletionTimestamp.IsZero() && len(Outstanding(s)) == 1 &&
+		assigned != nil && assigned.Status == metav1.ConditionTrue && assigned.ObservedGeneration == s.Generation
+}
+
 // FailedPermanently returns the condition Progressing of a session whose current attempt
 // the agent has ended, or nil.
 func FailedPermanently(s *v1alpha1.VDISession) *metav1.Condition {
