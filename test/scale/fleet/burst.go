@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -160,11 +161,17 @@ func inStep(step string) []client.ListOption {
 }
 
 // eachSession calls a function with every session of a step, or all if it is empty, and returns the
-// resource version from which they can be followed.
+// resource version from which they can be followed. It begins again if the API server does not have
+// the version of its first page any more: then it calls the function with a session a second time.
 func (f *fleet) eachSession(ctx context.Context, step string, visit func(*v1alpha1.VDISession)) (from string, err error) {
 	for next := client.Continue(""); ; {
 		list := &v1alpha1.VDISessionList{}
-		if err := f.hub.List(ctx, list, append(inStep(step), client.Limit(1000), next)...); err != nil {
+		err := f.hub.List(ctx, list, append(inStep(step), client.Limit(1000), next)...)
+		if apierrors.IsResourceExpired(err) {
+			next = ""
+			continue
+		}
+		if err != nil {
 			return "", fmt.Errorf("listing sessions: %w", err)
 		}
 		for i := range list.Items {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -114,29 +115,28 @@ func (f *fleet) serves(ctx context.Context, what string) error {
 // lose ends the agents of a tenth of the members, waits until all their sessions run elsewhere, and
 // starts the agents again.
 func (f *fleet) lose(ctx context.Context) error {
-	lost := map[string]bool{}
+	lost, began := map[string]bool{}, time.Now()
 	ended := f.members[:max(1, len(f.members)/10)]
 	for _, m := range ended {
 		m.halt()
 		lost[m.name] = true
 	}
-	all, count := 0, 0
+	all, away := map[types.UID]bool{}, map[types.UID]bool{}
 	_, err := f.eachSession(ctx, "", func(s *v1alpha1.VDISession) {
 		if s.Status.Placement != nil && s.DeletionTimestamp == nil {
-			all++
+			all[s.UID] = true
 			if lost[s.Status.Placement.ClusterName] {
-				count++
+				away[s.UID] = true
 			}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  %d members with %d sessions\n", len(lost), count)
-	began := time.Now()
+	fmt.Printf("  %d members with %d sessions\n", len(lost), len(away))
 	err = f.watch("", func(s *v1alpha1.VDISession) bool {
 		return running(s) && s.DeletionTimestamp == nil && s.Status.Placement != nil && !lost[s.Status.Placement.ClusterName]
-	}).await(ctx, all)
+	}).await(ctx, len(all))
 	if err != nil {
 		return err
 	}
