@@ -27,6 +27,9 @@ var _ = Describe("The trace of a session", func() {
 		DeferCleanup(member.Agent.Resume)
 		s := create(ctx, newSession("traced", inRegion(member.Name)))
 		Eventually(ctx, reason(s, v1alpha1.ConditionScheduled)).Should(Equal(v1alpha1.ReasonPlaced))
+		id := tracing.LifecycleID(string(s.UID), 1, 1).String()
+		Eventually(ctx, func() []span { return spans.trace(id) }).Should(ContainElement(HaveField("Name", "place")),
+			"a leader that stops before its write is answered has not placed it")
 		Expect(leader.Stop()).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(restartHub()).To(Succeed())
@@ -37,7 +40,6 @@ var _ = Describe("The trace of a session", func() {
 		s = awaitRunning(ctx, s)
 		Expect(s.Status.Epoch).To(BeEquivalentTo(1))
 
-		id := tracing.LifecycleID(string(s.UID), 1, 1).String()
 		trace := func() []string { lines, _ := tree(spans.trace(id)); return lines }
 		Eventually(ctx, trace).Should(ContainElements(
 			"vdi-hub session<", "vdi-hub place<session", "vdi-hub assign<session", "vdi-hub link.send<assign", "vdi-hub mirror<session",
