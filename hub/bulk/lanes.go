@@ -55,8 +55,15 @@ func (l *lanes[T]) Touch(item T) {
 		return
 	}
 	if l.waiting[item] {
-		delete(l.waiting, item)
+		l.leaveSecond(item)
 		l.first = append(l.first, item)
+	}
+}
+
+// leaveSecond removes an item from the second lane. The last one takes along those that moved before.
+func (l *lanes[T]) leaveSecond(item T) {
+	if delete(l.waiting, item); len(l.waiting) == 0 {
+		l.second = nil
 	}
 }
 
@@ -77,7 +84,7 @@ func (l *lanes[T]) Pop() T {
 	l.turns = 0
 	for {
 		if item := take(&l.second); l.waiting[item] {
-			delete(l.waiting, item)
+			l.leaveSecond(item)
 			return item
 		}
 	}

@@ -28,7 +28,8 @@ func (q *Queue[T]) Add(item T) {
 	q.TypedRateLimitingInterface.Add(item)
 }
 
-// AddBulk adds an item behind others, unless the queue has it.
+// AddBulk adds an item behind others, unless it waits already. One that is being processed comes again
+// behind them.
 func (q *Queue[T]) AddBulk(item T) {
 	q.lanes.mark(item, true)
 	q.TypedRateLimitingInterface.Add(item)

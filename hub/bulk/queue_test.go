@@ -75,6 +75,18 @@ func TestItemAddedWhileItIsProcessedIsNotLost(t *testing.T) {
 	}
 }
 
+func TestItemsThatMoveForwardLeaveNothingBehind(t *testing.T) {
+	q := newQueue(t)
+	for range 100 {
+		q.AddBulk("a")
+		q.Add("a")
+		processed(q, 1)
+	}
+	if n := len(q.lanes.second) + len(q.lanes.waiting) + len(q.lanes.marked); n > 0 {
+		t.Errorf("%d entries are left", n)
+	}
+}
+
 // Whatever the order of calls, no item is lost or there twice.
 func TestEveryItemIsThereOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
