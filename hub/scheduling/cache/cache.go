@@ -99,6 +99,10 @@ func (c *Cache) Reported(member types.UID, report *placement.Capacity) {
 	defer c.mu.Unlock()
 	c.ledger.Reported(member, report.Sequence)
 	c.ledger.Evaluate(member, report)
+	if i, ok := c.all.positions[member]; ok {
+		// The last snapshot, which may be that of yesterday, keeps no earlier report in memory.
+		c.all.candidates[i].Capacity = report
+	}
 }
 
 // Ended releases the reservation for a session's epoch in a member: nothing of it runs
