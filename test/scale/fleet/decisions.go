@@ -47,7 +47,7 @@ func (f *fleet) decide(ctx context.Context) error {
 		fmt.Printf("  p99 of a placement decision: %s\n", p99.Round(time.Microsecond))
 		return nil
 	}
-	atMost(f, "p99 of a placement decision", p99.Round(time.Microsecond), decisionP99)
+	atMost(f, "p99 of a placement decision", p99.Round(time.Microsecond), wider(f, decisionP99))
 	return nil
 }
 

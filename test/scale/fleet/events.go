@@ -54,7 +54,7 @@ func (f *fleet) takeover(ctx context.Context) error {
 	if err := f.awaitRenewals(ctx, began, len(f.members)); err != nil {
 		return err
 	}
-	atMost(f, "until the next leader serves every member", round(time.Since(began)), takeoverBound)
+	atMost(f, "until the next leader serves every member", round(time.Since(began)), wider(f, takeoverBound))
 	if err := f.serves(ctx, "a session after the takeover"); err != nil {
 		return err
 	}

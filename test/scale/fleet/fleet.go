@@ -54,6 +54,8 @@ type fleet struct {
 	*harness.Fleet
 	options options
 	hub     client.WithWatch
+	// slowness is how many times slower this machine is than that of the bounds, at least 1.
+	slowness float64
 	// networks of the regions, each of which the hub sees as one address.
 	networks []*proxy.Proxy
 	members  []*member
@@ -108,6 +110,9 @@ func start(ctx context.Context, o options) (*fleet, error) {
 		return nil, err
 	}
 	if f.hub, err = clientOf(f.Hub.ControlPlane); err != nil {
+		return f, err
+	}
+	if err := f.measureMachine(ctx); err != nil {
 		return f, err
 	}
 	for region := range (o.members-1)/regionSize + 1 {

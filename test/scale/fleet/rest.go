@@ -44,7 +44,7 @@ func (f *fleet) rest(ctx context.Context) error {
 	for _, c := range counts {
 		fmt.Printf("    %s %s: %d\n", c.Verb, c.Resource, c.Count)
 	}
-	atMost(f, "CPU of both replicas, in cores", cores, idleCores)
+	atMost(f, "CPU of both replicas, in cores", cores, wider(f, idleCores))
 	atMost(f, "writes, leases apart", harness.Total(counts), 0)
 	atMost(f, "template sets that were sent", f.templateSets.Load()-sets, 0)
 	return f.memory(ctx)
