@@ -149,11 +149,12 @@ func cached(o Options) map[client.Object]cache.ByObject {
 
 func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trace *tracing.Tracer, o Options) error {
 	local := mgr.GetLocalManager()
-	if err := index.Setup(ctx, local.GetFieldIndexer()); err != nil {
+	cached, err := index.Setup(ctx, local.GetCache())
+	if err != nil {
 		return err
 	}
 	term := newHubTerm(o, local.GetAPIReader(), local.GetClient(), local.GetEventRecorder("vdi-hub"), f.Restored)
-	prepare, err := setupControllers(ctx, mgr, f, term, trace, o)
+	prepare, err := setupControllers(ctx, mgr, f, cached, term, trace, o)
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trac
 // setupControllers adds the controllers. It returns a function that must run before the
 // first agent is admitted: it reads the key of the proofs, registers the members, and
 // rebuilds the reservations.
-func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
+func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, cached index.Sessions, term *hubTerm, trace *tracing.Tracer, o Options) (prepare func(context.Context) error, err error) {
 	local := mgr.GetLocalManager()
 	c, events := local.GetClient(), recorder.Limited(local.GetEventRecorder("vdi-hub"))
 	revisions := template.NewRevisions(c, o.Namespace)
@@ -204,7 +205,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: events, Fleet: f, Reservations: f.cache, Members: f, Orders: orders,
+		Client: c, Live: local.GetAPIReader(), Cached: cached, Recorder: events, Fleet: f, Reservations: f.cache, Members: f, Orders: orders,
 		Departures: departures, Clock: clock.RealClock{}, Restores: term,
 		Timings: lifecycle.Timings{
 			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
@@ -213,19 +214,18 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 	scheduler := scheduling.New(scheduling.Options{Cache: f.cache, Members: f, Clock: clock.RealClock{}, RefusalExpired: sessions.RefusalExpired})
 	sessions.Scheduler = scheduler
 	assignments := &assignment.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Reservations: f.cache, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
+		Client: c, Live: local.GetAPIReader(), Cached: cached, Clusters: f, Fleet: f, Reservations: f.cache, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
 	}
 	homes := &home.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Departed: departures.Departed, Gone: f.Gone, Clock: clock.RealClock{},
 	}
 	policies := &policy.Reconciler{
-		Client: c, Members: f, Placement: f.cache, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
+		Client: c, Sessions: cached, Members: f, Placement: f.cache, Revisions: revisions, Clock: clock.RealClock{}, Interval: o.scaled(policy.DefaultInterval),
 	}
 	reviews := &review.Reconciler{Client: c, Members: f, Placement: f.cache, Sessions: sessions, Clock: clock.RealClock{}}
-	counts := index.Sessions{Reader: c}
-	members := &member.Reconciler{Client: c, Recorder: events, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: counts.HeldIn}
+	members := &member.Reconciler{Client: c, Recorder: events, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: cached.HeldIn}
 	sessions.Register = members.RegisterAll
-	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: counts.RevisionInUse, Prepare: sessions.Rebuild, Placed: f.cache.PlacedWith}
+	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: cached.RevisionInUse, Prepare: sessions.Rebuild, Placed: f.cache.PlacedWith}
 	for _, controller := range []struct {
 		of    string
 		setup func() error
@@ -237,7 +237,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 		{"assignments", func() error { return assignments.SetupWithManager(mgr) }},
 		{"members", func() error { return members.SetupWithManager(local) }},
 		{"templates", func() error { return templates.SetupWithManager(local) }},
-		{"user roles", func() error { return setupUserRoles(ctx, local, o) }},
+		{"user roles", func() error { return setupUserRoles(local, cached, o) }},
 	} {
 		if err := controller.setup(); err != nil {
 			return nil, fmt.Errorf("setting up the controller of %s: %w", controller.of, err)
@@ -255,14 +255,14 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, term
 }
 
 // setupUserRoles adds the controller of users' Roles, if it is enabled.
-func setupUserRoles(ctx context.Context, mgr manager.Manager, o Options) error {
+func setupUserRoles(mgr manager.Manager, sessions index.Sessions, o Options) error {
 	if !o.UserRoles {
 		return nil
 	}
 	roles := &access.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-hub"), Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Sessions: sessions, Recorder: mgr.GetEventRecorder("vdi-hub"), Clock: clock.RealClock{},
 	}
-	return roles.SetupWithManager(ctx, mgr)
+	return roles.SetupWithManager(mgr)
 }
 
 // linkOptions returns the link's options.

@@ -27,6 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -137,10 +138,12 @@ func (s *server) startRetaining(interval, retention time.Duration) chan string {
 		}},
 	})
 	s.Expect(err).NotTo(HaveOccurred())
-	recorder := events.NewFakeRecorder(100)
-	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Clock: clock.RealClock{}, Interval: interval, Retention: retention}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.Expect(r.SetupWithManager(ctx, mgr)).To(Succeed())
+	sessions, err := index.Setup(ctx, mgr.GetCache())
+	s.Expect(err).NotTo(HaveOccurred())
+	recorder := events.NewFakeRecorder(100)
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Sessions: sessions, Recorder: recorder, Clock: clock.RealClock{}, Interval: interval, Retention: retention}
+	s.Expect(r.SetupWithManager(mgr)).To(Succeed())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	s.Cleanup(func() {
@@ -305,7 +308,7 @@ func TestABurstCostsFewWrites(t *testing.T) {
 // plant stores what a hub that is gone had for a user.
 func (s *server) plant(user string, change func(client.Object)) {
 	s.Helper()
-	role, binding := Desired([]v1alpha1.VDISession{session(user, "old", func(o *v1alpha1.VDISession) { o.Namespace = s.namespace })})
+	role, binding := Desired([]*v1alpha1.VDISession{session(user, "old", func(o *v1alpha1.VDISession) { o.Namespace = s.namespace })})
 	for _, o := range []client.Object{role, binding} {
 		change(o)
 		s.Expect(s.Create(s.Context(), o)).To(Succeed())
@@ -371,7 +374,7 @@ func TestDriftIsRepaired(t *testing.T) {
 
 	// A binding to another Role can't be changed: it is replaced.
 	s.Expect(s.Delete(t.Context(), binding)).To(Succeed())
-	_, other := Desired([]v1alpha1.VDISession{session("dora", "d1", func(o *v1alpha1.VDISession) { o.Namespace = s.namespace })})
+	_, other := Desired([]*v1alpha1.VDISession{session("dora", "d1", func(o *v1alpha1.VDISession) { o.Namespace = s.namespace })})
 	other.RoleRef.Name = "another"
 	s.Eventually(func() error {
 		_ = s.Delete(t.Context(), binding)

@@ -64,11 +64,11 @@ func secretOf(s *v1alpha1.VDISession) string {
 
 // Desired returns the Role and RoleBinding of one user in one namespace, given the
 // user's sessions there, or nil if the user has no access Secret.
-func Desired(sessions []v1alpha1.VDISession) (*rbacv1.Role, *rbacv1.RoleBinding) {
+func Desired(sessions []*v1alpha1.VDISession) (*rbacv1.Role, *rbacv1.RoleBinding) {
 	var readable []*v1alpha1.VDISession
-	for i := range sessions {
-		if secretOf(&sessions[i]) != "" {
-			readable = append(readable, &sessions[i])
+	for _, s := range sessions {
+		if secretOf(s) != "" {
+			readable = append(readable, s)
 		}
 	}
 	if len(readable) == 0 {

@@ -16,12 +16,12 @@ import (
 )
 
 // session returns one of a user whose access Secret is stored.
-func session(user, name string, change ...func(*v1alpha1.VDISession)) v1alpha1.VDISession {
-	s := v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name, UID: types.UID("uid-" + name)}}
+func session(user, name string, change ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
+	s := &v1alpha1.VDISession{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name, UID: types.UID("uid-" + name)}}
 	s.Spec.User = user
 	s.Status.AccessSecretName = v1alpha1.AssignmentName(s.Name, s.UID)
 	for _, c := range change {
-		c(&s)
+		c(s)
 	}
 	return s
 }
@@ -49,7 +49,7 @@ func TestDesiredNamesTheUsersSecretsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	b, a := session("alice@example.com", "b"), session("alice@example.com", "a")
-	role, binding := Desired([]v1alpha1.VDISession{
+	role, binding := Desired([]*v1alpha1.VDISession{
 		b, a,
 		session("alice@example.com", "gone", deleted),
 		session("alice@example.com", "open", func(s *v1alpha1.VDISession) { s.Status.AccessSecretName = "" }),
@@ -73,7 +73,7 @@ func TestDesiredNamesTheUsersSecretsAndNothingElse(t *testing.T) {
 func TestNothingIsDesiredForAUserWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	role, binding := Desired([]v1alpha1.VDISession{session("alice", "gone", deleted)})
+	role, binding := Desired([]*v1alpha1.VDISession{session("alice", "gone", deleted)})
 	g.Expect(role).To(BeNil())
 	g.Expect(binding).To(BeNil())
 }
@@ -81,7 +81,7 @@ func TestNothingIsDesiredForAUserWithoutSecrets(t *testing.T) {
 func TestARoleNamesTheNewestSessionsOfVeryMany(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var all []v1alpha1.VDISession
+	var all []*v1alpha1.VDISession
 	for i := range maxSecrets + 5 {
 		all = append(all, session("portal", fmt.Sprintf("s%d", i), func(s *v1alpha1.VDISession) {
 			s.CreationTimestamp = metav1.NewTime(time.Unix(int64(i), 0))
@@ -97,9 +97,9 @@ func TestARoleNamesTheNewestSessionsOfVeryMany(t *testing.T) {
 func TestARoleIsSufficientWithTheNamesOfEndedSessions(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	role, _ := Desired([]v1alpha1.VDISession{session("alice", "runs")})
-	ended, _ := Desired([]v1alpha1.VDISession{session("alice", "runs"), session("alice", "ended")})
-	other, _ := Desired([]v1alpha1.VDISession{session("alice", "ended")})
+	role, _ := Desired([]*v1alpha1.VDISession{session("alice", "runs")})
+	ended, _ := Desired([]*v1alpha1.VDISession{session("alice", "runs"), session("alice", "ended")})
+	other, _ := Desired([]*v1alpha1.VDISession{session("alice", "ended")})
 	all, two, verbs := role.DeepCopy(), role.DeepCopy(), ended.DeepCopy()
 	all.Rules[0].ResourceNames = nil
 	two.Rules = append(two.Rules, two.Rules[0])

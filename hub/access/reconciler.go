@@ -23,6 +23,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
@@ -45,10 +46,12 @@ const (
 // Reconciler keeps the Role and RoleBinding of each user with sessions in a
 // namespace. A request names a Role: one user in one namespace.
 type Reconciler struct {
-	// Client reads sessions, Roles and RoleBindings from the cache, Live from the
+	// Client reads Roles and RoleBindings from the cache, Live from the
 	// API server.
 	Client client.Client
 	Live   client.Reader
+	// Sessions in the hub's cache.
+	Sessions index.Sessions
 	// Recorder of events on sessions.
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
@@ -83,13 +86,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	sessions := &v1alpha1.VDISessionList{}
-	err := r.Client.List(ctx, sessions, client.InNamespace(req.Namespace), client.MatchingFields{indexRole: trim.Bucket(req.Name)}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing the user's sessions: %w", err)
+	var sessions []*v1alpha1.VDISession
+	for s := range r.Sessions.By(indexRole, trim.Bucket(req.Name)) {
+		if s.Namespace == req.Namespace && Name(s.Spec.User) == req.Name {
+			sessions = append(sessions, s)
+		}
 	}
-	sessions.Items = slices.DeleteFunc(sessions.Items, func(s v1alpha1.VDISession) bool { return Name(s.Spec.User) != req.Name })
-	role, binding := Desired(sessions.Items)
+	role, binding := Desired(sessions)
 	if role == nil {
 		return r.retire(ctx, req)
 	}
@@ -99,8 +102,7 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		result, err := r.keep(ctx, req, want)
 		switch {
 		case apierrors.IsAlreadyExists(err):
-			newest := slices.MinFunc(sessions.Items, func(a, b v1alpha1.VDISession) int { return newestFirst(&a, &b) })
-			return r.collided(ctx, want, &newest)
+			return r.collided(ctx, want, slices.MinFunc(sessions, newestFirst))
 		case err != nil || !result.IsZero():
 			return result, err
 		}

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,12 +32,10 @@ const (
 var ours = client.MatchingLabels{v1alpha1.LabelUserRole: "true"}
 
 // SetupWithManager registers the controller, and its index of sessions by user.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.VDISession{}, indexRole, func(o client.Object) []string {
-		return []string{trim.Bucket(Name(o.(*v1alpha1.VDISession).Spec.User))}
-	})
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := r.Sessions.Index(indexRole, func(s *v1alpha1.VDISession) []string { return []string{trim.Bucket(Name(s.Spec.User))} })
 	if err != nil {
-		return fmt.Errorf("indexing sessions by user: %w", err)
+		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("userrole").

@@ -68,19 +68,15 @@ func (c *connections) compareSettled(ctx context.Context) {
 
 func (c *connections) enqueueMember(ctx context.Context, member string) {
 	reported := c.reportedBy(ctx, member)
-	placed := &v1alpha1.VDISessionList{}
-	if err := c.Client.List(ctx, placed, client.MatchingFields{index.Member: member}, client.UnsafeDisableDeepCopy); err == nil {
-		for i := range placed.Items {
-			s := &placed.Items[i]
-			assignment := KeyOf(s)
-			if reported[assignment] && status.Settled(s) {
-				c.settled.Add(memberRequest(member, assignment))
-			} else {
-				c.Sessions.Enqueue(client.ObjectKeyFromObject(s))
-				c.queue.Add(memberRequest(member, assignment))
-			}
-			delete(reported, assignment)
+	for s := range c.Cached.By(index.Member, member) {
+		assignment := KeyOf(s)
+		if reported[assignment] && status.Settled(s) {
+			c.settled.Add(memberRequest(member, assignment))
+		} else {
+			c.Sessions.Enqueue(client.ObjectKeyFromObject(s))
+			c.queue.Add(memberRequest(member, assignment))
 		}
+		delete(reported, assignment)
 	}
 	if ref, known := c.Fleet.RefOf(member); known {
 		for _, left := range c.Departures.in(ref.UID) {

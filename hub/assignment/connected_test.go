@@ -19,6 +19,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
@@ -41,12 +42,12 @@ func TestWhatIsLeftToDoDoesNotWaitBehindSettledSessions(t *testing.T) {
 		h.reported[len(h.reported)-1].Status.State = v1alpha1.AssignmentStopped
 		h.reported = append(h.reported, v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: v1alpha1.AssignmentName("unknown", "uid-unknown")}})
 
-		h.enqueueMember(t.Context(), "here")
+		h.connects(t.Context())
 		now := []string{"deleted", "edited", "ended", "not-reported", "released", "sent", "starts"}
 		h.Expect(h.taken()).To(Equal(now))
 		h.Expect(h.requests()).To(Equal(append(now, "unknown")))
 
-		h.enqueueMember(t.Context(), "here") // it connects again
+		h.connects(t.Context()) // it connects again
 		h.Expect(h.taken()).To(Equal(now))
 		h.Expect(h.requests()).To(HaveLen(len(now) + 1))
 		h.Expect(h.settled.Len()).To(Equal(others), "each waits once")
@@ -71,7 +72,7 @@ func TestWhatIsLeftToDoDoesNotWaitBehindSettledSessions(t *testing.T) {
 type connecting struct {
 	*WithT
 	*connections
-	placed   []v1alpha1.VDISession
+	placed   []*v1alpha1.VDISession
 	reported []v1alpha1.SessionAssignment
 	enqueued map[string]bool
 }
@@ -79,7 +80,7 @@ type connecting struct {
 func newConnecting(t *testing.T) *connecting {
 	h := &connecting{WithT: NewWithT(t), enqueued: map[string]bool{}}
 	h.connections = newConnections(&Reconciler{
-		Client: listing{from: h}, Clusters: reporting{reports: listing{from: h}}, Fleet: &unnamed{}, Departures: &Departures{}, Sessions: enqueued{by: h.enqueued},
+		Clusters: reporting{reports: listing{from: h}}, Fleet: &unnamed{}, Departures: &Departures{}, Sessions: enqueued{by: h.enqueued},
 	}, workqueue.NewTyped[mcreconcile.Request]())
 	return h
 }
@@ -89,7 +90,7 @@ func (h *connecting) add(name string, reports bool, changes ...func(*v1alpha1.VD
 	s := sessiontest.With(append([]func(*v1alpha1.VDISession){sessiontest.Ready, func(s *v1alpha1.VDISession) {
 		s.Name, s.UID, s.Status.Phase = name, types.UID("uid-"+name), v1alpha1.PhaseRunning
 	}}, changes...)...)
-	h.placed = append(h.placed, *s)
+	h.placed = append(h.placed, s)
 	if reports {
 		key := KeyOf(s)
 		a := v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
@@ -98,15 +99,16 @@ func (h *connecting) add(name string, reports bool, changes ...func(*v1alpha1.VD
 	}
 }
 
-// List lists the sessions, or the reports, of the member.
+// List lists the reports of the member.
 func (h *connecting) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	switch list := into.(type) {
-	case *v1alpha1.VDISessionList:
-		list.Items = h.placed
-	case *v1alpha1.SessionAssignmentList:
-		list.Items = h.reported
-	}
+	into.(*v1alpha1.SessionAssignmentList).Items = h.reported
 	return nil
+}
+
+// connects reports that the member has connected.
+func (h *connecting) connects(ctx context.Context) {
+	h.Cached = index.Of(h.placed...)
+	h.enqueueMember(ctx, "name-of-uid-here")
 }
 
 // taken returns the names of the sessions that were enqueued since the last call.

@@ -50,6 +50,8 @@ type Reservations interface {
 type Sessions interface {
 	// Enqueue enqueues a session of which a member reports a change.
 	Enqueue(session types.NamespacedName)
+	// EnqueueSettled does so behind all others, since the session already shows the report.
+	EnqueueSettled(session types.NamespacedName)
 	// Claimed enqueues a session that a member proves to have, contrary to the session's status.
 	Claimed(s *v1alpha1.VDISession, member string)
 	// LastEpoch returns the last epoch of a session that this process has stored, or 0.
@@ -65,6 +67,8 @@ type Sessions interface {
 type Reconciler struct {
 	// Client reads from the hub's cache, Live from its API server.
 	Client, Live client.Reader
+	// Cached are the sessions in the hub's cache.
+	Cached index.Sessions
 	// Clusters are the members by name.
 	Clusters     multicluster.Provider
 	Fleet        Members
@@ -150,11 +154,7 @@ func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit
 	if v.Ref, known = r.Fleet.RefOf(string(req.ClusterName)); !known {
 		return nil, multicluster.ErrClusterNotFound
 	}
-	s, err := index.ByAssignment(ctx, r.Client, req.NamespacedName)
-	if err != nil {
-		return nil, err
-	}
-	s = s.DeepCopy()
+	s := r.Cached.ByAssignment(req.NamespacedName).DeepCopy()
 	reported, err := Reported(ctx, v.member, req.NamespacedName)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
@@ -31,7 +34,7 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(r.ofSecret))
 	return mcbuilder.ControllerManagedBy(mgr).
 		Named("assignment").
-		Watches(&v1alpha1.SessionAssignment{}, mchandler.EnqueueRequestsFromMapFunc(r.reported)).
+		Watches(&v1alpha1.SessionAssignment{}, r.reports).
 		WatchesRawSource(sessions).
 		WatchesRawSource(secrets).
 		WatchesRawSource(source.TypedFunc[mcreconcile.Request](r.connected)).
@@ -46,20 +49,37 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		Complete(r)
 }
 
-// reported returns an assignment whose report changed, and enqueues its session.
-func (r *Reconciler) reported(ctx context.Context, o client.Object) []reconcile.Request {
-	key := client.ObjectKeyFromObject(o)
-	// The session is found by the assignment's name, since a refusal does not have its name.
-	if s, err := index.ByAssignment(ctx, r.Client, key); err == nil && s != nil {
-		r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
+// reports enqueues the assignments of a member of which a report changes, and their sessions. If the
+// session already shows what the member reports when it connects, both are enqueued behind others, the
+// assignment by connections.
+func (r *Reconciler) reports(name multicluster.ClusterName, _ cluster.Cluster) mchandler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
+	enqueue := func(o client.Object, q queue) {
+		key := client.ObjectKeyFromObject(o)
+		// The session is found by the assignment's name, since a refusal does not have its name.
+		if s := r.Cached.ByAssignment(key); s != nil {
+			r.Sessions.Enqueue(client.ObjectKeyFromObject(s))
+		}
+		q.Add(memberRequest(string(name), key))
 	}
-	return []reconcile.Request{{NamespacedName: key}}
+	return handler.TypedFuncs[client.Object, mcreconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			s := r.Cached.ByAssignment(client.ObjectKeyFromObject(e.Object))
+			if s != nil && status.Settled(s) && s.Status.Placement.ClusterName == string(name) && status.Shows(s, e.Object.(*v1alpha1.SessionAssignment)) {
+				r.Sessions.EnqueueSettled(client.ObjectKeyFromObject(s))
+				return
+			}
+			enqueue(e.Object, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) },
+	}
 }
 
 // ofSecret returns the assignments with which a Secret is sent.
 func (r *Reconciler) ofSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
 	if secret.Labels[v1alpha1.LabelSecret] != v1alpha1.SecretDistribute {
-		return r.ofAccessSecret(ctx, secret)
+		return r.ofAccessSecret(secret)
 	}
 	if secret.Namespace != r.Orders.Secrets.Namespace {
 		return nil
@@ -70,21 +90,17 @@ func (r *Reconciler) ofSecret(ctx context.Context, secret *corev1.Secret) []mcre
 	}
 	var out []mcreconcile.Request
 	for _, revision := range revisions {
-		list := &v1alpha1.VDISessionList{}
-		if err := r.Client.List(ctx, list, client.MatchingFields{index.Revision: revision}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil
-		}
-		for i := range list.Items {
-			out = append(out, requestsOf(&list.Items[i])...)
+		for s := range r.Cached.By(index.Revision, revision) {
+			out = append(out, requestsOf(s)...)
 		}
 	}
 	return out
 }
 
-func (r *Reconciler) ofAccessSecret(ctx context.Context, secret *corev1.Secret) []mcreconcile.Request {
+func (r *Reconciler) ofAccessSecret(secret *corev1.Secret) []mcreconcile.Request {
 	own := r.Orders.Secrets.Shown(secret)
-	s, err := index.ByAssignment(ctx, r.Client, client.ObjectKeyFromObject(secret))
-	if err != nil || s == nil {
+	s := r.Cached.ByAssignment(client.ObjectKeyFromObject(secret))
+	if s == nil {
 		return nil
 	}
 	if !own {

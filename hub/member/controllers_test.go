@@ -56,7 +56,7 @@ func newControllers(t *testing.T, objects ...client.Object) *controllers {
 		}).Build()
 	x.members = &Reconciler{
 		Client: x.c, Recorder: x.recorder, Fleet: x.Fleet, Namespace: "vdi-system",
-		HeldIn: func(context.Context, v1alpha1.ClusterRef) (Held, error) { return x.held, nil },
+		HeldIn: func(v1alpha1.ClusterRef) Held { return x.held },
 	}
 	return x
 }

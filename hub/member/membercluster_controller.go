@@ -49,7 +49,7 @@ type Reconciler struct {
 	Namespace string
 	// HeldIn counts the sessions that, according to the hub, are placed in a member or not
 	// confirmed as stopped there.
-	HeldIn func(ctx context.Context, member v1alpha1.ClusterRef) (Held, error)
+	HeldIn func(member v1alpha1.ClusterRef) Held
 
 	// written and renewed space the writes of each member's status and heartbeat.
 	written, renewed backoff.Pace[types.UID]

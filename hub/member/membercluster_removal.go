@@ -28,10 +28,7 @@ func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v
 	}
 	// Recent decisions are only in the fleet's count; those of an earlier leader may still be
 	// only in the hub's cache.
-	held, err := r.HeldIn(ctx, v1alpha1.ClusterRef{Name: mc.Name, UID: mc.UID})
-	if err != nil {
-		return false, err
-	}
+	held := r.HeldIn(v1alpha1.ClusterRef{Name: mc.Name, UID: mc.UID})
 	placed, all := max(held.Placed, int(v.sessions-v.releasing)), max(held.Placed+held.Releasing, int(v.sessions))
 	switch fenced := v.fenced; {
 	case fenced && placed > 0:

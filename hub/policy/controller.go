@@ -24,6 +24,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -65,8 +66,10 @@ type Members interface {
 // Reconciler updates the status of policies. All policies share one request, since an edit
 // of one changes what others govern.
 type Reconciler struct {
-	Client  client.Client
-	Members Members
+	Client client.Client
+	// Sessions in the hub's cache.
+	Sessions index.Sessions
+	Members  Members
 	// Placement is the scheduler's cache.
 	Placement Placement
 	Revisions Revisions
@@ -155,11 +158,7 @@ func (r *Reconciler) update(ctx context.Context) error {
 	if len(policies.Items) == 0 {
 		return nil
 	}
-	sessions := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, sessions, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing sessions: %w", err)
-	}
-	for policy, g := range usageBy(policies.Items, sessions.Items) {
+	for policy, g := range usageBy(policies.Items, r.Sessions.All()) {
 		if err := r.write(ctx, policy, g); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
@@ -64,7 +66,7 @@ func newFixture(t *testing.T, sessions ...*v1alpha1.VDISession) *fixture {
 	}
 	api := builder.Build()
 	h.Reconciler = &Reconciler{
-		Client: api, Members: h.fleet, Placement: h.fleet, Clock: h.clock,
+		Client: api, Sessions: index.Of(sessions...), Members: h.fleet, Placement: h.fleet, Clock: h.clock,
 		Revisions: revisions{
 			"browser/r1": {},
 			"at-home/r1": {Home: v1alpha1.TemplateHome{Mode: v1alpha1.HomePerUser}},
@@ -154,7 +156,7 @@ func TestPolicyIsWrittenOnlyWhenItsNumbersChange(t *testing.T) {
 
 	h.clock.SetTime(sessiontest.Now.Add(2 * DefaultInterval))
 	h.fleet.unknown = true
-	h.Expect(h.Client.Create(context.Background(), session("lab", "another"))).To(Succeed())
+	h.Sessions = index.Of(append(slices.Collect(h.Sessions.All()), session("lab", "another"))...)
 	h.reconcile()
 	h.Expect(h.numbers("lab")).To(Equal("2: 1 placed, 1 waiting, 0 elsewhere"))
 }
@@ -250,14 +252,14 @@ func BenchmarkUsageBy(b *testing.B) {
 		p.Name, p.Spec.Precedence = fmt.Sprint("p", i), int32(i)
 		p.Spec.Match.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": fmt.Sprint(i)}}
 	}
-	sessions := make([]v1alpha1.VDISession, 100_000)
+	sessions := make([]*v1alpha1.VDISession, 100_000)
 	for i := range sessions {
-		sessions[i] = *session("lab", fmt.Sprint("s", i), atEU)
+		sessions[i] = session("lab", fmt.Sprint("s", i), atEU)
 		sessions[i].Labels = map[string]string{"tier": fmt.Sprint(i % 11)}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, g := range usageBy(policies, sessions) {
+		for _, g := range usageBy(policies, slices.Values(sessions)) {
 			sample(g.placed, maxSampled)
 		}
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,14 +21,13 @@ type usage struct {
 }
 
 // usageBy returns the usage of each policy by the sessions that are not being deleted.
-func usageBy(policies []v1alpha1.PlacementPolicy, sessions []v1alpha1.VDISession) map[*v1alpha1.PlacementPolicy]*usage {
+func usageBy(policies []v1alpha1.PlacementPolicy, sessions iter.Seq[*v1alpha1.VDISession]) map[*v1alpha1.PlacementPolicy]*usage {
 	out := make(map[*v1alpha1.PlacementPolicy]*usage, len(policies))
 	for i := range policies {
 		out[&policies[i]] = &usage{}
 	}
 	order := NewPrecedence(policies)
-	for i := range sessions {
-		s := &sessions[i]
+	for s := range sessions {
 		policy, _ := order.Governing(s)
 		if policy == nil || !s.DeletionTimestamp.IsZero() {
 			continue

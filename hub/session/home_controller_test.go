@@ -20,6 +20,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
@@ -54,7 +55,7 @@ func newHomesInMemory(t *testing.T, claimedFor string, session func(*v1alpha1.VD
 		change(h)
 	}
 	x.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(s, h).WithStatusSubresource(s).Build()
-	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Orders: &assignment.Orders{}, Departures: &assignment.Departures{}}
+	sessions := &Reconciler{Client: x.c, Clock: x.clock, Recorder: events.NewFakeRecorder(10), Fleet: &oneMember{}, Cached: index.Of(), Reservations: &oneMember{}, Scheduler: noQueue{}, Orders: &assignment.Orders{}, Departures: &assignment.Departures{}}
 	x.member = &memberInMemory{}
 	x.sessions = sessions
 	x.homes = &home.Reconciler{Client: x.c, Live: x.c, Sessions: sessions, Members: x.member, Departed: sessions.Departures.Departed, Gone: sessions.Fleet.Gone, Clock: x.clock}

@@ -27,6 +27,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
@@ -107,7 +108,7 @@ func (w *homeWorld) start(key string, f func(r *Reconciler, live client.Reader))
 		}
 	}
 	o := &op{leader: w.leader, key: key, step: make(chan struct{}), fate: make(chan fate)}
-	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Reservations: &oneMember{}, Scheduler: noQueue{}, Orders: &assignment.Orders{}, Clock: w.clock}
+	r := &Reconciler{Client: w.clientOf(o), Recorder: events.NewFakeRecorder(1000), Fleet: &oneMember{}, Cached: index.Of(), Reservations: &oneMember{}, Scheduler: noQueue{}, Orders: &assignment.Orders{}, Clock: w.clock}
 	go func() {
 		f(r, w.api)
 		o.ended = true

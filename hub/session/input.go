@@ -168,7 +168,7 @@ func (g gatherer) members(in *lifecycle.Input) {
 
 // track records since when a session's cleanup is forced, and since when no node fits its
 // Pod, and tracks the drain of its member, or ends that.
-func (g gatherer) track(ctx context.Context, in *lifecycle.Input) error {
+func (g gatherer) track(in *lifecycle.Input) {
 	s := in.Session
 	at := s.Status.Placement
 	switch {
@@ -176,9 +176,9 @@ func (g gatherer) track(ctx context.Context, in *lifecycle.Input) error {
 		if status.ForceCleanup(s) != "" {
 			in.Known.ForcedSince = g.memory.ForcedSince(s.UID, in.Now)
 		}
-		return nil
+		return
 	case at == nil:
-		return nil
+		return
 	case !lifecycle.WaitsForNode(s):
 		g.memory.Settled(s)
 	case in.Members[at.ClusterUID].Health == health.Ready:
@@ -189,14 +189,9 @@ func (g gatherer) track(ctx context.Context, in *lifecycle.Input) error {
 	switch {
 	case d == nil:
 		g.drains.End(at.ClusterUID)
-		return nil
+		return
 	case there.Health != health.Ready || g.drains.Limit(at.ClusterUID, d.MaxUnavailable):
-		return nil
+		return
 	}
-	list := &v1alpha1.VDISessionList{}
-	if err := g.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing the sessions of a drain: %w", err)
-	}
-	g.drains.Begin(at.ClusterUID, d.MaxUnavailable, d.StartTime, list.Items)
-	return nil
+	g.drains.Begin(at.ClusterUID, d.MaxUnavailable, d.StartTime, g.Cached.All())
 }

@@ -25,7 +25,7 @@ func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	away.Store(true)
 	var served sync.WaitGroup
 	served.Add(sessions)
-	options := (&watches{}).options()
+	options := watches{&Reconciler{}}.options()
 	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 		if away.Load() {

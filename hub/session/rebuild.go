@@ -2,11 +2,7 @@ package session
 
 import (
 	"context"
-	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -26,12 +22,7 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 			return err
 		}
 	}
-	list := &v1alpha1.VDISessionList{}
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("rebuilding the reservations: %w", err)
-	}
-	for i := range list.Items {
-		s := &list.Items[i]
+	for s := range r.Cached.All() {
 		r.Reservations.Observe(s, false)
 		for _, o := range s.Status.Releasing {
 			r.Reservations.Reserve(s, o.Epoch, 1, o.ClusterUID)

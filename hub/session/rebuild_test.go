@@ -20,7 +20,7 @@ func TestMembersAreRegisteredBeforeSessionsAreReconciled(t *testing.T) {
 	registered := 0
 	next := &Reconciler{
 		Scheduler: h.scheduler,
-		Client:    h.Client, Live: h.Live, Recorder: h.Recorder, Fleet: h.fleet, Reservations: h.fleet, Members: h.Members, Orders: h.Orders,
+		Client:    h.Client, Live: h.Live, Cached: h.Cached, Recorder: h.Recorder, Fleet: h.fleet, Reservations: h.fleet, Members: h.Members, Orders: h.Orders,
 		Departures: h.Departures, Clock: h.Clock,
 		Register: func(context.Context) error {
 			if failure == nil {

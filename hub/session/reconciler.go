@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,13 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
 	"github.com/vdi-fleet/vdi-fleet/hub/policy"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/drain"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
@@ -36,8 +40,10 @@ import (
 type Reconciler struct {
 	// Client of the hub, which reads from its cache, and Live, which reads from its API
 	// server.
-	Client   client.Client
-	Live     client.Reader
+	Client client.Client
+	Live   client.Reader
+	// Cached are the sessions in the hub's cache.
+	Cached   index.Sessions
 	Recorder events.EventRecorder
 	Fleet    Fleet
 	// Scheduler of sessions that wait for capacity, and its reservations.
@@ -57,6 +63,8 @@ type Reconciler struct {
 	// reconciled; nil if the caller does.
 	Register func(context.Context) error
 
+	// queue of the controller, once it has started.
+	queue    atomic.Pointer[bulk.Queue[reconcile.Request]]
 	memory   memory.Memory
 	drains   drain.Tracker
 	prepared policy.Prepared
@@ -108,7 +116,7 @@ func (r *Reconciler) execute(ctx context.Context, g gatherer, s *v1alpha1.VDISes
 	var a attempt
 	in, err := g.gather(ctx, s, reports)
 	if err == nil {
-		err = g.track(ctx, in)
+		g.track(in)
 	}
 	kept := false
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -71,6 +72,13 @@ func (g gatherer) reportFrom(ctx context.Context, s *v1alpha1.VDISession, member
 func (r *Reconciler) Claimed(s *v1alpha1.VDISession, member string) {
 	r.memory.Claim(s.UID, member)
 	r.Enqueue(client.ObjectKeyFromObject(s))
+}
+
+// EnqueueSettled enqueues a session for which nothing is known to be left to do, behind all others.
+func (r *Reconciler) EnqueueSettled(session types.NamespacedName) {
+	if queue := r.queue.Load(); queue != nil { // else the controller has not listed the sessions yet
+		queue.AddBulk(reconcile.Request{NamespacedName: session})
+	}
 }
 
 // Enqueue enqueues a session that none of the controller's watches does.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"iter"
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,10 +37,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 		return err
 	}
 	leading.Store(r)
-	w := &watches{Reconciler: r}
+	w := watches{r}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("vdisession").
-		For(&v1alpha1.VDISession{}).
+		Watches(&v1alpha1.VDISession{}, w.sessions()).
 		Watches(&v1alpha1.VDITemplate{}, enqueueCounted(scheduling.EventTemplate, w.ofTemplate), builder.WithPredicates(edited)).
 		Watches(&v1alpha1.PlacementPolicy{}, enqueueCounted(scheduling.EventPolicy, w.ofPolicy), builder.WithPredicates(edited)).
 		Watches(&v1alpha1.VDIHome{}, enqueueCounted(scheduling.EventHome, w.ofHome), builder.WithPredicates(freed)).
@@ -50,32 +51,46 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 }
 
 // watches finds the sessions that a change of another object may help.
-type watches struct {
-	*Reconciler
-	queue *bulk.Queue[reconcile.Request]
-}
+type watches struct{ *Reconciler }
 
-func (w *watches) options() controller.Options {
+func (w watches) options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request](),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			w.queue = bulk.New(name, limiter)
-			return w.queue
+			queue := bulk.New(name, limiter)
+			w.queue.Store(queue)
+			return queue
 		},
 	}
 }
 
+// sessions enqueues sessions that change. Of those that a new leader lists, the settled ones are
+// reconciled behind all others.
+func (w watches) sessions() handler.EventHandler {
+	each := &handler.EnqueueRequestForObject{}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if e.IsInInitialList && status.Settled(e.Object.(*v1alpha1.VDISession)) {
+				w.EnqueueSettled(client.ObjectKeyFromObject(e.Object))
+				return
+			}
+			each.Create(ctx, e, queue)
+		},
+		UpdateFunc: each.Update, DeleteFunc: each.Delete, GenericFunc: each.Generic,
+	}
+}
+
 // ofTemplate returns the sessions that wait for a change of a template.
-func (w *watches) ofTemplate(ctx context.Context, t client.Object) []reconcile.Request {
-	return w.listed(ctx, anySession, client.MatchingFields{index.Template: t.GetName()})
+func (w watches) ofTemplate(_ context.Context, t client.Object) []reconcile.Request {
+	return requestsFor(w.Cached.By(index.Template, t.GetName()))
 }
 
 // ofPolicy returns the sessions whose placement may change with an edit of a policy.
 // Each pass determines whether the policy governs its session.
-func (w *watches) ofPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
+func (w watches) ofPolicy(_ context.Context, _ client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, phase := range index.Phases {
-		out = append(out, w.listed(ctx, anySession, client.MatchingFields{index.Phase: string(phase)})...)
+		out = append(out, requestsFor(w.Cached.By(index.Phase, string(phase)))...)
 	}
 	// Those of a lost member still have phase Running.
 	for _, session := range w.Scheduler.Pending(func(req *scheduling.Request) bool { return req.Placement.Failover }) {
@@ -97,11 +112,13 @@ var freed = predicate.Funcs{
 }
 
 // ofHome returns the sessions that may wait for a home.
-func (w *watches) ofHome(ctx context.Context, h client.Object) []reconcile.Request {
-	waits := func(s *v1alpha1.VDISession) bool {
-		return home.Key(s).Name == h.GetName() && !index.Scheduled(s)
+func (w watches) ofHome(_ context.Context, h client.Object) (out []reconcile.Request) {
+	for s := range w.Cached.By(index.Home, trim.Bucket(h.GetName())) {
+		if home.Key(s) == client.ObjectKeyFromObject(h) {
+			out = append(out, requestFor(s))
+		}
 	}
-	return w.listed(ctx, waits, client.InNamespace(h.GetNamespace()), client.MatchingFields{index.Home: trim.Bucket(h.GetName())})
+	return out
 }
 
 // edited passes changes of an object's spec, and its deletion: new counts in a status
@@ -117,29 +134,19 @@ func enqueueCounted(event string, sessions handler.MapFunc) handler.EventHandler
 	})
 }
 
-// listed returns the sessions of a list to which a condition applies.
-func (w *watches) listed(ctx context.Context, applies func(*v1alpha1.VDISession) bool, options ...client.ListOption) []reconcile.Request {
-	list := &v1alpha1.VDISessionList{}
-	if err := w.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		if applies(&list.Items[i]) {
-			out = append(out, requestFor(&list.Items[i]))
-		}
+func requestsFor(sessions iter.Seq[*v1alpha1.VDISession]) (out []reconcile.Request) {
+	for s := range sessions {
+		out = append(out, requestFor(s))
 	}
 	return out
 }
-
-func anySession(*v1alpha1.VDISession) bool { return true }
 
 func requestFor(s *v1alpha1.VDISession) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)}
 }
 
 // ofMembers enqueues the sessions of a member that has changed.
-func (w *watches) ofMembers(ctx context.Context, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (w watches) ofMembers(ctx context.Context, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	changed := workqueue.NewTyped[string]()
 	context.AfterFunc(ctx, changed.ShutDown)
 	w.Fleet.Listen(func(c member.Change) {
@@ -153,7 +160,7 @@ func (w *watches) ofMembers(ctx context.Context, _ workqueue.TypedRateLimitingIn
 			if end {
 				return
 			}
-			w.enqueueMember(ctx, name)
+			w.enqueueMember(name)
 			changed.Done(name)
 		}
 	}()
@@ -162,18 +169,14 @@ func (w *watches) ofMembers(ctx context.Context, _ workqueue.TypedRateLimitingIn
 
 // enqueueMember enqueues the sessions of a member; in bulk those for which there may be nothing to do,
 // unless they may have to leave it.
-func (w *watches) enqueueMember(ctx context.Context, name string) {
+func (w watches) enqueueMember(name string) {
 	ref, known := w.Fleet.RefOf(name)
 	lost := !known || w.Fleet.State(ref.UID).Health == health.Unreachable
-	list := &v1alpha1.VDISessionList{}
-	if err := w.Client.List(ctx, list, client.MatchingFields{index.Member: name}, client.UnsafeDisableDeepCopy); err != nil {
-		return
-	}
-	for i := range list.Items {
-		if s := &list.Items[i]; lost || !status.Settled(s) {
-			w.queue.Add(requestFor(s))
+	for s := range w.Cached.By(index.Member, name) {
+		if lost || !status.Settled(s) {
+			w.queue.Load().Add(requestFor(s))
 		} else {
-			w.queue.AddBulk(requestFor(s))
+			w.EnqueueSettled(client.ObjectKeyFromObject(s))
 		}
 	}
 }

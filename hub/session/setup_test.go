@@ -1,17 +1,18 @@
 package session
 
 import (
-	"context"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
@@ -19,42 +20,47 @@ import (
 // may be left to do for them, or the member is lost.
 func TestSettledSessionsAreReconciledBehindOthers(t *testing.T) {
 	g := NewWithT(t)
-	settled := func(name string, changes ...func(*v1alpha1.VDISession)) v1alpha1.VDISession {
-		return *sessiontest.With(append([]func(*v1alpha1.VDISession){sessiontest.Ready, func(s *v1alpha1.VDISession) {
+	settled := func(name string, changes ...func(*v1alpha1.VDISession)) *v1alpha1.VDISession {
+		return sessiontest.With(append([]func(*v1alpha1.VDISession){sessiontest.Ready, func(s *v1alpha1.VDISession) {
 			s.Name, s.Status.Phase = name, v1alpha1.PhaseRunning
 		}}, changes...)...)
 	}
-	placed := listed{items: []v1alpha1.VDISession{
-		settled("runs"), settled("runs-too"), settled("edited", func(s *v1alpha1.VDISession) { s.Generation++ }),
-	}}
-	for lost, want := range map[bool][]string{
-		false: {"edited", "new", "runs", "runs-too"},
-		true:  {"runs", "runs-too", "edited", "new"},
-	} {
-		w := &watches{
-			Reconciler: &Reconciler{Client: placed, Fleet: &oneMember{away: lost}},
-			queue:      bulk.New("test", backoff.Limiter[reconcile.Request]()),
-		}
-		w.enqueueMember(t.Context(), "eu")
-		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "desktops", Name: "new"}})
+	placed := index.Of(settled("runs"), settled("runs-too"), settled("edited", func(s *v1alpha1.VDISession) { s.Generation++ }))
+	for lost, before := range map[bool][]string{false: {"edited"}, true: {"edited", "runs", "runs-too"}} {
+		w, queue := watches{&Reconciler{Cached: placed, Fleet: &oneMember{away: lost}}}, bulk.New("test", backoff.Limiter[reconcile.Request]())
+		w.queue.Store(queue)
+		w.enqueueMember("name-of-uid-here")
+		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "desktops", Name: "new"}})
 		var got []string
-		for w.queue.Len() > 0 {
-			req, _ := w.queue.Get()
-			w.queue.Done(req)
+		for queue.Len() > 0 {
+			req, _ := queue.Get()
+			queue.Done(req)
 			got = append(got, req.Name)
 		}
-		w.queue.ShutDown()
-		g.Expect(got).To(Equal(want), "lost: %v", lost)
+		queue.ShutDown()
+		g.Expect(got).To(HaveLen(4))
+		g.Expect(got[:slices.Index(got, "new")]).To(ConsistOf(before), "lost: %v", lost)
 	}
 }
 
-// listed is a client that lists sessions.
-type listed struct {
-	client.Client
-	items []v1alpha1.VDISession
-}
+// A new leader lists all sessions. New ones do not wait behind those that are settled.
+func TestSettledSessionsOfTheFirstListAreReconciledBehindOthers(t *testing.T) {
+	g := NewWithT(t)
+	runs := sessiontest.With(sessiontest.Ready, func(s *v1alpha1.VDISession) { s.Name, s.Status.Phase = "runs", v1alpha1.PhaseRunning })
+	starts := sessiontest.With(sessiontest.Created, func(s *v1alpha1.VDISession) { s.Name, s.Status.Phase = "starts", v1alpha1.PhaseCreating })
+	w, queue := watches{&Reconciler{}}, bulk.New("test", backoff.Limiter[reconcile.Request]())
+	defer queue.ShutDown()
+	w.queue.Store(queue)
+	for _, s := range []*v1alpha1.VDISession{runs, starts} {
+		w.sessions().Create(t.Context(), event.CreateEvent{Object: s, IsInInitialList: true}, queue)
+	}
+	first, _ := queue.Get()
+	g.Expect(first.Name).To(Equal("starts"))
+	g.Expect(queue.Len()).To(Equal(1), "the other one waits")
 
-func (l listed) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	into.(*v1alpha1.VDISessionList).Items = l.items
-	return nil
+	queue.Done(first)
+	w.sessions().Update(t.Context(), event.UpdateEvent{ObjectOld: runs, ObjectNew: runs}, queue)
+	queue.AddBulk(first)
+	changed, _ := queue.Get()
+	g.Expect(changed.Name).To(Equal("runs"), "a change does not wait")
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
@@ -208,7 +209,7 @@ func newHubInMemory(t *testing.T) *hubInMemory {
 	h.scheduler = scheduling.New(scheduling.Options{Cache: h.fleet, Members: h.fleet, Clock: clockOf{h}})
 	h.Reconciler = &Reconciler{
 		Scheduler: h.scheduler,
-		Client:    cached, Live: h.api, Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Reservations: h.fleet, Members: h.member, Orders: orders,
+		Client:    cached, Live: h.api, Cached: index.Of(s), Recorder: events.NewFakeRecorder(100), Fleet: h.fleet, Reservations: h.fleet, Members: h.member, Orders: orders,
 		Departures: &assignment.Departures{}, Clock: clock.RealClock{},
 	}
 	return h

@@ -160,7 +160,8 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 	GinkgoHelper()
 	local := mgr.GetLocalManager()
 	c, recorder := local.GetClient(), local.GetEventRecorder("vdi-hub")
-	Expect(index.Setup(ctx, local.GetFieldIndexer())).To(Succeed())
+	cached, err := index.Setup(ctx, local.GetCache())
+	Expect(err).NotTo(HaveOccurred())
 	proofs.Client, proofs.Live = c, local.GetAPIReader()
 	revisions := hubtemplate.NewRevisions(c, systemNamespace)
 	orders := &assignment.Orders{
@@ -169,7 +170,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 	}
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Recorder: recorder, Fleet: f, Reservations: placed, Members: f, Orders: orders,
+		Client: c, Live: local.GetAPIReader(), Cached: cached, Recorder: recorder, Fleet: f, Reservations: placed, Members: f, Orders: orders,
 		Departures: departures, Clock: clock.RealClock{}, Restores: restores, Timings: lifecycle.Timings{ForceAfter: forceAfter, MoveAfter: moveAfter},
 	}
 	// Pending sessions are decided on again only when an event requeues them.
@@ -177,17 +178,16 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *member.Fleet, placed *
 	sessions.Scheduler = scheduler
 	restores.fleet = f
 	assignments := &assignment.Reconciler{
-		Client: c, Live: local.GetAPIReader(), Clusters: f, Fleet: f, Reservations: placed, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
+		Client: c, Live: local.GetAPIReader(), Cached: cached, Clusters: f, Fleet: f, Reservations: placed, Sessions: sessions, Orders: orders, Departures: departures, Clock: clock.RealClock{},
 	}
 	homes := &home.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Sessions: sessions, Members: f, Departed: departures.Departed, Gone: f.Gone, Clock: clock.RealClock{},
 	}
-	policies := &policy.Reconciler{Client: c, Members: f, Placement: placed, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
+	policies := &policy.Reconciler{Client: c, Sessions: cached, Members: f, Placement: placed, Revisions: revisions, Clock: clock.RealClock{}, Interval: time.Second}
 	reviews := &review.Reconciler{Client: c, Members: f, Placement: placed, Sessions: sessions, Clock: clock.RealClock{}}
-	counts := index.Sessions{Reader: c}
-	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: counts.HeldIn}
+	members := &member.Reconciler{Client: c, Recorder: recorder, Fleet: f, Namespace: systemNamespace, HeldIn: cached.HeldIn}
 	sessions.Register = members.RegisterAll
-	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: counts.RevisionInUse, Prepare: sessions.Rebuild, Placed: placed.PlacedWith}
+	templates := &hubtemplate.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: systemNamespace, InUse: cached.RevisionInUse, Prepare: sessions.Rebuild, Placed: placed.PlacedWith}
 	Expect(sessions.SetupWithManager(ctx, local, scheduler)).To(Succeed())
 	Expect(homes.SetupWithManager(local)).To(Succeed())
 	Expect(policies.SetupWithManager(local)).To(Succeed())

@@ -51,7 +51,7 @@ type Reconciler struct {
 	// Namespace of the ControllerRevisions.
 	Namespace string
 	// InUse reports whether a session refers to a revision.
-	InUse func(ctx context.Context, template, revision string) (bool, error)
+	InUse func(template, revision string) bool
 	// Prepare succeeds once Placed counts all sessions.
 	Prepare func(context.Context) error
 	// Placed counts the sessions that are placed with a template, by revision.
@@ -151,11 +151,7 @@ func (r *Reconciler) prune(ctx context.Context, kept []appsv1.ControllerRevision
 		if current[template] == revision {
 			continue
 		}
-		used, err := r.InUse(ctx, template, revision)
-		if err != nil {
-			return 0, err
-		}
-		if used {
+		if r.InUse(template, revision) {
 			continue
 		}
 		since, known := r.unused[cr.Name]

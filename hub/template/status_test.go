@@ -67,7 +67,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		}).Build()
 	x.reconciler = &Reconciler{
 		Client: x.c, Members: &x.members, Clock: x.clock, Namespace: "vdi-system",
-		InUse:   func(context.Context, string, string) (bool, error) { return x.used, nil },
+		InUse:   func(string, string) bool { return x.used },
 		Prepare: func(context.Context) error { return nil },
 		Placed:  func(template string) map[string]int32 { return x.placed[template] },
 	}

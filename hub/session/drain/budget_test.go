@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -135,14 +136,14 @@ func TestADrainThatHasBegunKeepsItsSessions(t *testing.T) {
 		return Session{Key: types.NamespacedName{Name: name}, Epoch: 1}
 	}
 	drains := &Tracker{}
-	drains.Begin(sessiontest.Here, 1, sessiontest.Now, nil)
+	drains.Begin(sessiontest.Here, 1, sessiontest.Now, slices.Values[[]*v1alpha1.VDISession](nil))
 	if allowed, _ := drains.Evict(sessiontest.Here, "a", session("a")); !allowed {
 		t.Error("a may not move")
 	}
 	if allowed, _ := drains.Evict(sessiontest.Here, "b", session("b")); allowed {
 		t.Error("b may move beside a")
 	}
-	drains.Begin(sessiontest.Here, 1, sessiontest.Now, nil)
+	drains.Begin(sessiontest.Here, 1, sessiontest.Now, slices.Values[[]*v1alpha1.VDISession](nil))
 	if allowed, update := drains.Evict(sessiontest.Here, "c", session("c")); allowed || update.Counts != (v1alpha1.DrainStatus{Moving: 1, Waiting: 2}) {
 		t.Errorf("c may move: %v; %+v", allowed, update.Counts)
 	}

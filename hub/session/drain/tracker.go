@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"iter"
 	"sync"
 	"time"
 
@@ -46,10 +47,9 @@ func (t *Tracker) Limit(member types.UID, limit int) bool {
 // member, and do not run yet. That may be too many, never too few: the member's agent has
 // connected to this leader, and by then the hub's cache has the writes of an earlier one.
 // Of a member that is tracked, as another session has begun meanwhile, only the limit is set.
-func (t *Tracker) Begin(member types.UID, limit int, since time.Time, sessions []v1alpha1.VDISession) {
+func (t *Tracker) Begin(member types.UID, limit int, since time.Time, sessions iter.Seq[*v1alpha1.VDISession]) {
 	b := &budget{limit: limit, sessions: map[types.UID]Session{}}
-	for i := range sessions {
-		s := &sessions[i]
+	for s := range sessions {
 		if epoch := mayHaveLeft(s, member, since); epoch > 0 {
 			b.sessions[s.UID] = Session{Key: client.ObjectKeyFromObject(s), Stage: Moving, Epoch: epoch}
 		}

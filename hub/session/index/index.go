@@ -3,15 +3,17 @@ package index
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
-	"github.com/vdi-fleet/vdi-fleet/hub/member"
+	hubmember "github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	hubtemplate "github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
@@ -35,47 +37,71 @@ const (
 // Phases are those that are indexed.
 var Phases = []v1alpha1.SessionPhase{v1alpha1.PhasePending, v1alpha1.PhaseFailed}
 
-// Setup registers the indexes, and with them the informer of sessions: a manager then
-// waits for that cache before it takes part in the election, so that no withdrawal is
-// ever decided from an empty cache.
-func Setup(ctx context.Context, indexer client.FieldIndexer) error {
-	for name, values := range map[string]func(*v1alpha1.VDISession) []string{
-		Assignment: func(s *v1alpha1.VDISession) []string {
+// Sessions are the sessions in the hub's cache. They must not be changed.
+//
+// The indexes are those of the informer: the cache's own keep each value twice, for one namespace
+// and for all, and its lists copy each session.
+type Sessions struct{ indexer toolscache.Indexer }
+
+// Setup indexes the sessions in a cache that has not started. It registers the informer of
+// sessions: a manager then waits for that cache before it takes part in the election, so that no
+// withdrawal is ever decided from an empty cache.
+func Setup(ctx context.Context, c cache.Cache) (Sessions, error) {
+	informer, err := c.GetInformer(ctx, &v1alpha1.VDISession{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return Sessions{}, fmt.Errorf("watching sessions: %w", err)
+	}
+	shared, ok := informer.(toolscache.SharedIndexInformer)
+	if !ok {
+		return Sessions{}, fmt.Errorf("the cache of sessions is a %T, which has no indexes", informer)
+	}
+	if err := shared.AddIndexers(indexers()); err != nil {
+		return Sessions{}, fmt.Errorf("indexing sessions: %w", err)
+	}
+	return Sessions{shared.GetIndexer()}, nil
+}
+
+// Of returns indexed sessions that are in no cache, for tests.
+func Of(sessions ...*v1alpha1.VDISession) Sessions {
+	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, indexers())
+	for _, s := range sessions {
+		_ = indexer.Add(s) // each has a name
+	}
+	return Sessions{indexer}
+}
+
+func indexers() toolscache.Indexers {
+	return toolscache.Indexers{
+		Assignment: by(func(s *v1alpha1.VDISession) []string {
 			name := v1alpha1.AssignmentName(s.Name, s.UID)
 			return only(v1alpha1.ReadablePart(name) != s.Name, trim.Bucket(name))
-		},
-		Member: func(s *v1alpha1.VDISession) []string {
+		}),
+		Member: by(func(s *v1alpha1.VDISession) []string {
 			var names []string
 			for _, r := range status.Outstanding(s) {
 				names = append(names, r.ClusterName)
 			}
 			return names
-		},
-		Phase: func(s *v1alpha1.VDISession) []string {
+		}),
+		Phase: by(func(s *v1alpha1.VDISession) []string {
 			return only(slices.Contains(Phases, s.Status.Phase), string(s.Status.Phase))
-		},
-		Template: func(s *v1alpha1.VDISession) []string {
+		}),
+		Template: by(func(s *v1alpha1.VDISession) []string {
 			return only(s.Status.Placement == nil || status.Retrying(s), s.Spec.Template)
-		},
-		Revision: func(s *v1alpha1.VDISession) []string {
+		}),
+		Revision: by(func(s *v1alpha1.VDISession) []string {
 			return []string{hubtemplate.RevisionKey(s.Spec.Template, s.Status.TemplateRevision)}
-		},
-		Home: func(s *v1alpha1.VDISession) []string {
-			if Scheduled(s) {
-				return nil
-			}
-			return []string{trim.Bucket(home.Key(s).Name)}
-		},
-	} {
-		extract := func(o client.Object) []string { return values(o.(*v1alpha1.VDISession)) }
-		if err := indexer.IndexField(ctx, &v1alpha1.VDISession{}, name, extract); err != nil {
-			return fmt.Errorf("indexing sessions by %s: %w", name, err)
-		}
+		}),
+		Home: by(func(s *v1alpha1.VDISession) []string {
+			return only(!Scheduled(s), trim.Bucket(home.Key(s).Name))
+		}),
 	}
-	return nil
 }
 
-// only returns a value if it is to be in an index.
+func by(values func(*v1alpha1.VDISession) []string) toolscache.IndexFunc {
+	return func(o any) ([]string, error) { return values(o.(*v1alpha1.VDISession)), nil }
+}
+
 func only(indexed bool, value string) []string {
 	if indexed {
 		return []string{value}
@@ -83,56 +109,75 @@ func only(indexed bool, value string) []string {
 	return nil
 }
 
-// Scheduled reports whether a session waits for nothing that placement needs.
+// Scheduled reports whether a session has a place, and the home that its template requires.
 func Scheduled(s *v1alpha1.VDISession) bool {
 	return meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
-// ByAssignment returns the session that an assignment of a member belongs to, or nil if the hub has
-// none. It is shared with the cache, and must not be changed.
-func ByAssignment(ctx context.Context, c client.Reader, key types.NamespacedName) (*v1alpha1.VDISession, error) {
-	s := &v1alpha1.VDISession{}
-	err := c.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: v1alpha1.ReadablePart(key.Name)}, s, client.UnsafeDisableDeepCopy)
-	if err == nil && v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {
-		return s, nil
+// Index adds an index, of sessions that are in a cache before that has started.
+func (c Sessions) Index(name string, values func(*v1alpha1.VDISession) []string) error {
+	if err := c.indexer.AddIndexers(toolscache.Indexers{name: by(values)}); err != nil {
+		return fmt.Errorf("indexing sessions by %s: %w", name, err)
 	}
-	list := &v1alpha1.VDISessionList{}
-	err = c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{Assignment: trim.Bucket(key.Name)}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("looking up the session of %s: %w", key, err)
-	}
-	for i := range list.Items {
-		if s := &list.Items[i]; v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {
-			return s, nil
-		}
-	}
-	return nil, nil
+	return nil
 }
 
-// Sessions counts sessions in the hub's cache.
-type Sessions struct{ client.Reader }
+// All returns all sessions.
+func (c Sessions) All() iter.Seq[*v1alpha1.VDISession] { return typed(c.indexer.List()) }
+
+// By returns the sessions that have a value in an index.
+func (c Sessions) By(index, value string) iter.Seq[*v1alpha1.VDISession] {
+	found, err := c.indexer.ByIndex(index, value)
+	if err != nil {
+		panic(err) // there is no such index: a mistake in the program
+	}
+	return typed(found)
+}
+
+func typed(objects []any) iter.Seq[*v1alpha1.VDISession] {
+	return func(yield func(*v1alpha1.VDISession) bool) {
+		for _, o := range objects {
+			if !yield(o.(*v1alpha1.VDISession)) {
+				return
+			}
+		}
+	}
+}
+
+// ByAssignment returns the session of an assignment, or nil if there is none. Different
+// sessions can have the same readable part in the names of their assignments.
+func (c Sessions) ByAssignment(key types.NamespacedName) *v1alpha1.VDISession {
+	readable := types.NamespacedName{Namespace: key.Namespace, Name: v1alpha1.ReadablePart(key.Name)}
+	if o, found, err := c.indexer.GetByKey(readable.String()); found && err == nil {
+		if s := o.(*v1alpha1.VDISession); v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {
+			return s
+		}
+	}
+	for s := range c.By(Assignment, trim.Bucket(key.Name)) {
+		if s.Namespace == key.Namespace && v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {
+			return s
+		}
+	}
+	return nil
+}
 
 // HeldIn counts the sessions that are placed in a member, or not confirmed as stopped there.
-func (c Sessions) HeldIn(ctx context.Context, member v1alpha1.ClusterRef) (held member.Held, err error) {
-	list := &v1alpha1.VDISessionList{}
-	if err := c.List(ctx, list, client.MatchingFields{Member: member.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return held, fmt.Errorf("counting the sessions of %s: %w", member.Name, err)
-	}
-	for i := range list.Items {
-		s := &list.Items[i].Status
+func (c Sessions) HeldIn(member v1alpha1.ClusterRef) (held hubmember.Held) {
+	for s := range c.By(Member, member.Name) {
 		switch {
-		case s.Placement != nil && s.Placement.ClusterUID == member.UID:
+		case s.Status.Placement != nil && s.Status.Placement.ClusterUID == member.UID:
 			held.Placed++
-		case slices.ContainsFunc(s.Releasing, func(r v1alpha1.Release) bool { return r.ClusterUID == member.UID }):
+		case slices.ContainsFunc(s.Status.Releasing, func(r v1alpha1.Release) bool { return r.ClusterUID == member.UID }):
 			held.Releasing++
 		}
 	}
-	return held, nil
+	return held
 }
 
 // RevisionInUse reports whether a session refers to a template's revision.
-func (c Sessions) RevisionInUse(ctx context.Context, template, revision string) (bool, error) {
-	list := &v1alpha1.VDISessionList{}
-	err := c.List(ctx, list, client.MatchingFields{Revision: hubtemplate.RevisionKey(template, revision)}, client.Limit(1))
-	return len(list.Items) > 0, err
+func (c Sessions) RevisionInUse(template, revision string) bool {
+	for range c.By(Revision, hubtemplate.RevisionKey(template, revision)) {
+		return true
+	}
+	return false
 }

@@ -60,6 +60,22 @@ func Settled(s *v1alpha1.VDISession) bool {
 		assigned != nil && assigned.Status == metav1.ConditionTrue && assigned.ObservedGeneration == s.Generation
 }
 
+// Shows reports whether the status of a settled session shows what its member reports of it: an
+// active assignment of this epoch, of which the agent has not ended anything, and the agent's conditions.
+func Shows(s *v1alpha1.VDISession, reported *v1alpha1.SessionAssignment) bool {
+	if reported.Status.State != v1alpha1.AssignmentActive || reported.Spec.Epoch != s.Status.Placement.Epoch ||
+		reported.Status.Failure != nil || reported.TimeExpired() {
+		return false
+	}
+	for _, name := range AgentConditions {
+		is, shown := meta.FindStatusCondition(reported.Status.Conditions, name), meta.FindStatusCondition(s.Status.Conditions, name)
+		if is != nil && (shown == nil || is.Status != shown.Status || is.Reason != shown.Reason) {
+			return false
+		}
+	}
+	return true
+}
+
 // FailedPermanently returns the condition Progressing of a session whose current attempt
 // the agent has ended, or nil.
 func FailedPermanently(s *v1alpha1.VDISession) *metav1.Condition {
