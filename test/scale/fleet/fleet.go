@@ -112,7 +112,7 @@ func start(ctx context.Context, o options) (*fleet, error) {
 	if f.hub, err = clientOf(f.Hub.ControlPlane); err != nil {
 		return f, err
 	}
-	if err := f.measureMachine(ctx); err != nil {
+	if f.slowness, err = slownessOf(ctx, f.hub); err != nil {
 		return f, err
 	}
 	for region := range (o.members-1)/regionSize + 1 {

@@ -28,37 +28,37 @@ const (
 // wider returns a bound of a time or of CPU for this machine.
 func wider[T float64 | time.Duration](f *fleet, bound T) T { return T(float64(bound) * f.slowness) }
 
-// measureMachine measures how much slower this machine is than that of the bounds, before there are
-// members.
-func (f *fleet) measureMachine(ctx context.Context) error {
+// slownessOf measures how many times slower this machine is than that of the bounds, at least 1, by an
+// API server without other load.
+func slownessOf(ctx context.Context, hub client.Client) (float64, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: machineNamespace}}
-	if err := f.hub.Create(ctx, namespace); err != nil {
-		return fmt.Errorf("creating a namespace: %w", err)
+	if err := hub.Create(ctx, namespace); err != nil {
+		return 0, fmt.Errorf("creating a namespace: %w", err)
 	}
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		err := f.hub.Get(ctx, client.ObjectKey{Namespace: machineNamespace, Name: "default"}, &corev1.ServiceAccount{})
+		err := hub.Get(ctx, client.ObjectKey{Namespace: machineNamespace, Name: "default"}, &corev1.ServiceAccount{})
 		return err == nil, client.IgnoreNotFound(err)
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the ServiceAccount that Pods need: %w", err)
+		return 0, fmt.Errorf("waiting for the ServiceAccount that Pods need: %w", err)
 	}
 	began := time.Now()
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(measuredWorkers)
 	for i := range measuredSets {
-		group.Go(func() error { return f.writeSet(gctx, fmt.Sprintf("set-%03d", i)) })
+		group.Go(func() error { return writeSet(gctx, hub, fmt.Sprintf("set-%03d", i)) })
 	}
 	if err := group.Wait(); err != nil {
-		return fmt.Errorf("measuring the machine: %w", err)
+		return 0, fmt.Errorf("measuring the machine: %w", err)
 	}
 	rate := measuredSets / time.Since(began).Seconds()
-	f.slowness = max(1, referenceSets/rate)
+	slowness := max(1, referenceSets/rate)
 	fmt.Printf("  a bare client writes %.0f sets of Pod, PVC, Service and Ingress a second here, %d on the machine of the bounds: those of times and CPU are %.1f times as wide\n",
-		rate, referenceSets, f.slowness)
-	return f.hub.Delete(ctx, namespace)
+		rate, referenceSets, slowness)
+	return slowness, hub.Delete(ctx, namespace)
 }
 
-func (f *fleet) writeSet(ctx context.Context, name string) error {
+func writeSet(ctx context.Context, hub client.Client, name string) error {
 	meta := metav1.ObjectMeta{Namespace: machineNamespace, Name: name, Labels: map[string]string{"set": name}}
 	for _, o := range []client.Object{
 		&corev1.PersistentVolumeClaim{ObjectMeta: meta, Spec: corev1.PersistentVolumeClaimSpec{
@@ -75,7 +75,7 @@ func (f *fleet) writeSet(ctx context.Context, name string) error {
 			Service: &networkingv1.IngressServiceBackend{Name: name, Port: networkingv1.ServiceBackendPort{Number: 6901}},
 		}}},
 	} {
-		if err := f.hub.Create(ctx, o); err != nil {
+		if err := hub.Create(ctx, o); err != nil {
 			return fmt.Errorf("creating a %T: %w", o, err)
 		}
 	}
