@@ -102,6 +102,7 @@ func by(values func(*v1alpha1.VDISession) []string) toolscache.IndexFunc {
 	return func(o any) ([]string, error) { return values(o.(*v1alpha1.VDISession)), nil }
 }
 
+// only returns a value if it is to be in an index.
 func only(indexed bool, value string) []string {
 	if indexed {
 		return []string{value}
@@ -109,7 +110,7 @@ func only(indexed bool, value string) []string {
 	return nil
 }
 
-// Scheduled reports whether a session has a place, and the home that its template requires.
+// Scheduled reports whether a session waits for nothing that placement needs.
 func Scheduled(s *v1alpha1.VDISession) bool {
 	return meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionScheduled)
 }
@@ -144,8 +145,8 @@ func typed(objects []any) iter.Seq[*v1alpha1.VDISession] {
 	}
 }
 
-// ByAssignment returns the session of an assignment, or nil if there is none. Different
-// sessions can have the same readable part in the names of their assignments.
+// ByAssignment returns the session that an assignment of a member belongs to, or nil if the hub has
+// none.
 func (c Sessions) ByAssignment(key types.NamespacedName) *v1alpha1.VDISession {
 	readable := types.NamespacedName{Namespace: key.Namespace, Name: v1alpha1.ReadablePart(key.Name)}
 	if o, found, err := c.indexer.GetByKey(readable.String()); found && err == nil {
