@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -52,7 +53,7 @@ func slownessOf(ctx context.Context, hub client.Client) (float64, error) {
 		return 0, fmt.Errorf("measuring the machine: %w", err)
 	}
 	rate := measuredSets / time.Since(began).Seconds()
-	slowness := max(1, referenceSets/rate)
+	slowness := max(1, math.Round(10*referenceSets/rate)/10)
 	fmt.Printf("  a bare client writes %.0f sets of Pod, PVC, Service and Ingress a second here, %d on the machine of the bounds: those of times and CPU are %.1f times as wide\n",
 		rate, referenceSets, slowness)
 	return slowness, hub.Delete(ctx, namespace)
