@@ -15,6 +15,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 )
 
 // One that the hub could not answer, or was not there to, must not stay either.
@@ -27,7 +28,7 @@ func TestAReviewThatWasNeverAnsweredIsDeleted(t *testing.T) {
 		Namespace: "desktops", Name: "old", UID: "uid-old", CreationTimestamp: metav1.NewTime(now.Add(-reviewLasts - time.Second)),
 	}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(review).WithStatusSubresource(review).Build()
-	r := &Reconciler{Client: c, Sessions: &session.Reconciler{Client: c}, Clock: testclock.NewFakePassiveClock(now)}
+	r := &Reconciler{Client: c, Sessions: &session.Reconciler{Client: c, Cached: index.Of()}, Clock: testclock.NewFakePassiveClock(now)}
 	key := client.ObjectKeyFromObject(review)
 	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -23,6 +23,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/scheduling/cache"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/template"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
@@ -66,7 +67,7 @@ func newReviewsInMemory(t *testing.T) *reviewsInMemory {
 	fleet := &countingFleet{computed: map[string]int{}}
 	r := &reviewsInMemory{WithT: g, fleet: fleet}
 	sessions := &session.Reconciler{
-		Client: api, Fleet: fleet, Members: fleet, Orders: &assignment.Orders{Revisions: template.NewRevisions(api, "vdi-system")},
+		Client: api, Cached: index.Of(), Fleet: fleet, Members: fleet, Orders: &assignment.Orders{Revisions: template.NewRevisions(api, "vdi-system")},
 		Clock: testclock.NewFakePassiveClock(sessiontest.Now),
 	}
 	r.Reconciler = &Reconciler{Client: api, Members: fleet, Placement: fleet, Sessions: sessions, Clock: sessions.Clock}
