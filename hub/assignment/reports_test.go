@@ -41,12 +41,20 @@ func TestWhatSessionsAlreadyShowIsReconciledBehindOthers(t *testing.T) {
 	}{
 		{name: "as it is shown", report: report(), settled: true},
 		{name: "with a message that is not", report: report(func(a *v1alpha1.SessionAssignment) { a.Status.Conditions[2].Message = "another" }), settled: true},
-		{name: "not Ready", report: report(func(a *v1alpha1.SessionAssignment) {
-			a.Status.Conditions[2].Status, a.Status.Conditions[2].Reason = sessiontest.No, v1alpha1.ReasonCrashLoop
-		})},
+		{name: "not Ready", report: report(func(a *v1alpha1.SessionAssignment) { a.Status.Conditions[2].Status = sessiontest.No })},
+		{name: "for another reason", report: report(func(a *v1alpha1.SessionAssignment) { a.Status.Conditions[2].Reason = v1alpha1.ReasonCrashLoop })},
 		{name: "stopped", report: report(func(a *v1alpha1.SessionAssignment) { a.Status.State = v1alpha1.AssignmentStopped })},
 		{name: "failed", report: report(func(a *v1alpha1.SessionAssignment) { a.Status.Failure = &v1alpha1.Failure{} })},
 		{name: "of an earlier epoch", report: report(func(a *v1alpha1.SessionAssignment) { a.Spec.Epoch = 4 })},
+		{name: "with a condition that is not shown", report: report(), session: sessiontest.With(sessiontest.Ready, func(s *v1alpha1.VDISession) {
+			s.Status.Phase = v1alpha1.PhaseRunning
+			meta.RemoveStatusCondition(&s.Status.Conditions, v1alpha1.ConditionPodReady)
+		})},
+		{name: "whose time has expired", report: report(func(a *v1alpha1.SessionAssignment) { a.Status.Conditions[2].Reason = v1alpha1.ReasonTimeExpired }),
+			session: sessiontest.With(sessiontest.Ready, func(s *v1alpha1.VDISession) {
+				s.Status.Phase = v1alpha1.PhaseRunning
+				meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady).Reason = v1alpha1.ReasonTimeExpired
+			})},
 		{name: "by another member", report: report(), member: "elsewhere"},
 		{name: "of an edited session", report: report(), session: sessiontest.With(sessiontest.Ready, func(s *v1alpha1.VDISession) {
 			s.Status.Phase, s.Generation = v1alpha1.PhaseRunning, 2
