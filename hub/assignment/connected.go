@@ -3,7 +3,6 @@ package assignment
 import (
 	"context"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,18 +10,10 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
-)
-
-// settledPerSecond is how many assignments of settled sessions a second are compared with the
-// members' reports after the first settledAtOnce, which are more than most members have. When all
-// agents of a large fleet connect at once, new sessions would wait behind all others until these are
-// compared.
-const (
-	settledPerSecond = 300
-	settledAtOnce    = 500
 )
 
 // connections enqueues the placed and the reported assignments of members that connect, since
@@ -32,38 +23,24 @@ const (
 type connections struct {
 	*Reconciler
 	queue workqueue.TypedInterface[mcreconcile.Request]
-	// settled are the assignments of settled sessions, each once.
-	settled workqueue.TypedInterface[mcreconcile.Request]
-	limit   *rate.Limiter
+	// settled are the assignments of settled sessions.
+	settled *bulk.Feed[mcreconcile.Request]
 }
 
 func newConnections(r *Reconciler, queue workqueue.TypedInterface[mcreconcile.Request]) *connections {
-	return &connections{r, queue, workqueue.NewTyped[mcreconcile.Request](), rate.NewLimiter(settledPerSecond, settledAtOnce)}
+	return &connections{r, queue, bulk.NewFeed[mcreconcile.Request]()}
 }
 
 // connected starts to enqueue the assignments of members that connect.
 func (r *Reconciler) connected(ctx context.Context, queue workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 	c := newConnections(r, queue)
-	context.AfterFunc(ctx, c.settled.ShutDown)
-	go c.compareSettled(ctx)
+	go c.settled.Run(ctx, queue.Add)
 	r.Fleet.Listen(func(change member.Change) {
 		if change.Kind == member.MemberConnected {
 			go c.enqueueMember(ctx, change.Member)
 		}
 	})
 	return nil
-}
-
-// compareSettled enqueues the assignments of settled sessions until the context ends.
-func (c *connections) compareSettled(ctx context.Context) {
-	for {
-		request, end := c.settled.Get()
-		if end || c.limit.Wait(ctx) != nil {
-			return
-		}
-		c.settled.Done(request)
-		c.queue.Add(request)
-	}
 }
 
 func (c *connections) enqueueMember(ctx context.Context, member string) {

@@ -19,6 +19,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
@@ -28,7 +29,7 @@ import (
 func TestWhatIsLeftToDoDoesNotWaitBehindSettledSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newConnecting(t)
-		const others = settledAtOnce + 5*settledPerSecond
+		const others = bulk.AtOnce + 5*bulk.PerSecond
 		for i := range others {
 			h.add(fmt.Sprintf("settled-%d", i), true)
 		}
@@ -53,18 +54,17 @@ func TestWhatIsLeftToDoDoesNotWaitBehindSettledSessions(t *testing.T) {
 		h.Expect(h.settled.Len()).To(Equal(others), "each waits once")
 
 		ctx, stop := context.WithCancel(t.Context())
-		go h.compareSettled(ctx)
+		go h.settled.Run(ctx, h.queue.Add)
 		synctest.Wait()
-		h.Expect(h.requests()).To(HaveLen(settledAtOnce), "a member of usual size waits for nothing")
+		h.Expect(h.requests()).To(HaveLen(bulk.AtOnce), "a member of usual size waits for nothing")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		h.Expect(h.requests()).To(HaveLen(settledPerSecond))
+		h.Expect(h.requests()).To(HaveLen(bulk.PerSecond))
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		h.Expect(h.requests()).To(HaveLen(4*settledPerSecond), "all are compared")
+		h.Expect(h.requests()).To(HaveLen(4*bulk.PerSecond), "all are compared")
 		h.Expect(h.taken()).To(BeEmpty(), "their sessions need nothing")
 		stop()
-		h.settled.ShutDown()
 	})
 }
 

@@ -50,7 +50,7 @@ type Reservations interface {
 type Sessions interface {
 	// Enqueue enqueues a session of which a member reports a change.
 	Enqueue(session types.NamespacedName)
-	// EnqueueSettled does so behind all others, since the session already shows the report.
+	// EnqueueSettled does so at a limited rate, since the session already shows the report.
 	EnqueueSettled(session types.NamespacedName)
 	// Claimed enqueues a session that a member proves to have, contrary to the session's status.
 	Claimed(s *v1alpha1.VDISession, member string)

@@ -18,7 +18,7 @@ import (
 
 // A member that connects may report thousands of sessions as the hub already shows them. They do not
 // delay those of which it reports something else.
-func TestWhatSessionsAlreadyShowIsReconciledBehindOthers(t *testing.T) {
+func TestWhatSessionsAlreadyShowIsReconciledAtALimitedRate(t *testing.T) {
 	g := NewWithT(t)
 	s := sessiontest.With(sessiontest.Ready, func(s *v1alpha1.VDISession) { s.Status.Phase = v1alpha1.PhaseRunning })
 	report := func(changes ...func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {

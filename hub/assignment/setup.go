@@ -50,8 +50,8 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 }
 
 // reports enqueues the assignments of a member of which a report changes, and their sessions. If the
-// session already shows what the member reports when it connects, both are enqueued behind others, the
-// assignment by connections.
+// session already shows what the member reports when it connects, both are enqueued at a limited rate,
+// the assignment by connections.
 func (r *Reconciler) reports(name multicluster.ClusterName, _ cluster.Cluster) mchandler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 	enqueue := func(o client.Object, q queue) {

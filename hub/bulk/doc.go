@@ -1,3 +1,3 @@
-// Package bulk is a work queue in which what concerns one object does not wait behind what concerns
-// very many.
+// Package bulk limits the rate at which very many objects are reconciled for which there may be
+// nothing to do, so that what concerns one object does not wait behind them.
 package bulk

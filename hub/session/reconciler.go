@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,8 +62,8 @@ type Reconciler struct {
 	// reconciled; nil if the caller does.
 	Register func(context.Context) error
 
-	// queue of the controller, once it has started.
-	queue    atomic.Pointer[bulk.Queue[reconcile.Request]]
+	// settled are sessions for which nothing is known to be left to do.
+	settled  *bulk.Feed[reconcile.Request]
 	memory   memory.Memory
 	drains   drain.Tracker
 	prepared policy.Prepared

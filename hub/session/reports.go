@@ -74,11 +74,9 @@ func (r *Reconciler) Claimed(s *v1alpha1.VDISession, member string) {
 	r.Enqueue(client.ObjectKeyFromObject(s))
 }
 
-// EnqueueSettled enqueues a session for which nothing is known to be left to do, behind all others.
+// EnqueueSettled enqueues a session for which nothing is known to be left to do, at a limited rate.
 func (r *Reconciler) EnqueueSettled(session types.NamespacedName) {
-	if queue := r.queue.Load(); queue != nil { // else the controller has not listed the sessions yet
-		queue.AddBulk(reconcile.Request{NamespacedName: session})
-	}
+	r.settled.Add(reconcile.Request{NamespacedName: session})
 }
 
 // Enqueue enqueues a session that none of the controller's watches does.

@@ -37,6 +37,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 		return err
 	}
 	leading.Store(r)
+	r.settled = bulk.NewFeed[reconcile.Request]()
 	w := watches{r}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("vdisession").
@@ -46,6 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 		Watches(&v1alpha1.VDIHome{}, enqueueCounted(scheduling.EventHome, w.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(scheduler).
 		WatchesRawSource(source.Func(w.ofMembers)).
+		WatchesRawSource(source.Func(w.ofSettled)).
 		WithOptions(w.options()).
 		Complete(r)
 }
@@ -54,18 +56,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 type watches struct{ *Reconciler }
 
 func (w watches) options() controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request](),
-		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			queue := bulk.New(name, limiter)
-			w.queue.Store(queue)
-			return queue
-		},
-	}
+	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}
 }
 
 // sessions enqueues sessions that change. Of those that a new leader lists, the settled ones are
-// reconciled behind all others.
+// reconciled at a limited rate.
 func (w watches) sessions() handler.EventHandler {
 	each := &handler.EnqueueRequestForObject{}
 	return handler.Funcs{
@@ -146,7 +141,7 @@ func requestFor(s *v1alpha1.VDISession) reconcile.Request {
 }
 
 // ofMembers enqueues the sessions of a member that has changed.
-func (w watches) ofMembers(ctx context.Context, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (w watches) ofMembers(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	changed := workqueue.NewTyped[string]()
 	context.AfterFunc(ctx, changed.ShutDown)
 	w.Fleet.Listen(func(c member.Change) {
@@ -160,23 +155,29 @@ func (w watches) ofMembers(ctx context.Context, _ workqueue.TypedRateLimitingInt
 			if end {
 				return
 			}
-			w.enqueueMember(name)
+			w.enqueueMember(name, queue)
 			changed.Done(name)
 		}
 	}()
 	return nil
 }
 
-// enqueueMember enqueues the sessions of a member; in bulk those for which there may be nothing to do,
-// unless they may have to leave it.
-func (w watches) enqueueMember(name string) {
+// enqueueMember enqueues the sessions of a member; at a limited rate those for which there may be
+// nothing to do, unless they may have to leave it.
+func (w watches) enqueueMember(name string, queue workqueue.TypedInterface[reconcile.Request]) {
 	ref, known := w.Fleet.RefOf(name)
 	lost := !known || w.Fleet.State(ref.UID).Health == health.Unreachable
 	for s := range w.Cached.By(index.Member, name) {
 		if lost || !status.Settled(s) {
-			w.queue.Load().Add(requestFor(s))
+			queue.Add(requestFor(s))
 		} else {
 			w.EnqueueSettled(client.ObjectKeyFromObject(s))
 		}
 	}
+}
+
+// ofSettled enqueues settled sessions.
+func (w watches) ofSettled(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	go w.settled.Run(ctx, queue.Add)
+	return nil
 }
