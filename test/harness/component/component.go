@@ -116,6 +116,9 @@ func (c *Cluster) APIServerArgs() []string {
 		"--allow-privileged=true",
 		"--max-requests-inflight=4000",
 		"--max-mutating-requests-inflight=2000",
+		// Every five to seven minutes it would list all objects from etcd and compare them with its cache:
+		// with 100,000 sessions that takes the cores that hub and agents are measured on for a minute.
+		"--feature-gates=DetectCacheInconsistency=false",
 		// It checks that a user who sets blockOwnerDeletion may change the finalizers of the owner.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 		"--audit-policy-file=" + filepath.Join(c.Dir, "audit-policy.yaml"),

@@ -10,12 +10,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
-// restFor is how long the fleet is watched at rest, which begins with quietFor without a write of
-// the hub: those that follow a burst, such as Roles of users, have ended. The counts in the statuses
-// of a large fleet's members are written later.
+// restFor is how long the fleet is watched at rest: the two minutes within which Go
+// collects garbage at least once, so that a garbage collection counts as often as it happens. shortRestFor is that
+// for tests. Rest begins with quietFor without a write of the hub: those that follow a burst, such as
+// Roles of users, have ended. The counts in the statuses of a large fleet's members are written later.
 const (
-	restFor  = 30 * time.Second
-	quietFor = 15 * time.Second
+	restFor      = 2 * time.Minute
+	shortRestFor = 30 * time.Second
+	quietFor     = 15 * time.Second
 )
 
 // quiet is how long nothing must be written before the fleet is at rest.
@@ -36,11 +38,15 @@ func (f *fleet) rest(ctx context.Context) error {
 	fmt.Printf("  at rest after %s\n", round(time.Since(began)-f.quiet()))
 	sets, used := f.templateSets.Load(), f.cpu()
 	f.renewals.reset()
-	counts, err := f.writesIn(ctx, restFor)
+	watched := restFor
+	if f.options.short {
+		watched = shortRestFor
+	}
+	counts, err := f.writesIn(ctx, watched)
 	if err != nil {
 		return err
 	}
-	cores := (f.cpu() - used).Seconds() / restFor.Seconds()
+	cores := (f.cpu() - used).Seconds() / watched.Seconds()
 	for _, c := range counts {
 		fmt.Printf("    %s %s: %d\n", c.Verb, c.Resource, c.Count)
 	}
