@@ -67,14 +67,14 @@ func TestWhatSessionsAlreadyShowIsReconciledAtALimitedRate(t *testing.T) {
 		if c.member == "" {
 			c.member = s.Status.Placement.ClusterName
 		}
-		by := &lanesOfSessions{}
+		by := &countedSessions{}
 		r := &Reconciler{Cached: index.Of(c.session), Sessions: by}
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]())
 		handler := r.reports(multicluster.ClusterName(c.member), nil)
 
 		handler.Create(t.Context(), event.CreateEvent{Object: c.report}, queue)
 		g.Expect(queue.Len() == 0).To(Equal(c.settled), "%s: its assignment is compared at once", c.name)
-		g.Expect(by.settled == 1 && by.first == 0).To(Equal(c.settled), "%s: %+v", c.name, by)
+		g.Expect(by.settled == 1 && by.atOnce == 0).To(Equal(c.settled), "%s: %+v", c.name, by)
 
 		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: c.report, ObjectNew: c.report}, queue)
 		g.Expect(queue.Len()).To(Equal(1), "%s: a changed report never waits", c.name)
@@ -82,11 +82,11 @@ func TestWhatSessionsAlreadyShowIsReconciledAtALimitedRate(t *testing.T) {
 	}
 }
 
-// lanesOfSessions counts the sessions that are enqueued.
-type lanesOfSessions struct {
+// countedSessions counts the sessions that are enqueued.
+type countedSessions struct {
 	Sessions
-	first, settled int
+	atOnce, settled int
 }
 
-func (l *lanesOfSessions) Enqueue(types.NamespacedName)        { l.first++ }
-func (l *lanesOfSessions) EnqueueSettled(types.NamespacedName) { l.settled++ }
+func (c *countedSessions) Enqueue(types.NamespacedName)        { c.atOnce++ }
+func (c *countedSessions) EnqueueSettled(types.NamespacedName) { c.settled++ }
