@@ -10,10 +10,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
-// restFor is how long the fleet is watched at rest: the two minutes within which Go
-// collects garbage at least once, so that a garbage collection counts as often as it happens. shortRestFor is that
-// for tests. Rest begins with quietFor without a write of the hub: those that follow a burst, such as
-// Roles of users, have ended. The counts in the statuses of a large fleet's members are written later.
+// restFor is how long the fleet is watched at rest: the two minutes within which Go collects garbage
+// at least once, so that a collection counts as often as it happens. shortRestFor is that for tests.
+// Rest begins with quietFor without a write of the hub: those that follow a burst, such as Roles of
+// users, have ended. The counts in the statuses of a large fleet's members are written later.
 const (
 	restFor      = 2 * time.Minute
 	shortRestFor = 30 * time.Second
