@@ -23,8 +23,9 @@ type Cache interface {
 }
 
 // Snapshot returns members as candidates, without their sessions: all members if of is nil, mostly
-// in the same order. A snapshot of all is valid until the next one: since every decision needs
-// one, it is written over the one before, and what a MemberCluster declares is copied only after a
+// in the same order. A snapshot of all is valid until the next of all, and one of some until the next
+// of some: since every decision needs the one, and every class of pending sessions the other, each is
+// written over the one before, and what a MemberCluster declares is copied for the first only after a
 // change. The scheduler's cache calls it with its own lock held.
 func (f *Registry) Snapshot(of []types.UID) placement.Snapshot {
 	f.mu.Lock()
@@ -32,17 +33,13 @@ func (f *Registry) Snapshot(of []types.UID) placement.Snapshot {
 	now := f.now()
 	s := placement.Snapshot{Now: now}
 	if awaits, wait := f.awaitsReports(now); wait {
-		s.Awaits, s.AwaitsFor = &awaits, f.recovery.until.Sub(now)
+		held := awaits // awaits itself would be allocated for each decision
+		s.Awaits, s.AwaitsFor = &held, f.recovery.until.Sub(now)
 	}
 	if of == nil {
 		s.Candidates = f.candidates(now)
-	}
-	for _, uid := range of {
-		if m := f.uids[uid]; m != nil {
-			c := m.declared()
-			f.observe(&c, m, now)
-			s.Candidates = append(s.Candidates, c)
-		}
+	} else {
+		s.Candidates = f.candidatesOf(of, now)
 	}
 	return s
 }

@@ -3,6 +3,8 @@ package member
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
@@ -22,6 +24,19 @@ func (f *state) candidates(now time.Time) []placement.Candidate {
 		}
 	}
 	return f.all
+}
+
+// candidatesOf returns some members as candidates. The caller holds the lock.
+func (f *state) candidatesOf(members []types.UID, now time.Time) []placement.Candidate {
+	clear(f.some) // so that it keeps no earlier reports in memory
+	f.some = f.some[:0]
+	for _, uid := range members {
+		if m := f.uids[uid]; m != nil {
+			f.some = append(f.some, m.declared())
+			f.observe(&f.some[len(f.some)-1], m, now)
+		}
+	}
+	return f.some
 }
 
 // declared returns a member as a candidate, as its MemberCluster declares it.

@@ -91,6 +91,8 @@ type registered struct {
 	ordered []*member
 	all     []placement.Candidate
 	listed  bool
+	// some are the candidates of the last snapshot of some members.
+	some []placement.Candidate
 	// settled is until when each candidate stays as it is in all, unless its member changes.
 	settled []time.Time
 }

@@ -45,6 +45,8 @@ type changes struct {
 	policies map[string]bool
 	// templates whose availability, or its reason, has changed in a member.
 	templates map[placement.TemplateKey]bool
+	// uids are those of members once they are read.
+	uids []types.UID
 }
 
 func newEvents() *events { return &events{changes: newChanges(), some: make(signal, 1)} }
@@ -104,6 +106,14 @@ func (c *changes) add(earlier changes) {
 		c.members[m] = c.members[m] || itself
 	}
 	maps.Copy(c.policies, earlier.policies)
+}
+
+// memberUIDs returns the UIDs of members. Nothing is added to the changes after it.
+func (c *changes) memberUIDs() []types.UID {
+	if c.uids == nil {
+		c.uids = slices.Collect(maps.Keys(c.members))
+	}
+	return c.uids
 }
 
 // wave are changes for which every class is evaluated, batch by batch. Later changes are
@@ -194,7 +204,7 @@ func slotsFor(f Cache, r *Request, c *changes, most int64) (slots int64, event s
 	if p := r.Placement.Policy; p != nil && p.SessionCaps != (v1alpha1.SessionCaps{}) && c.policies[r.Placement.PolicyName] {
 		event = EventCap // capacity may be anywhere
 	} else {
-		members = slices.Collect(maps.Keys(c.members))
+		members = c.memberUIDs()
 		for _, itself := range c.members {
 			if itself {
 				event = EventMember
