@@ -43,6 +43,16 @@ func (k templateKeys) requested(key placement.TemplateKey, others int) bool {
 	return requested
 }
 
+// equal reports whether a report has exactly these templates.
+func (k templateKeys) equal(reported []*fleetv1.TemplateCapacity) bool {
+	for _, t := range reported {
+		if _, has := k[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}]; !has {
+			return false
+		}
+	}
+	return len(reported) == len(k)
+}
+
 // reportedCapacity is a member's last reported capacity.
 type reportedCapacity struct {
 	// fresh is set if the open connection reported it.

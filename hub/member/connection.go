@@ -172,6 +172,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		c.fleet.setCapacity(m, result.capacity)
 		m.fresh = true
 		m.reportedAt = c.fleet.clock.Now()
+		c.fleet.reportedTemplates(m, report)
 	})
 	if !ok {
 		return

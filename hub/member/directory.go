@@ -99,7 +99,8 @@ func (f *Directory) admit(m *member, hello *fleetv1.Hello, peer link.Peer, now t
 		}
 		m.peer.Close(errors.New("replaced by a newer connection"))
 	}
-	if m.instance != hello.Instance {
+	again := m.instance == hello.Instance
+	if !again {
 		f.setCapacity(m, nil)
 	}
 	m.peer, m.serving, m.fresh = peer, false, false
@@ -108,7 +109,7 @@ func (f *Directory) admit(m *member, hello *fleetv1.Hello, peer link.Peer, now t
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
 	m.fingerprint, m.restrictions = hello.Fingerprint, protocol.Restrictions(hello.Restrictions)
 	m.began(f.timings, now)
-	f.sendTemplates(m)
+	f.openTemplates(m, again)
 	return nil
 }
 

@@ -38,9 +38,11 @@ type member struct {
 	shown health.State
 	// peer is the open connection, nil while the member is not connected.
 	peer link.Peer
-	// sent are the templates that were sent to sentTo.
-	sent   *fleetv1.TemplateSet
-	sentTo link.Peer
+	// sent are the templates that were sent to sentTo. If assumed, its process is to have them from an
+	// earlier connection, until its first report shows whether it does.
+	sent    *fleetv1.TemplateSet
+	sentTo  link.Peer
+	assumed bool
 	// agreement reports whether both sides agree on the member's assignments, by the
 	// digests on its renewals; empty while that is unknown.
 	agreement protocol.Agreement

@@ -65,11 +65,36 @@ func (f *Registry) SetTemplates(ctx context.Context, set *fleetv1.TemplateSet, c
 	return nil
 }
 
+// openTemplates sends the templates to an agent that connects; to the same process as before (again)
+// only if its first report shows that it lacks any: when all agents of a large fleet connect at once,
+// each set is some 60 KB, after which the agent evaluates all its nodes again. The caller holds the lock.
+func (f *state) openTemplates(m *member, again bool) {
+	if again {
+		m.sent, m.sentTo, m.assumed = f.templates, m.peer, true
+		return
+	}
+	f.sendTemplates(m)
+}
+
+// reportedTemplates sends the templates to an agent that was assumed to have them, if its first report
+// of a connection shows that it does not. A revision has the same requirements always. The caller holds
+// the lock.
+func (f *state) reportedTemplates(m *member, report *fleetv1.CapacityReport) {
+	if !m.assumed {
+		return
+	}
+	m.assumed = false
+	if !f.requested.equal(report.GetTemplates()) {
+		m.sent = nil
+		f.sendTemplates(m)
+	}
+}
+
 // sendTemplates sends the templates to a member's agent unless it has them. The caller holds the
 // lock.
 func (f *state) sendTemplates(m *member) {
 	if m.peer != nil && (m.sentTo != m.peer || m.sent != f.templates) {
-		m.sent, m.sentTo = f.templates, m.peer
+		m.sent, m.sentTo, m.assumed = f.templates, m.peer, false
 		m.peer.SetTemplates(f.templates)
 	}
 }

@@ -44,6 +44,61 @@ func TestManyAgentsGetTemplatesOneAfterAnother(t *testing.T) {
 	x.Expect(again.templates).To(HaveLen(before), "and they are not sent twice")
 }
 
+// An agent that connects again has what was sent to its process, unless its report shows otherwise.
+func TestAnAgentThatConnectsAgainGetsOnlyTemplatesThatItLacks(t *testing.T) {
+	set := &fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{Name: "browser", Revision: "r1"}}}
+	other := &fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{Name: "browser", Revision: "r2"}}}
+	two := &fleetv1.TemplateSet{Templates: append(other.Templates[:1:1], set.Templates...)}
+	for name, tc := range map[string]struct {
+		before   *fleetv1.TemplateSet // sent before the agent disconnects
+		after    *fleetv1.TemplateSet // the templates when it connects again, and reports browser r1
+		instance string
+		sent     bool
+	}{
+		"it has them":                       {set, set, "i1", false},
+		"another process":                   {set, set, "i2", true},
+		"they have changed":                 {set, other, "i1", true},
+		"it has not received the last ones": {other, other, "i1", true},
+		"it has not received one of them":   {two, two, "i1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := watched(t)
+			x.register("eu", "uid-eu")
+			x.Expect(x.SetTemplates(t.Context(), tc.before, nil)).To(Succeed())
+			first, p := x.connect("uid-eu", "i1")
+			x.Expect(p.has(tc.before)).To(BeTrue())
+			first.Closed(nil)
+			x.Expect(x.SetTemplates(t.Context(), tc.after, nil)).To(Succeed())
+			stream, again := x.connect("uid-eu", tc.instance)
+			x.Expect(again.has(tc.after)).To(Equal(tc.sent))
+			before := len(again.templates)
+			stream.Capacity(capacityReport(2, 100))
+			x.Expect(again.templates).To(HaveLen(before), "the first report decides")
+		})
+	}
+}
+
+func TestAReportWithOtherTemplatesThanRequestedDiffers(t *testing.T) {
+	requested := keysOf(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{Name: "a", Revision: "1"}, {Name: "b", Revision: "1"}}})
+	a, b, c, b2 := &fleetv1.TemplateCapacity{Name: "a", Revision: "1"}, &fleetv1.TemplateCapacity{Name: "b", Revision: "1"},
+		&fleetv1.TemplateCapacity{Name: "c", Revision: "1"}, &fleetv1.TemplateCapacity{Name: "b", Revision: "2"}
+	for _, tc := range []struct {
+		reported []*fleetv1.TemplateCapacity
+		equal    bool
+	}{
+		{[]*fleetv1.TemplateCapacity{a, b}, true},
+		{[]*fleetv1.TemplateCapacity{b, a}, true},
+		{[]*fleetv1.TemplateCapacity{a}, false},
+		{[]*fleetv1.TemplateCapacity{a, b, c}, false},
+		{[]*fleetv1.TemplateCapacity{a, b2}, false},
+		{nil, false},
+	} {
+		if requested.equal(tc.reported) != tc.equal {
+			t.Errorf("%v", tc.reported)
+		}
+	}
+}
+
 func (p *peer) has(set *fleetv1.TemplateSet) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
