@@ -68,7 +68,7 @@ func (f *Registry) SetTemplates(ctx context.Context, set *fleetv1.TemplateSet, c
 // openTemplates sends the templates to an agent that connects; to the same process as before (again)
 // only if its first report shows that it lacks any: when all agents of a large fleet connect at once,
 // each set is some 60 KB, after which the agent evaluates all its nodes again. The caller holds the lock.
-func (f *state) openTemplates(m *member, again bool) {
+func (f *templateState) openTemplates(m *member, again bool) {
 	if again {
 		m.sent, m.sentTo, m.assumed = f.templates, m.peer, true
 		return
@@ -79,7 +79,7 @@ func (f *state) openTemplates(m *member, again bool) {
 // reportedTemplates sends the templates to an agent that was assumed to have them, if its first report
 // of a connection shows that it does not. A revision has the same requirements always. The caller holds
 // the lock.
-func (f *state) reportedTemplates(m *member, report *fleetv1.CapacityReport) {
+func (f *templateState) reportedTemplates(m *member, report *fleetv1.CapacityReport) {
 	if !m.assumed {
 		return
 	}
@@ -92,7 +92,7 @@ func (f *state) reportedTemplates(m *member, report *fleetv1.CapacityReport) {
 
 // sendTemplates sends the templates to a member's agent unless it has them. The caller holds the
 // lock.
-func (f *state) sendTemplates(m *member) {
+func (f *templateState) sendTemplates(m *member) {
 	if m.peer != nil && (m.sentTo != m.peer || m.sent != f.templates) {
 		m.sent, m.sentTo, m.assumed = f.templates, m.peer, false
 		m.peer.SetTemplates(f.templates)
