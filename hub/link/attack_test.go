@@ -69,7 +69,11 @@ func (w *world) hold(t *testing.T, n int, dialer func(i int) *net.Dialer, sent [
 	for range n {
 		<-opened
 	}
-	<-closed
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the hub keeps all of them")
+	}
 }
 
 // clientHello returns the first message of a TLS handshake. Attackers send the same one
@@ -77,9 +81,8 @@ func (w *world) hold(t *testing.T, n int, dialer func(i int) *net.Dialer, sent [
 func (w *world) clientHello(t *testing.T) []byte {
 	t.Helper()
 	client, server := net.Pipe()
-	go func() {
-		_ = tls.Client(client, w.tls(nil)).Handshake()
-	}()
+	config := w.tls(nil)
+	go func() { _ = tls.Client(client, config).Handshake() }()
 	defer func() { _ = client.Close() }()
 	record := make([]byte, 16<<10)
 	n, err := server.Read(record)
