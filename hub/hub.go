@@ -140,6 +140,7 @@ func managerOptions(o Options, l *leader) manager.Options {
 // cached restricts the hub's cache to what it needs of numerous objects.
 func cached(o Options) map[client.Object]cache.ByObject {
 	objects := session.Cached(o.Namespace, o.SessionNamespaces)
+	objects[&v1alpha1.MemberCluster{}] = member.Cached()
 	objects[&appsv1.ControllerRevision{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 	// Only read if UserRoles is set.
 	objects[&rbacv1.Role{}] = access.Cached(o.SessionNamespaces)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,8 +118,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	// What it points to is the cache's, and never changed: it lists up to 100 templates, and
+	// most reconciles write nothing.
 	mc := &v1alpha1.MemberCluster{}
-	if err := r.Client.Get(ctx, req.NamespacedName, mc); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, mc, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Fleet.Remove(req.Name)
 			r.blocked.Delete(req.Name)
@@ -141,12 +144,13 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if exceeded != "" {
 		r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventExcess, "Watch", "%s", exceeded)
 	}
-	if done, err := r.finalize(ctx, mc, v); done || err != nil {
+	mc, done, err := r.finalize(ctx, mc, v)
+	if done || err != nil {
 		return ctrl.Result{}, err
 	}
 	// A status that the API server refuses must not block the others: an agent waits for
 	// unfence, and operators check the heartbeat.
-	wait, notWritten := r.status(ctx, mc, v)
+	mc, wait, notWritten := r.status(ctx, mc, v)
 	notUnfenced := r.unfence(ctx, mc, v)
 	beat, notBeaten := r.heartbeat(ctx, mc, v)
 	if err := errors.Join(notWritten, notUnfenced, notBeaten); err != nil {
@@ -162,28 +166,40 @@ func locked(before client.Object) client.Patch {
 }
 
 // status writes what changed. Health, identity and certificate are written at once; counts,
-// and the state of the stream, at most once per backoff.StatusIntervalOf all members.
-func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (wait time.Duration, err error) {
-	before := mc.DeepCopy()
+// and the state of the stream, at most once per backoff.StatusIntervalOf all members. It returns
+// the object that is in the API server then.
+func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (now *v1alpha1.MemberCluster, wait time.Duration, err error) {
 	v.listed = r.templatesOf(mc.Name, v)
-	writeStatus(&mc.Status, v, mc.Generation)
-	if equality.Semantic.DeepEqual(&before.Status, &mc.Status) {
-		return 0, nil
+	after := withStatus(mc, v)
+	if equality.Semantic.DeepEqual(&mc.Status, &after.Status) {
+		return mc, 0, nil
 	}
-	now := r.Fleet.clock.Now()
-	if !pressing(&before.Status, &mc.Status) {
-		if wait := r.written.Wait(mc.UID, now); wait > 0 {
-			return wait, nil
+	at := r.Fleet.clock.Now()
+	if !pressing(&mc.Status, &after.Status) {
+		if wait := r.written.Wait(mc.UID, at); wait > 0 {
+			return mc, wait, nil
 		}
 	}
-	if err := r.Client.Status().Update(ctx, mc); err != nil {
-		return 0, fmt.Errorf("writing the status: %w", err)
+	after.Status.Templates = slices.Clone(after.Status.Templates) // the answer is decoded into it
+	if err := r.Client.Status().Update(ctx, after); err != nil {
+		return mc, 0, fmt.Errorf("writing the status: %w", err)
 	}
-	r.written.Took(mc.UID, now, backoff.StatusIntervalOf(v.members))
-	r.announce(before, mc)
-	r.announceDrain(before, mc)
-	r.announceFenced(before, mc)
-	return 0, nil
+	r.written.Took(mc.UID, at, backoff.StatusIntervalOf(v.members))
+	r.announce(mc, after)
+	r.announceDrain(mc, after)
+	r.announceFenced(mc, after)
+	return after, 0, nil
+}
+
+// withStatus returns a copy with the status of a view. It shares the list of templates with the
+// original, or with the view.
+func withStatus(mc *v1alpha1.MemberCluster, v view) *v1alpha1.MemberCluster {
+	others := *mc
+	others.Status.Templates = nil
+	after := others.DeepCopy()
+	after.Status.Templates = mc.Status.Templates
+	writeStatus(&after.Status, v, mc.Generation)
+	return after
 }
 
 // pressing reports whether a change of a status can't wait.

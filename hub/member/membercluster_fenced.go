@@ -52,14 +52,14 @@ func (r *Reconciler) unfence(ctx context.Context, mc *v1alpha1.MemberCluster, v 
 	if !v.fence.alive || v.fence.other || mc.Spec.Fenced == nil {
 		return nil
 	}
-	before := mc.DeepCopy()
-	mc.Spec.Fenced = nil
-	if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
+	after := mc.DeepCopy()
+	after.Spec.Fenced = nil
+	if err := r.Client.Patch(ctx, after, locked(mc)); err != nil {
 		return fmt.Errorf("removing the declaration: %w", err)
 	}
-	r.Fleet.Register(mc) // its agent waits for that
-	r.Recorder.Eventf(mc, nil, corev1.EventTypeWarning, v1alpha1.EventFenced, "Unfence",
-		"its agent has returned: removed the declaration that it is fenced, as %s", declaredBy(before.Spec.Fenced))
+	r.Fleet.Register(after) // its agent waits for that
+	r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, v1alpha1.EventFenced, "Unfence",
+		"its agent has returned: removed the declaration that it is fenced, as %s", declaredBy(mc.Spec.Fenced))
 	return nil
 }
 

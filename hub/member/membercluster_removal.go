@@ -18,13 +18,15 @@ type Held struct {
 }
 
 // finalize keeps the MemberCluster while sessions are placed there or not confirmed as
-// stopped, and announces that; done means that it may be deleted.
+// stopped, and announces that; done means that it may be deleted. It returns the object that is
+// in the API server then.
 //
 // In a member that is declared fenced no stop will be confirmed: what was released there
 // is lost with it, and its sessions are rescheduled first.
-func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (done bool, err error) {
+func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v view) (now *v1alpha1.MemberCluster, done bool, err error) {
 	if mc.DeletionTimestamp.IsZero() {
-		return false, r.addFinalizer(ctx, mc)
+		now, err = r.addFinalizer(ctx, mc)
+		return now, false, err
 	}
 	// Recent decisions are only in the fleet's count; those of an earlier leader may still be
 	// only in the hub's cache.
@@ -33,32 +35,33 @@ func (r *Reconciler) finalize(ctx context.Context, mc *v1alpha1.MemberCluster, v
 	switch fenced := v.fenced; {
 	case fenced && placed > 0:
 		r.keep(mc, fmt.Sprintf("it is declared fenced, and %d sessions are still placed there: it is removed once each is rescheduled or deleted; `kubectl get vdis -A` shows what they wait for", placed))
-		return false, nil
+		return mc, false, nil
 	case !fenced && v.fence.refusesAgent() && all > 0:
-		return false, nil // the declaration is about to take effect, or to be removed
+		return mc, false, nil // the declaration is about to take effect, or to be removed
 	case !fenced && all > 0:
 		r.keep(mc, fmt.Sprintf("%d sessions are placed there or not confirmed stopped: delete them, or drain it with `kubectl vdi drain %s`; if it is off for good, declare it fenced with `kubectl vdi fence %s`", all, mc.Name, mc.Name))
-		return false, nil
+		return mc, false, nil
 	}
-	before := mc.DeepCopy()
-	if controllerutil.RemoveFinalizer(mc, v1alpha1.MemberFinalizer) {
-		if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
-			return false, client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
+	after := mc.DeepCopy()
+	if controllerutil.RemoveFinalizer(after, v1alpha1.MemberFinalizer) {
+		if err := r.Client.Patch(ctx, after, locked(mc)); err != nil {
+			return mc, false, client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
 		}
 	}
-	return true, nil
+	return after, true, nil
 }
 
-func (r *Reconciler) addFinalizer(ctx context.Context, mc *v1alpha1.MemberCluster) error {
+// addFinalizer returns the object that is in the API server then.
+func (r *Reconciler) addFinalizer(ctx context.Context, mc *v1alpha1.MemberCluster) (now *v1alpha1.MemberCluster, err error) {
 	if controllerutil.ContainsFinalizer(mc, v1alpha1.MemberFinalizer) {
-		return nil
+		return mc, nil
 	}
-	before := mc.DeepCopy()
-	controllerutil.AddFinalizer(mc, v1alpha1.MemberFinalizer)
-	if err := r.Client.Patch(ctx, mc, locked(before)); err != nil {
-		return fmt.Errorf("adding the finalizer: %w", err)
+	after := mc.DeepCopy()
+	controllerutil.AddFinalizer(after, v1alpha1.MemberFinalizer)
+	if err := r.Client.Patch(ctx, after, locked(mc)); err != nil {
+		return mc, fmt.Errorf("adding the finalizer: %w", err)
 	}
-	return nil
+	return after, nil
 }
 
 // blockage is a cause that blocks the removal of a member.

@@ -195,13 +195,14 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 	}
 	status.TemplatesOmitted = listed.omitted
 	if !slices.Equal(status.Templates, listed.list) {
-		status.Templates = slices.Clone(listed.list)
+		status.Templates = listed.list
 	}
 }
 
 // availabilities returns the availability of the templates' current revisions, and how many
 // are omitted.
 func availabilities(v view) (list []v1alpha1.TemplateAvailability, omitted int32) {
+	list = make([]v1alpha1.TemplateAvailability, 0, len(v.capacity.Templates))
 	for key, t := range v.capacity.Templates {
 		if v.current[key.Name] != key.Revision {
 			continue
@@ -219,5 +220,8 @@ func availabilities(v view) (list []v1alpha1.TemplateAvailability, omitted int32
 		list, omitted = list[:v1alpha1.MaxTemplateAvailabilities], int32(more)
 	}
 	slices.SortFunc(list, byName)
-	return append(make([]v1alpha1.TemplateAvailability, 0, len(list)), list...), omitted // kept: no spare capacity
+	if len(list) < cap(list) {
+		list = append(make([]v1alpha1.TemplateAvailability, 0, len(list)), list...) // kept: no spare capacity
+	}
+	return list, omitted
 }

@@ -91,7 +91,7 @@ func (g gatherer) template(ctx context.Context, in *lifecycle.Input) error {
 		return nil
 	}
 	current := &v1alpha1.VDITemplate{}
-	err := g.Client.Get(ctx, types.NamespacedName{Name: s.Spec.Template}, current)
+	err := g.Client.Get(ctx, types.NamespacedName{Name: s.Spec.Template}, current, client.UnsafeDisableDeepCopy) // never changed
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -32,8 +33,8 @@ func main() {
 	flag.BoolVar(&o.keep, "keep", false, "keep the fleet's directory with all logs")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
-	// A thousand simulated members are one process: how long its garbage collection takes is
-	// not to be part of the times of their renewals.
+	// A thousand simulated members are one process: how long its garbage collections take is
+	// not to be part of the times of their renewals. There is one before each step.
 	debug.SetGCPercent(400)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
@@ -70,6 +71,7 @@ func run(ctx context.Context, o options) (err error) {
 		{"the leader's death", f.takeover}, // a new leader waits before it moves sessions of lost members
 	} {
 		fmt.Printf("\n%s\n", step.name)
+		runtime.GC()
 		began := time.Now()
 		f.renewals.reset()
 		if err := step.run(ctx); err != nil {
