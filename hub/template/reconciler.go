@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("listing templates: %w", err)
 	}
 	kept := &appsv1.ControllerRevisionList{}
-	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{LabelTemplate}); err != nil {
+	if err := r.Client.List(ctx, kept, client.InNamespace(r.Namespace), client.HasLabels{LabelTemplate}, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing template revisions: %w", err)
 	}
 	set, current, unreadable := templateSet(templates.Items, kept.Items)

@@ -23,16 +23,16 @@ const maxRevisions = 64
 // keep keeps a template while sessions use it: the finalizer is added before any session
 // can, and removed once it is being deleted and no session is left.
 func (r *Reconciler) keep(ctx context.Context, t *v1alpha1.VDITemplate, sessions int32) error {
-	before := t.DeepCopy()
-	changed := false
-	switch {
-	case t.DeletionTimestamp.IsZero():
-		changed = controllerutil.AddFinalizer(t, v1alpha1.TemplateFinalizer)
-	case sessions == 0:
-		changed = controllerutil.RemoveFinalizer(t, v1alpha1.TemplateFinalizer)
-	}
-	if !changed {
+	marked := controllerutil.ContainsFinalizer(t, v1alpha1.TemplateFinalizer)
+	wanted := t.DeletionTimestamp.IsZero() || sessions > 0 && marked
+	if marked == wanted {
 		return nil
+	}
+	before := t.DeepCopy()
+	if wanted {
+		controllerutil.AddFinalizer(t, v1alpha1.TemplateFinalizer)
+	} else {
+		controllerutil.RemoveFinalizer(t, v1alpha1.TemplateFinalizer)
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, t, patch); err != nil {
