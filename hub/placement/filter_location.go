@@ -17,7 +17,7 @@ var regionFilter = filter{
 	},
 	explain: func(q *query, c *Candidate, _ *account) lack {
 		rule := violatedRegion(q, c)
-		return is("outside "+strings.Join(rule.regions, ", "), "see "+rule.field)
+		return rule.once(func() lack { return is("outside "+strings.Join(rule.regions, ", "), "see "+rule.field) })
 	},
 }
 
@@ -40,7 +40,7 @@ var selectorFilter = filter{
 	},
 	explain: func(q *query, c *Candidate, _ *account) lack {
 		rule := violatedSelector(q, c)
-		return doesNot("match "+rule.field, rule.text)
+		return rule.once(func() lack { return doesNot("match "+rule.field, rule.text) })
 	},
 }
 

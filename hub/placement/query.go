@@ -42,6 +42,7 @@ type query struct {
 type regionRule struct {
 	field   string
 	regions []string
+	violation
 }
 
 // clusterRule is a selector over the labels of members and the field that
@@ -50,6 +51,19 @@ type clusterRule struct {
 	field    string
 	selector labels.Selector
 	text     string
+	violation
+}
+
+// violation is what those members lack that violate a rule. It is rendered once: a rule may
+// exclude a thousand members.
+type violation struct{ lack *lack }
+
+func (v *violation) once(render func() lack) lack {
+	if v.lack == nil {
+		l := render()
+		v.lack = &l
+	}
+	return *v.lack
 }
 
 func newQuery(r *Request, ledger *Ledger) *query {
@@ -105,7 +119,7 @@ func (q *query) policyRef() string {
 
 func (q *query) requireRegions(field string, regions []string) {
 	if len(regions) > 0 {
-		q.regions = append(q.regions, regionRule{field, regions})
+		q.regions = append(q.regions, regionRule{field: field, regions: regions})
 	}
 }
 
@@ -114,7 +128,7 @@ func (q *query) requireClusters(field string, s *metav1.LabelSelector) {
 		return
 	}
 	selector, text := compile(s)
-	q.selectors = append(q.selectors, clusterRule{field, selector, text})
+	q.selectors = append(q.selectors, clusterRule{field: field, selector: selector, text: text})
 }
 
 // compile returns a selector and its text; a malformed one matches nothing.

@@ -1,10 +1,12 @@
 package placement
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestTheWorstReasonComesFirst(t *testing.T) {
@@ -31,5 +33,24 @@ func TestTheWorstReasonComesFirst(t *testing.T) {
 			t.Fatalf("%q is not there, or too early, in %s", part, d.Message)
 		}
 		at = next
+	}
+}
+
+// A wave of pending sessions asks about every member of the fleet.
+func TestARuleThatExcludesManyMembersIsExplainedOnce(t *testing.T) {
+	members := make([]Candidate, 1000)
+	for i := range members {
+		members[i] = member(strconv.Itoa(i), 1)
+	}
+	for name, change := range map[string]func(*Request){
+		"regions": func(r *Request) { r.RequiredRegions = []string{"us", "ap"} },
+		"selector": func(r *Request) {
+			r.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "b"}}
+		},
+	} {
+		r, ledger := requestWith(session("s"), change), NewLedger()
+		if n := testing.AllocsPerRun(10, func() { Place(r, members, ledger) }); n > 100 {
+			t.Errorf("%s: a decision on 1,000 members allocates %.0f times", name, n)
+		}
 	}
 }

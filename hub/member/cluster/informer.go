@@ -56,8 +56,9 @@ func (r reader) List(_ context.Context, o client.ObjectList, options ...client.L
 	if by.LabelSelector != nil || by.FieldSelector != nil {
 		return fmt.Errorf("selecting by labels or fields: %w", errNotCached)
 	}
-	into.Items = nil
-	for _, item := range r.Items() {
+	items := r.Items()
+	into.Items = make([]v1alpha1.SessionAssignment, 0, len(items))
+	for _, item := range items {
 		if by.Namespace != "" && by.Namespace != item.Namespace {
 			continue
 		}
