@@ -3,7 +3,6 @@ package member
 import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
@@ -95,12 +94,12 @@ func (c *connection) Part(buckets convert.BucketSet, items []protocol.Report) {
 
 // begin starts to serve a member whose inventory is complete. The capacity report that
 // follows counts all its assignments.
-func (c *connection) begin(held []*v1alpha1.SessionAssignment) bool {
+func (c *connection) begin(held []cluster.Held) bool {
 	if !c.current(func(*member) {}) {
 		return false
 	}
 	for _, item := range held {
-		c.fleet.cache.CountedFrom(item.Spec.Session.UID, item.Spec.Epoch, c.member.uid, item.Annotations[v1alpha1.AnnotationSpecHash], 1)
+		c.fleet.cache.CountedFrom(item.Session, item.Epoch, c.member.uid, item.Hash, 1)
 	}
 	return c.current(func(m *member) {
 		m.serving, m.agreement = true, ""

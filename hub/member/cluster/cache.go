@@ -83,7 +83,7 @@ func (p *Cache) replace(key types.NamespacedName, old, next *v1alpha1.SessionAss
 func (p *Cache) Items() []*v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.store.all(func(*packed) bool { return true })
+	return p.store.all()
 }
 
 // Len returns how many assignments the cache has, and of how many it has the hash of the

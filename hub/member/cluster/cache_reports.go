@@ -136,12 +136,25 @@ func (p *Cache) Sums() protocol.Sums {
 	return protocol.Sums{Reported: p.reported.hashes.Digest().Sum(), Assigned: p.store.assigned + p.quota.hiddenSum}
 }
 
-// Held returns the items that the member has, which must not be changed: all but those that
-// await recording.
-func (p *Cache) Held() []*v1alpha1.SessionAssignment {
+// Held is an assignment that the member has stored.
+type Held struct {
+	Session types.UID
+	Epoch   int64
+	// Hash is that of its spec.
+	Hash string
+}
+
+// Held returns what the member has: all but assignments that await recording.
+func (p *Cache) Held() []Held {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.store.all(func(item *packed) bool { return !ended(item.status.State) })
+	out := make([]Held, 0, len(p.store.items))
+	for _, item := range p.store.items {
+		if !ended(item.status.State) {
+			out = append(out, Held{item.session.UID, item.epoch, item.hash})
+		}
+	}
+	return out
 }
 
 // assignedHash returns an item's share of the digest of the assigned set: 0 if the member

@@ -122,7 +122,7 @@ func (r reader) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.R
 	registration := &registration{handler: h}
 	r.mu.Lock()
 	r.handlers = append(slices.Clip(r.handlers), registration)
-	items := r.store.all(func(*packed) bool { return true })
+	items := r.store.all()
 	r.mu.Unlock()
 	for _, item := range items {
 		h.OnAdd(item, true)

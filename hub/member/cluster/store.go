@@ -57,13 +57,11 @@ func (s *store) get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	return nil
 }
 
-// all returns the items that the selection accepts.
-func (s *store) all(selected func(*packed) bool) []*v1alpha1.SessionAssignment {
+// all returns all items.
+func (s *store) all() []*v1alpha1.SessionAssignment {
 	out := make([]*v1alpha1.SessionAssignment, 0, len(s.items))
 	for key, p := range s.items {
-		if selected(p) {
-			out = append(out, p.unpack(key))
-		}
+		out = append(out, p.unpack(key))
 	}
 	return out
 }
