@@ -34,7 +34,7 @@ func TestCachedMembersShareWhatTheyHaveInCommon(t *testing.T) {
 		t.Errorf("the cache has another object (-want +got):\n%s", diff)
 	}
 	if spare := cap(one.Status.Templates) - len(one.Status.Templates) + cap(one.Status.Conditions) - len(one.Status.Conditions); spare > 0 {
-		t.Errorf("its lists have room for %d more", spare)
+		t.Errorf("its lists have capacity for %d more", spare)
 	}
 	for i := range want.Status.Templates {
 		a, b := one.Status.Templates[i], other.Status.Templates[i]
