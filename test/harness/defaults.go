@@ -56,6 +56,10 @@ func (cp *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, er
 // measured, only by Options.Env.
 func SpareCPU() []string { return []string{"GOGC=400", "GOMEMLIMIT=640MiB"} }
 
+// DetectMutations is the environment variable with which a process panics when an object of a
+// client-go cache was changed in place: hub and agents read some of them without a copy.
+const DetectMutations = "KUBE_CACHE_MUTATION_DETECTOR=true"
+
 // spareCPU is SpareCPU for a component. An API server with thousands of sessions would spend half
 // of its time on garbage collection to stay below that limit.
 func spareCPU(component string) []string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 			Members: map[string][]string{restricted: restrictions},
 		},
 		Standbys: map[string]int{replicated: 1},
-		Env:      append(harness.SpareCPU(), traced(spans)...),
+		Env:      slices.Concat(harness.SpareCPU(), []string{harness.DetectMutations}, traced(spans)),
 		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())
