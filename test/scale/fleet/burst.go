@@ -29,7 +29,7 @@ const (
 	kibPerSession = 12.0
 	// manySessions is from how many sessions on kibPerSession is enforced: with fewer, what
 	// the hub needs without any counts more.
-	manySessions = 50_000
+	manySessions = 100_000
 )
 
 // session returns a session that a step creates. A user has three.

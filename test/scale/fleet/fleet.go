@@ -103,7 +103,7 @@ func start(ctx context.Context, o options) (*fleet, error) {
 	}
 	fmt.Println("  GOMEMLIMIT of the hub, by the chart's size: " + limit)
 	f.Fleet, err = harness.Start(ctx, harness.Options{
-		MemberSpecs: []harness.MemberSpec{}, Namespaces: o.namespaces(), Enroll: true, Keep: o.keep, HubFirst: true, Env: []string{"GOMEMLIMIT=" + limit},
+		MemberSpecs: []harness.MemberSpec{}, Namespaces: o.namespaces(), Enroll: true, Keep: o.keep, HubFirst: true, KeepRunning: true, Env: []string{"GOMEMLIMIT=" + limit},
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	if err != nil {
