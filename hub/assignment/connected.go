@@ -3,13 +3,10 @@ package assignment
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
 	"github.com/vdi-fleet/vdi-fleet/hub/member"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
@@ -37,14 +34,14 @@ func (r *Reconciler) connected(ctx context.Context, queue workqueue.TypedRateLim
 	go c.settled.Run(ctx, queue.Add)
 	r.Fleet.Listen(func(change member.Change) {
 		if change.Kind == member.MemberConnected {
-			go c.enqueueMember(ctx, change.Member)
+			go c.enqueueMember(change.Member)
 		}
 	})
 	return nil
 }
 
-func (c *connections) enqueueMember(ctx context.Context, member string) {
-	reported := c.reportedBy(ctx, member)
+func (c *connections) enqueueMember(member string) {
+	reported := c.Fleet.Reported(member)
 	for s := range c.Cached.By(index.Member, member) {
 		assignment := KeyOf(s)
 		if reported[assignment] && status.Settled(s) {
@@ -63,22 +60,4 @@ func (c *connections) enqueueMember(ctx context.Context, member string) {
 	for assignment := range reported {
 		c.queue.Add(memberRequest(member, assignment))
 	}
-}
-
-// reportedBy returns the assignments that a member reports, each with whether it is active.
-func (c *connections) reportedBy(ctx context.Context, member string) map[types.NamespacedName]bool {
-	reported := &v1alpha1.SessionAssignmentList{}
-	cl, err := c.Clusters.Get(ctx, multicluster.ClusterName(member))
-	if err == nil {
-		err = cl.GetClient().List(ctx, reported, client.UnsafeDisableDeepCopy)
-	}
-	if err != nil {
-		return nil
-	}
-	active := make(map[types.NamespacedName]bool, len(reported.Items))
-	for i := range reported.Items {
-		a := &reported.Items[i]
-		active[client.ObjectKeyFromObject(a)] = a.Status.State == v1alpha1.AssignmentActive
-	}
-	return active
 }

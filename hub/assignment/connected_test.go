@@ -10,12 +10,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -40,15 +36,15 @@ func TestWhatIsLeftToDoDoesNotWaitBehindSettledSessions(t *testing.T) {
 		h.add("released", true, sessiontest.ReleasingAt(sessiontest.Elsewhere, 4))
 		h.add("not-reported", false)
 		h.add("ended", true)
-		h.reported[len(h.reported)-1].Status.State = v1alpha1.AssignmentStopped
-		h.reported = append(h.reported, v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: v1alpha1.AssignmentName("unknown", "uid-unknown")}})
+		h.reported[KeyOf(h.placed[len(h.placed)-1])] = false
+		h.reported[types.NamespacedName{Namespace: "desktops", Name: v1alpha1.AssignmentName("unknown", "uid-unknown")}] = true
 
-		h.connects(t.Context())
+		h.connects()
 		now := []string{"deleted", "edited", "ended", "not-reported", "released", "sent", "starts"}
 		h.Expect(h.taken()).To(Equal(now))
 		h.Expect(h.requests()).To(Equal(append(now, "unknown")))
 
-		h.connects(t.Context()) // it connects again
+		h.connects() // it connects again
 		h.Expect(h.taken()).To(Equal(now))
 		h.Expect(h.requests()).To(HaveLen(len(now) + 1))
 		h.Expect(h.settled.Len()).To(Equal(others), "each waits once")
@@ -73,14 +69,14 @@ type connecting struct {
 	*WithT
 	*connections
 	placed   []*v1alpha1.VDISession
-	reported []v1alpha1.SessionAssignment
+	reported map[types.NamespacedName]bool
 	enqueued map[string]bool
 }
 
 func newConnecting(t *testing.T) *connecting {
-	h := &connecting{WithT: NewWithT(t), enqueued: map[string]bool{}}
+	h := &connecting{WithT: NewWithT(t), enqueued: map[string]bool{}, reported: map[types.NamespacedName]bool{}}
 	h.connections = newConnections(&Reconciler{
-		Clusters: reporting{reports: listing{from: h}}, Fleet: &unnamed{}, Departures: &Departures{}, Sessions: enqueued{by: h.enqueued},
+		Fleet: &unnamed{reported: h.reported}, Departures: &Departures{}, Sessions: enqueued{by: h.enqueued},
 	}, workqueue.NewTyped[mcreconcile.Request]())
 	return h
 }
@@ -92,23 +88,14 @@ func (h *connecting) add(name string, reports bool, changes ...func(*v1alpha1.VD
 	}}, changes...)...)
 	h.placed = append(h.placed, s)
 	if reports {
-		key := KeyOf(s)
-		a := v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		a.Status.State = v1alpha1.AssignmentActive
-		h.reported = append(h.reported, a)
+		h.reported[KeyOf(s)] = true
 	}
 }
 
-// List lists the reports of the member.
-func (h *connecting) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	into.(*v1alpha1.SessionAssignmentList).Items = h.reported
-	return nil
-}
-
 // connects reports that the member has connected.
-func (h *connecting) connects(ctx context.Context) {
+func (h *connecting) connects() {
 	h.Cached = index.Of(h.placed...)
-	h.enqueueMember(ctx, "name-of-uid-here")
+	h.enqueueMember("name-of-uid-here")
 }
 
 // taken returns the names of the sessions that were enqueued since the last call.
@@ -138,30 +125,12 @@ type enqueued struct {
 
 func (e enqueued) Enqueue(session types.NamespacedName) { e.by[session.Name] = true }
 
-// unnamed knows no member by its name.
-type unnamed struct{ members }
+// unnamed knows no member by its name, but what it reports.
+type unnamed struct {
+	members
+	reported map[types.NamespacedName]bool
+}
+
+func (u *unnamed) Reported(string) map[types.NamespacedName]bool { return maps.Clone(u.reported) }
 
 func (*unnamed) RefOf(string) (v1alpha1.ClusterRef, bool) { return v1alpha1.ClusterRef{}, false }
-
-// reporting is a member's cluster, whose client lists its reports.
-type reporting struct {
-	multicluster.Provider
-	cluster.Cluster
-	reports client.Client
-}
-
-func (c reporting) Get(context.Context, multicluster.ClusterName) (cluster.Cluster, error) {
-	return c, nil
-}
-
-func (c reporting) GetClient() client.Client { return c.reports }
-
-// listing is a client that only lists.
-type listing struct {
-	client.Client
-	from *connecting
-}
-
-func (l listing) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
-	return l.from.List(ctx, into, options...)
-}

@@ -29,6 +29,8 @@ type Members interface {
 	RefOf(name string) (v1alpha1.ClusterRef, bool)
 	// State returns the state of a member.
 	State(member types.UID) member.State
+	// Reported returns the assignments that a member reports, each with whether it is active.
+	Reported(name string) map[types.NamespacedName]bool
 	// Listen calls the listener on every change of a member.
 	Listen(func(member.Change))
 	// Recovering reports whether the hub was restored from a backup and waits for its
@@ -154,7 +156,7 @@ func (r *Reconciler) visit(ctx context.Context, req mcreconcile.Request) (*visit
 	if v.Ref, known = r.Fleet.RefOf(string(req.ClusterName)); !known {
 		return nil, multicluster.ErrClusterNotFound
 	}
-	s := r.Cached.ByAssignment(req.NamespacedName).DeepCopy()
+	s := r.Cached.ByAssignment(req.NamespacedName) // the cache's, and never changed here
 	reported, err := Reported(ctx, v.member, req.NamespacedName)
 	if err != nil {
 		return nil, err

@@ -323,6 +323,18 @@ func (f *Registry) NameOf(uid types.UID) (string, bool) {
 	return m.name, true
 }
 
+// Reported returns the assignments that a member reports, each with whether it is active: none if
+// there is no member of that name.
+func (f *Registry) Reported(name string) map[types.NamespacedName]bool {
+	f.mu.Lock()
+	m := f.members[name]
+	f.mu.Unlock() // caches call the fleet under their own lock
+	if m == nil {
+		return nil
+	}
+	return m.cluster.Cache.Reported()
+}
+
 // steady returns the wall clock's time at the start plus the time since: setting the wall
 // clock meanwhile makes no certificate expire.
 func (f *state) steady(now time.Time) time.Time {

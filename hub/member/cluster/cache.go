@@ -79,11 +79,22 @@ func (p *Cache) replace(key types.NamespacedName, old, next *v1alpha1.SessionAss
 	}
 }
 
-// Items returns all items, which must not be changed.
+// Items returns copies of all items.
 func (p *Cache) Items() []*v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.store.all()
+}
+
+// Reported returns the keys of all items, each with whether it is active.
+func (p *Cache) Reported() map[types.NamespacedName]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[types.NamespacedName]bool, len(p.store.items))
+	for key, item := range p.store.items {
+		out[key] = item.status.State == v1alpha1.AssignmentActive
+	}
+	return out
 }
 
 // Len returns how many assignments the cache has, and of how many it has the hash of the
@@ -94,7 +105,7 @@ func (p *Cache) Len() (items, reported int) {
 	return len(p.store.items), p.reported.hashes.Len()
 }
 
-// Get returns the item under a key, or nil. It must not be changed.
+// Get returns a copy of the item under a key, or nil.
 func (p *Cache) Get(key types.NamespacedName) *v1alpha1.SessionAssignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()

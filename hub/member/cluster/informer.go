@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,7 +30,7 @@ var (
 	_ cache.Informer = reader{}
 )
 
-// Get copies an item.
+// Get returns a copy of an item.
 func (r reader) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
 	into, ok := o.(*v1alpha1.SessionAssignment)
 	if !ok {
@@ -41,12 +40,11 @@ func (r reader) Get(_ context.Context, key client.ObjectKey, o client.Object, _ 
 	if item == nil {
 		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("sessionassignments").GroupResource(), key.Name)
 	}
-	item.DeepCopyInto(into)
+	*into = *item
 	return nil
 }
 
-// List returns the items of a namespace, or all: copies, unless the caller promises not to change
-// them (client.UnsafeDisableDeepCopy).
+// List returns copies of the items of a namespace, or of all.
 func (r reader) List(_ context.Context, o client.ObjectList, options ...client.ListOption) error {
 	into, ok := o.(*v1alpha1.SessionAssignmentList)
 	if !ok {
@@ -61,9 +59,6 @@ func (r reader) List(_ context.Context, o client.ObjectList, options ...client.L
 	for _, item := range items {
 		if by.Namespace != "" && by.Namespace != item.Namespace {
 			continue
-		}
-		if !ptr.Deref(by.UnsafeDisableDeepCopy, false) {
-			item = item.DeepCopy()
 		}
 		into.Items = append(into.Items, *item)
 	}

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"strconv"
+	"unique"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -28,19 +30,63 @@ type packed struct {
 	// hash is the value of AnnotationSpecHash, the only annotation.
 	hash    string
 	version uint64
-	status  v1alpha1.SessionAssignmentStatus
+	// status has no conditions.
+	status     v1alpha1.SessionAssignmentStatus
+	conditions []condition
+}
+
+// condition is a condition of a status in a quarter of its memory.
+type condition struct {
+	texts      unique.Handle[conditionTexts]
+	generation int64
+	// since is the time of the last transition, in seconds as reports have it.
+	since int64
+}
+
+// conditionTexts is what a condition has in common with those of most items.
+type conditionTexts struct {
+	kind, reason, message string
+	status                metav1.ConditionStatus
 }
 
 func pack(item *v1alpha1.SessionAssignment, version uint64) *packed {
-	return &packed{
+	p := &packed{
 		session: item.Spec.Session, epoch: item.Spec.Epoch, proof: item.Spec.Proof,
 		hash: item.Annotations[v1alpha1.AnnotationSpecHash], version: version, status: item.Status,
 	}
+	p.status.Conditions = nil
+	if n := len(item.Status.Conditions); n > 0 {
+		p.conditions = make([]condition, n)
+	}
+	for i, c := range item.Status.Conditions {
+		texts := conditionTexts{kind: c.Type, reason: c.Reason, message: c.Message, status: c.Status}
+		p.conditions[i] = condition{unique.Make(texts), c.ObservedGeneration, c.LastTransitionTime.Unix()}
+	}
+	return p
 }
 
-// unpack returns the item, which shares its status with the store.
+// unpack returns the condition.
+func (c condition) unpack() metav1.Condition {
+	texts := c.texts.Value()
+	out := metav1.Condition{
+		Type: texts.kind, Status: texts.status, Reason: texts.reason, Message: texts.message, ObservedGeneration: c.generation,
+	}
+	if since := metav1.Unix(c.since, 0); !since.IsZero() {
+		out.LastTransitionTime = since
+	}
+	return out
+}
+
+// unpack returns a copy of the item.
 func (p *packed) unpack(key types.NamespacedName) *v1alpha1.SessionAssignment {
-	item := &v1alpha1.SessionAssignment{Status: p.status}
+	item := &v1alpha1.SessionAssignment{}
+	p.status.DeepCopyInto(&item.Status)
+	if n := len(p.conditions); n > 0 {
+		item.Status.Conditions = make([]metav1.Condition, n)
+	}
+	for i, c := range p.conditions {
+		item.Status.Conditions[i] = c.unpack()
+	}
 	item.Namespace, item.Name, item.ResourceVersion = key.Namespace, key.Name, strconv.FormatUint(p.version, 10)
 	item.Spec.Session, item.Spec.Epoch, item.Spec.Proof = p.session, p.epoch, p.proof
 	if p.hash != "" {
@@ -80,10 +126,6 @@ func (s *store) set(key types.NamespacedName, before, item *v1alpha1.SessionAssi
 // share has the items of all members share the texts that most of them have in common.
 func share(item *v1alpha1.SessionAssignment) {
 	trim.Strings(&item.Namespace, &item.Spec.Session.Namespace, (*string)(&item.Status.State), &item.Status.Reason, &item.Status.NodeName)
-	for i := range item.Status.Conditions {
-		c := &item.Status.Conditions[i]
-		trim.Strings(&c.Type, &c.Reason, (*string)(&c.Status), &c.Message)
-	}
 }
 
 // drop removes an item, which may be nil.

@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,5 +25,23 @@ func TestStatusIsOfAnEarlierSpecOnceAnotherIsStored(t *testing.T) {
 		if got.Status.ObservedGeneration != c.want {
 			t.Errorf("after %q: the status is of generation %d, want %d", c.hash, got.Status.ObservedGeneration, c.want)
 		}
+	}
+}
+
+// The hub keeps what a member has reported in less memory than it came in, and loses nothing of it.
+func TestAStoredStatusIsAsReported(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 11, 28, 7, 50, 0, 0, time.UTC))
+	reported := item("a", 5, active)
+	reported.Status.Message, reported.Status.NodeName, reported.Status.StartTime = "Running.", "node-1", &at
+	reported.Status.Conditions = []metav1.Condition{
+		{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: "The desktop answers.", ObservedGeneration: 7, LastTransitionTime: at},
+		{Type: "Failing", Status: metav1.ConditionFalse, Reason: "None"}, // without a time
+	}
+	want := reported.DeepCopy()
+	c := newCache(nil, nil)
+	c.Apply([]protocol.Report{{SessionAssignment: reported}})
+	got := c.store.get(keyOf(reported))
+	if got == nil || !equality.Semantic.DeepEqual(got.Status, want.Status) {
+		t.Errorf("stored:\n%+v\nreported:\n%+v", got, want.Status)
 	}
 }
