@@ -67,7 +67,7 @@ func (m members) change(ctx context.Context, name string, uid types.UID, decide 
 func (m members) isCurrent(ctx context.Context, caller link.Caller) bool {
 	name, _ := m.options.Name(caller.Member)
 	mc := &v1alpha1.MemberCluster{}
-	if err := m.options.Client.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil || mc.UID != caller.Member {
+	if err := m.options.Client.Get(ctx, client.ObjectKey{Name: name}, mc, client.UnsafeDisableDeepCopy); err != nil || mc.UID != caller.Member {
 		return false
 	}
 	c := mc.Status.Certificate
