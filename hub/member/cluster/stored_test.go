@@ -39,8 +39,12 @@ func TestAStoredStatusIsAsReported(t *testing.T) {
 	want := reported.DeepCopy()
 	c := newCache(nil, nil)
 	c.Apply([]protocol.Report{{SessionAssignment: reported}})
-	got := c.store.get(keyOf(reported))
-	if got == nil || !equality.Semantic.DeepEqual(got.Status, want.Status) {
-		t.Errorf("stored:\n%+v\nreported:\n%+v", got, want.Status)
+	for range 2 {
+		got := c.Get(keyOf(reported))
+		if got == nil || !equality.Semantic.DeepEqual(got.Status, want.Status) {
+			t.Fatalf("stored:\n%+v\nreported:\n%+v", got, want.Status)
+		}
+		// It is a copy: changes of it do not alter the cache.
+		got.Status.StartTime.Time, got.Status.Conditions[0].Message = time.Time{}, "Another."
 	}
 }
