@@ -16,7 +16,8 @@ const (
 	fullReportInterval = 5 * time.Minute
 )
 
-// capacityReports decides which capacity reports are sent on a stream.
+// capacityReports decides which capacity reports are sent on a stream. They outlive it: a hub that has
+// the last report of an earlier stream gets the changes since.
 type capacityReports struct {
 	// changes is set if the hub accepts incremental reports.
 	changes bool
@@ -25,6 +26,14 @@ type capacityReports struct {
 	sent *fleetv1.CapacityReport
 	// fullAt is when the next full report is due, and repeatAt when the next of any kind.
 	fullAt, repeatAt time.Time
+}
+
+// begin begins a stream to a hub that has the report of a number, 0 for none.
+func (r *capacityReports) begin(changes bool, known uint64) {
+	r.changes, r.due = changes, false
+	if !changes || known == 0 || r.sent.GetSequence() != known {
+		r.sent = nil
+	}
 }
 
 // next returns the report to send, if any: the changes since the last one, or a full one.

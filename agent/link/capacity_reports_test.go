@@ -73,6 +73,24 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	sends(newest) // whole, though nothing has changed
 	sends(nil)
 
+	for known, want := range map[uint64]*fleetv1.CapacityReport{5: nil, 4: newest, 0: newest} {
+		r.begin(true, known) // another stream, to a hub that has this report
+		sends(nil)           // the inventory is not in yet
+		if changed(report(5, slots("b", 2), slots("c", 7))); want == nil {
+			changed(report(6, slots("b", 2), slots("c", 7)))
+			want = report(6)
+			want.BasedOn = 5
+		}
+		sends(want)
+		newest = report(5, slots("b", 2), slots("c", 7))
+		r.sent = newest
+	}
+	r.begin(false, 5)
+	if r.due = true; r.sent != nil {
+		t.Error("a hub that takes whole reports gets changes")
+	}
+	r.due = false
+
 	old := capacityReports{due: true}
 	r = old
 	sends(newest)

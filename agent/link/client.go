@@ -37,6 +37,8 @@ type Client struct {
 	// summaryMu guards the summary, whose first update takes long.
 	summaryMu sync.Mutex
 	summary   Summary
+	// capacity has the reports that the last stream has sent.
+	capacity capacityReports
 	// capacityChanged is set if the machine must be notified of a new report.
 	capacityChanged bool
 	wake            chan struct{}

@@ -120,7 +120,7 @@ func (m *Machine) welcome(w *fleetv1.Welcome) (Effect, error) {
 	}
 	// The inventory is listed later, and covers all marks so far.
 	m.state = Preparing
-	m.capacity.changes = slices.Contains(w.GetCapabilities(), version.CapacityChanges)
+	m.capacity.begin(slices.Contains(w.GetCapabilities(), version.CapacityChanges), w.GetCapacitySequence())
 	m.ackTimeout = max(w.GetAckTimeout().AsDuration(), minAckTimeout)
 	m.reporter.Reset()
 	m.results.Begin()

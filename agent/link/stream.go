@@ -63,6 +63,8 @@ func (c *Client) connect(ctx context.Context, hello *fleetv1.Hello) (served bool
 		renewed: make(chan struct{}, 1),
 		machine: NewMachine(proto.Clone(hello).(*fleetv1.Hello), c.reporter, c.results),
 	}
+	s.machine.capacity = c.capacity
+	defer func() { c.capacity = s.machine.capacity }()
 	if s.wire, err = s.rpc.Connect(ctx); err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
 	}

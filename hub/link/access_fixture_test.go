@@ -140,6 +140,7 @@ func (*discarding) Part(convert.BucketSet, []protocol.Report)   {}
 func (*discarding) Changes([]protocol.Report)                   {}
 func (*discarding) Results([]protocol.Result)                   {}
 func (*discarding) Capacity(*fleetv1.CapacityReport)            {}
+func (*discarding) CapacitySequence() uint64                    { return 0 }
 func (*discarding) Closed(error)                                {}
 func (*discarding) Sums() protocol.Sums                         { return protocol.Sums{} }
 func (*discarding) Agreed(protocol.Agreement)                   {}

@@ -165,6 +165,9 @@ type Member interface {
 	Agreed(protocol.Agreement)
 	// Results receives the results of orders.
 	Results(results []protocol.Result)
+	// CapacitySequence returns the number of the last capacity report of the agent's process, from an
+	// earlier connection, 0 for none.
+	CapacitySequence() uint64
 	// Capacity receives the newest capacity report.
 	Capacity(report *fleetv1.CapacityReport)
 	// Closed is called last, once, for every connection that Open admitted. The error

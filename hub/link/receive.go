@@ -100,7 +100,9 @@ func (c *connection) admit(hello *fleetv1.Hello) error {
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.Timeouts.Inventory)
 	proof := c.server.terms.recordSent(c.uid, ours)
-	c.do(func(conn *protocol.Conn) { conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof) })
+	c.do(func(conn *protocol.Conn) {
+		conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof, member.CapacitySequence())
+	})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package member
 
 import (
 	"fmt"
+	"maps"
 	"unique"
 
 	"google.golang.org/protobuf/proto"
@@ -43,19 +44,22 @@ func (k templateKeys) requested(key placement.TemplateKey, others int) bool {
 	return requested
 }
 
-// equal reports whether a report has exactly these templates.
-func (k templateKeys) equal(reported []*fleetv1.TemplateCapacity) bool {
-	for _, t := range reported {
+// equal reports whether a report has exactly these templates. Of changes, all that is known counts.
+func (k templateKeys) equal(r *fleetv1.CapacityReport, known *placement.Capacity) bool {
+	if r.GetBasedOn() != 0 {
+		return maps.EqualFunc(k, known.Templates, func(struct{}, placement.TemplateCapacity) bool { return true })
+	}
+	for _, t := range r.GetTemplates() {
 		if _, has := k[placement.TemplateKey{Name: t.GetName(), Revision: t.GetRevision()}]; !has {
 			return false
 		}
 	}
-	return len(reported) == len(k)
+	return len(r.GetTemplates()) == len(k)
 }
 
 // reportedCapacity is a member's last reported capacity.
 type reportedCapacity struct {
-	// fresh is set if the open connection reported it.
+	// fresh is set if the open connection reported it, or that nothing of it has changed.
 	fresh    bool
 	capacity *placement.Capacity
 }
@@ -77,12 +81,17 @@ type applied struct {
 // receiver. It returns an error if an agent reports more than a member can have.
 func (was reportedCapacity) apply(r *fleetv1.CapacityReport, requested templateKeys) (applied, error) {
 	changes := r.GetBasedOn() != 0
-	known := was.fresh && was.capacity != nil
-	if changes && (!known || was.capacity.Sequence != r.GetBasedOn()) {
+	if changes && (was.capacity == nil || was.capacity.Sequence != r.GetBasedOn()) {
 		return applied{}, nil
 	}
 	if changes && r.GetSequence() == r.GetBasedOn() {
-		return applied{capacity: was.capacity}, nil // it is still as it was
+		return applied{capacity: was.capacity, changed: !was.fresh}, nil // it is still as it was
+	}
+	if changes && len(r.GetTemplates()) == 0 {
+		// As when all agents of a large fleet connect again at once: the templates are shared.
+		now := capacityFromWire(r, 0)
+		now.Templates = was.capacity.Templates
+		return applied{capacity: now, changed: true}, nil
 	}
 	now := capacityFromWire(r, len(was.capacity.ByTemplate()))
 	if changes {
@@ -98,7 +107,7 @@ func (was reportedCapacity) apply(r *fleetv1.CapacityReport, requested templateK
 	if err := bound(now, requested); err != nil {
 		return applied{}, err
 	}
-	changed := !known || was.capacity.Sequence != r.GetSequence()
+	changed := !was.fresh || was.capacity == nil || was.capacity.Sequence != r.GetSequence()
 	return applied{capacity: now, changed: changed, templates: changedTemplates(was.capacity, now)}, nil
 }
 

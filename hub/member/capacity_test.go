@@ -80,10 +80,22 @@ func TestCapacityReportsOfWhatHasChanged(t *testing.T) {
 	take(templatesReport(6, 0, capacityOf("a", 4)), true, true)
 	shows(map[string]int32{"a": 4})
 
-	m.fresh = false // another connection
-	take(templatesReport(7, 6, capacityOf("a", 9)), false, false)
+	// Another connection of the same process: the hub told it which report it has.
+	m.fresh = false
+	take(templatesReport(8, 7), false, false) // based on another
+	before = m.capacity
+	take(templatesReport(7, 6), true, true) // nothing has changed but what it counts
 	shows(map[string]int32{"a": 4})
-	take(templatesReport(6, 0, capacityOf("a", 2)), true, true)
+	if m.capacity == before || m.capacity.Sequence != 7 || m.capacity.Nodes != 7 || before.Sequence != 6 {
+		t.Errorf("report %d of %d nodes, and the one before is now %d", m.capacity.Sequence, m.capacity.Nodes, before.Sequence)
+	}
+	m.fresh = false
+	take(templatesReport(7, 7), true, true)
+	m.fresh = false
+	take(templatesReport(8, 7, capacityOf("a", 9)), true, true)
+	shows(map[string]int32{"a": 9})
+	m.fresh = false
+	take(templatesReport(8, 0, capacityOf("a", 2)), true, true)
 	shows(map[string]int32{"a": 2})
 }
 

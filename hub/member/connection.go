@@ -146,6 +146,17 @@ func (c *connection) Results(results []protocol.Result) {
 	}
 }
 
+// CapacitySequence returns the number of the report that the hub has of the agent's process: a report
+// of another was forgotten when this one connected.
+func (c *connection) CapacitySequence() (sequence uint64) {
+	c.current(func(m *member) {
+		if m.capacity != nil {
+			sequence = m.capacity.Sequence
+		}
+	})
+	return sequence
+}
+
 // Capacity applies a capacity report of the member. Like other reports it is read without
 // the fleet's lock.
 func (c *connection) Capacity(report *fleetv1.CapacityReport) {
@@ -171,7 +182,7 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 		c.fleet.setCapacity(m, result.capacity)
 		m.fresh = true
 		m.reportedAt = c.fleet.clock.Now()
-		c.fleet.reportedTemplates(m, report)
+		c.fleet.reportedTemplates(m, report, result.capacity)
 	})
 	if !ok {
 		return

@@ -79,12 +79,12 @@ func (f *templateState) openTemplates(m *member, again bool) {
 // reportedTemplates sends the templates to an agent that was assumed to have them, if its first report
 // of a connection shows that it does not. A revision has the same requirements always. The caller holds
 // the lock.
-func (f *templateState) reportedTemplates(m *member, report *fleetv1.CapacityReport) {
+func (f *templateState) reportedTemplates(m *member, report *fleetv1.CapacityReport, known *placement.Capacity) {
 	if !m.assumed {
 		return
 	}
 	m.assumed = false
-	if !f.requested.equal(report.GetTemplates()) {
+	if !f.requested.equal(report, known) {
 		m.sent = nil
 		f.sendTemplates(m)
 	}

@@ -75,6 +75,27 @@ func TestAnAgentThatConnectsAgainGetsOnlyTemplatesThatItLacks(t *testing.T) {
 			stream.Capacity(capacityReport(2, 100))
 			x.Expect(again.templates).To(HaveLen(before), "the first report decides")
 		})
+		t.Run(name+", reporting changes", func(t *testing.T) {
+			x := watched(t)
+			x.register("eu", "uid-eu")
+			x.Expect(x.SetTemplates(t.Context(), tc.before, nil)).To(Succeed())
+			first, _ := x.connect("uid-eu", "i1")
+			first.Closed(nil)
+			x.Expect(x.SetTemplates(t.Context(), tc.after, nil)).To(Succeed())
+			stream, again, err := x.open("uid-eu", tc.instance)
+			x.Expect(err).NotTo(HaveOccurred())
+			reportAll(stream)
+			if tc.instance != "i1" {
+				x.Expect(stream.CapacitySequence()).To(BeZero(), "another process has reported nothing")
+				return
+			}
+			x.Expect(stream.CapacitySequence()).To(BeEquivalentTo(1))
+			stream.Capacity(&fleetv1.CapacityReport{Sequence: 2, BasedOn: 1, Nodes: 100, AdmittedNamespaces: []string{"desktops"}})
+			x.Expect(again.has(tc.after)).To(Equal(tc.sent))
+			x.fleetLocked(func(m *member) {
+				x.Expect(m.fresh && m.capacity.Sequence == 2).To(BeTrue(), "its capacity counts again")
+			}, "uid-eu")
+		})
 	}
 }
 
@@ -93,7 +114,7 @@ func TestAReportWithOtherTemplatesThanRequestedDiffers(t *testing.T) {
 		{[]*fleetv1.TemplateCapacity{a, b2}, false},
 		{nil, false},
 	} {
-		if requested.equal(tc.reported) != tc.equal {
+		if requested.equal(&fleetv1.CapacityReport{Templates: tc.reported}, nil) != tc.equal {
 			t.Errorf("%v", tc.reported)
 		}
 	}

@@ -80,7 +80,7 @@ func (h *hub) apply(conn *protocol.Conn, e protocol.Effect) {
 	switch {
 	case e.Admit != nil:
 		h.serving = false
-		h.conn.Admitted(durationpb.New(5*time.Second), "")
+		h.conn.Admitted(durationpb.New(5*time.Second), "", 0)
 	case e.Digest != nil:
 		buckets := h.differing(e.Digest)
 		h.conn.Request(buckets)

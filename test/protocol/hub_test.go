@@ -197,6 +197,8 @@ func (r *record) Results(results []protocol.Result) {
 	r.results = append(r.results, results...)
 }
 
+func (r *record) CapacitySequence() uint64 { return 0 }
+
 func (r *record) Capacity(report *fleetv1.CapacityReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -159,8 +159,8 @@ func (c *Conn) hello(h *fleetv1.Hello) (Effect, error) {
 }
 
 // Admitted records that the Directory has admitted the agent, which is sent the proof
-// of the hub's term.
-func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string) {
+// of the hub's term, and the number of its last capacity report that the hub has.
+func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string, capacity uint64) {
 	if c.state != Admitting {
 		return
 	}
@@ -168,7 +168,7 @@ func (c *Conn) Admitted(renewInterval *durationpb.Duration, termProof string) {
 	c.welcome = &fleetv1.Welcome{
 		Protocol: c.protocol, HubTerm: c.hubTerm, HubTermProof: termProof, RenewInterval: renewInterval,
 		Capabilities: c.tuning.Capabilities, RequiredCapabilities: c.tuning.RequiredCapabilities,
-		AckTimeout: durationpb.New(c.tuning.AckTimeout),
+		AckTimeout: durationpb.New(c.tuning.AckTimeout), CapacitySequence: capacity,
 	}
 }
 

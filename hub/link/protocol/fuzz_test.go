@@ -102,7 +102,7 @@ func FuzzConn(f *testing.F) {
 func carryOut(c *Conn, effect Effect) {
 	switch {
 	case effect.Admit != nil:
-		c.Admitted(durationpb.New(time.Second), "proof")
+		c.Admitted(durationpb.New(time.Second), "proof", 0)
 	case effect.Digest != nil:
 		c.Request(convert.AllBuckets())
 	case effect.Part != nil, effect.Sequence != 0:

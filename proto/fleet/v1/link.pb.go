@@ -641,9 +641,12 @@ type Welcome struct {
 	// Proof that a hub with this hub's key sent hub_term to the member. The agent stores it
 	// with the term and returns it in Hello: without it, a hub does not accept that a later
 	// one was there.
-	HubTermProof  string `protobuf:"bytes,7,opt,name=hub_term_proof,json=hubTermProof,proto3" json:"hub_term_proof,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HubTermProof string `protobuf:"bytes,7,opt,name=hub_term_proof,json=hubTermProof,proto3" json:"hub_term_proof,omitempty"`
+	// Number of the last capacity report that the hub has of this process of the agent, which may
+	// send its changes; 0 for none.
+	CapacitySequence uint64 `protobuf:"varint,8,opt,name=capacity_sequence,json=capacitySequence,proto3" json:"capacity_sequence,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -723,6 +726,13 @@ func (x *Welcome) GetHubTermProof() string {
 		return x.HubTermProof
 	}
 	return ""
+}
+
+func (x *Welcome) GetCapacitySequence() uint64 {
+	if x != nil {
+		return x.CapacitySequence
+	}
+	return 0
 }
 
 // InventoryDigest is a digest of all assignments in the member's API server.
@@ -1591,7 +1601,7 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\fopen_network\x18\x05 \x01(\bR\vopenNetwork\x12%\n" +
 	"\x0eprivate_egress\x18\x06 \x01(\bR\rprivateEgress\x12*\n" +
 	"\x11link_local_egress\x18\a \x01(\bR\x0flinkLocalEgress\x12#\n" +
-	"\rcontrol_plane\x18\b \x01(\bR\fcontrolPlane\"\xbd\x02\n" +
+	"\rcontrol_plane\x18\b \x01(\bR\fcontrolPlane\"\xea\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x19\n" +
 	"\bhub_term\x18\x02 \x01(\x03R\ahubTerm\x12@\n" +
@@ -1600,7 +1610,8 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\x15required_capabilities\x18\x05 \x03(\tR\x14requiredCapabilities\x12:\n" +
 	"\vack_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"ackTimeout\x12$\n" +
-	"\x0ehub_term_proof\x18\a \x01(\tR\fhubTermProof\"M\n" +
+	"\x0ehub_term_proof\x18\a \x01(\tR\fhubTermProof\x12+\n" +
+	"\x11capacity_sequence\x18\b \x01(\x04R\x10capacitySequence\"M\n" +
 	"\x0fInventoryDigest\x12\x18\n" +
 	"\abuckets\x18\x01 \x03(\x06R\abuckets\x12 \n" +
 	"\vassignments\x18\x02 \x01(\rR\vassignments\",\n" +
