@@ -20,18 +20,18 @@ import (
 type connections struct {
 	*Reconciler
 	queue workqueue.TypedInterface[mcreconcile.Request]
-	// settled are the assignments of settled sessions.
-	settled *bulk.Feed[mcreconcile.Request]
+	// settled are the members whose settled sessions are still to be compared.
+	settled *bulk.Feed[string]
 }
 
 func newConnections(r *Reconciler, queue workqueue.TypedInterface[mcreconcile.Request]) *connections {
-	return &connections{r, queue, bulk.NewFeed[mcreconcile.Request]()}
+	return &connections{r, queue, bulk.NewFeed[string]()}
 }
 
 // connected starts to enqueue the assignments of members that connect.
 func (r *Reconciler) connected(ctx context.Context, queue workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 	c := newConnections(r, queue)
-	go c.settled.Run(ctx, queue.Add)
+	go c.settled.Run(ctx, c.compareSettled)
 	r.Fleet.Listen(func(change member.Change) {
 		if change.Kind == member.MemberConnected {
 			go c.enqueueMember(change.Member)
@@ -40,12 +40,25 @@ func (r *Reconciler) connected(ctx context.Context, queue workqueue.TypedRateLim
 	return nil
 }
 
+// compareSettled enqueues the assignments of a member's settled sessions, each after wait.
+func (c *connections) compareSettled(member string, wait func() bool) {
+	for s := range c.Cached.By(index.Member, member) {
+		if !status.Settled(s) {
+			continue // its change has enqueued it
+		}
+		if !wait() {
+			return
+		}
+		c.queue.Add(memberRequest(member, KeyOf(s)))
+	}
+}
+
 func (c *connections) enqueueMember(member string) {
 	reported := c.Fleet.Reported(member)
 	for s := range c.Cached.By(index.Member, member) {
 		assignment := KeyOf(s)
 		if reported[assignment] && status.Settled(s) {
-			c.settled.Add(memberRequest(member, assignment))
+			c.settled.Add(member)
 		} else {
 			c.Sessions.Enqueue(client.ObjectKeyFromObject(s))
 			c.queue.Add(memberRequest(member, assignment))

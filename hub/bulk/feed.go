@@ -12,8 +12,8 @@ import (
 // of a large fleet connect at once, or another leader lists all sessions, new sessions would wait behind
 // all others, and the renewals of leases for the hub's CPU.
 const (
-	PerSecond = 300
-	AtOnce    = 500
+	PerSecond = 150
+	AtOnce    = 200
 )
 
 // Feed passes on items at a limited rate, each once while it waits.
@@ -28,16 +28,18 @@ func (f *Feed[T]) Add(item T) { f.waiting.Add(item) }
 // Len returns how many items wait.
 func (f *Feed[T]) Len() int { return f.waiting.Len() }
 
-// Run passes items on until the context ends. It is called once.
-func (f *Feed[T]) Run(ctx context.Context, pass func(T)) {
+// Run passes items on until the context ends. It is called once. pass calls wait before all that it
+// does for an item, which may be many things, and ends when that returns false, as the context has ended.
+func (f *Feed[T]) Run(ctx context.Context, pass func(item T, wait func() bool)) {
 	defer context.AfterFunc(ctx, f.waiting.ShutDown)()
 	limit := rate.NewLimiter(PerSecond, AtOnce)
+	wait := func() bool { return limit.Wait(ctx) == nil }
 	for {
 		item, end := f.waiting.Get()
-		if end || limit.Wait(ctx) != nil {
+		if end {
 			return
 		}
 		f.waiting.Done(item)
-		pass(item)
+		pass(item, wait)
 	}
 }

@@ -26,7 +26,10 @@ func TestItemsArePassedOnAtALimitedRate(t *testing.T) {
 			feed.Add(i)
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		go feed.Run(ctx, func(i int) {
+		go feed.Run(ctx, func(i int, wait func() bool) {
+			if !wait() {
+				return
+			}
 			mutex.Lock()
 			defer mutex.Unlock()
 			passes[i]++

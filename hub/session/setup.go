@@ -178,6 +178,10 @@ func (w watches) enqueueMember(name string, queue workqueue.TypedInterface[recon
 
 // ofSettled enqueues settled sessions.
 func (w watches) ofSettled(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	go w.settled.Run(ctx, queue.Add)
+	go w.settled.Run(ctx, func(r reconcile.Request, wait func() bool) {
+		if wait() {
+			queue.Add(r)
+		}
+	})
 	return nil
 }
