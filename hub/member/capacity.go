@@ -154,7 +154,7 @@ func capacityFromWire(r *fleetv1.CapacityReport, templates int) *placement.Capac
 			tc.Overhead = resourcesFromWire(t.GetOverhead())
 		}
 		for _, b := range t.GetBuckets() {
-			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: resourcesFromWire(b.GetFree())})
+			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: amountsFromWire(b.GetFree())})
 		}
 		if t.GetBucketsOf() != "" {
 			name, revision := convert.ParseTemplateRef(t.GetBucketsOf())
@@ -188,6 +188,14 @@ func resourcesFromWire(amounts map[string]int64) placement.Resources {
 	out := make(placement.Resources, len(amounts))
 	for name, amount := range amounts {
 		out[corev1.ResourceName(name)] = amount
+	}
+	return out
+}
+
+func amountsFromWire(amounts map[string]int64) placement.Amounts {
+	out := resourcesFromWire(amounts).Amounts()
+	for i := range out {
+		trim.Strings((*string)(&out[i].Name)) // all nodes have the same resources
 	}
 	return out
 }

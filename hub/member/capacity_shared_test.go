@@ -45,8 +45,8 @@ func TestTemplatesShareTheBucketsThatTheyReferTo(t *testing.T) {
 		template("a", "", 0, 1000), template("b", "a"), template("c", "", 0), template("d", "gone"),
 	}})
 	g.Expect(of("b")).To(Equal([]placement.Bucket{
-		{Nodes: 1, Free: placement.Resources{"cpu": 64000, "memory": 1 << 38, "pods": 110}},
-		{Nodes: 2, Free: placement.Resources{"cpu": 63000, "memory": 1 << 38, "pods": 110}},
+		{Nodes: 1, Free: placement.Resources{"cpu": 64000, "memory": 1 << 38, "pods": 110}.Amounts()},
+		{Nodes: 2, Free: placement.Resources{"cpu": 63000, "memory": 1 << 38, "pods": 110}.Amounts()},
 	}))
 	g.Expect(of("c")).To(HaveLen(1))
 	g.Expect(of("d")).To(BeEmpty(), "it refers to a template that was not reported")

@@ -21,7 +21,7 @@ func fleet(n int) ([]Candidate, *Ledger) {
 	for i := range n {
 		var buckets []Bucket
 		for b := range int64(100) {
-			buckets = append(buckets, Bucket{Nodes: int32(max(10, 1000/n)), Free: free(500+100*b, 1+b%32)})
+			buckets = append(buckets, Bucket{Nodes: int32(max(10, 1000/n)), Free: free(500+100*b, 1+b%32).Amounts()})
 		}
 		c := member(fmt.Sprintf("member-%04d", i), 0)
 		c.UID = types.UID(fmt.Sprintf("5f0c1f0e-6a51-4d06-9d49-%012d", i))

@@ -64,7 +64,7 @@ type TemplateCapacity struct {
 type Bucket struct {
 	Nodes int32
 	// Free on each node, "pods" included.
-	Free Resources
+	Free Amounts
 }
 
 // Namespaces is a set of namespaces; the zero value is empty. Equal sets, with their names in the

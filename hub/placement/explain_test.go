@@ -12,7 +12,7 @@ import (
 
 func TestExplanations(t *testing.T) {
 	short := func(name string, cpu, memory int64) Candidate {
-		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{3, free(cpu, memory)}) })
+		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{3, free(cpu, memory).Amounts()}) })
 	}
 	cordoned := func(name string) Candidate {
 		return with(member(name, 1), func(c *Candidate) { c.Scheduling = v1alpha1.SchedulingCordoned })
@@ -79,7 +79,7 @@ func withImageIn(c Candidate) Candidate {
 func TestMessageIsStable(t *testing.T) {
 	message := func(memory int64) string {
 		c := with(member("m", 1), func(c *Candidate) {
-			c.Capacity = reporting(Bucket{1, Resources{corev1.ResourceCPU: 8000, corev1.ResourceMemory: memory, corev1.ResourcePods: 10}})
+			c.Capacity = reporting(Bucket{1, Resources{corev1.ResourceCPU: 8000, corev1.ResourceMemory: memory, corev1.ResourcePods: 10}.Amounts()})
 		})
 		return Place(session("s"), []Candidate{c}, NewLedger()).Message
 	}

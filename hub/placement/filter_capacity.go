@@ -85,7 +85,7 @@ func largestFree(buckets []Bucket, name corev1.ResourceName) int64 {
 	largest := int64(0)
 	for _, b := range buckets {
 		if b.Nodes > 0 {
-			largest = max(largest, b.Free[name])
+			largest = max(largest, b.Free.Of(name))
 		}
 	}
 	return largest

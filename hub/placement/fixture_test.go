@@ -38,7 +38,7 @@ func member(name string, nodes int32) Candidate {
 	return Candidate{
 		ClusterRef: v1alpha1.ClusterRef{Name: name, UID: types.UID("uid-" + name)}, Labels: map[string]string{"tier": "a"},
 		MemberClusterSpec: v1alpha1.MemberClusterSpec{Region: "eu", Scheduling: v1alpha1.SchedulingActive}, Ready: true,
-		Capacity: reporting(Bucket{Nodes: nodes, Free: free(8000, 32)}),
+		Capacity: reporting(Bucket{Nodes: nodes, Free: free(8000, 32).Amounts()}),
 	}
 }
 

@@ -61,7 +61,7 @@ func (m *simMember) fitting(template TemplateKey, r Resources) []int {
 	var out []int
 	s := newShape(r)
 	for i, free := range m.nodes {
-		if (template == desk || i == 0) && s.fitsOn(free) > 0 {
+		if (template == desk || i == 0) && s.fitsOn(free.Amounts()) > 0 {
 			out = append(out, i)
 		}
 	}
@@ -97,7 +97,7 @@ func (w *world) report(m *simMember) {
 	sequence, capacity, counted := m.sequence, reporting(), map[types.UID]bool{}
 	var buckets []Bucket
 	for _, free := range m.nodes {
-		buckets = append(buckets, Bucket{Nodes: 1, Free: maps.Clone(free)})
+		buckets = append(buckets, Bucket{Nodes: 1, Free: free.Amounts()})
 	}
 	capacity.Templates[desk] = TemplateCapacity{Available: true, Buckets: buckets}
 	capacity.Templates[first] = TemplateCapacity{Available: true, Buckets: buckets[:1]}

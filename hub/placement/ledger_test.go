@@ -142,14 +142,14 @@ func TestLedger(t *testing.T) {
 // placed after it, since it might be bound there first.
 func TestSmallSessionsDoNotTakeTheNodeOfALargeOne(t *testing.T) {
 	m := member("m", 1)
-	m.Capacity = reporting(Bucket{1, free(4000, 32)}, Bucket{5, free(1000, 32)})
+	m.Capacity = reporting(Bucket{1, free(4000, 32).Amounts()}, Bucket{5, free(1000, 32).Amounts()})
 	l := NewLedger()
 	l.ReserveFor("large", 1, m.UID, desk, free(4000, 4))
 	if d := Place(session("small"), []Candidate{m}, l); d.Placed {
 		t.Errorf("placed: %s", d.Message)
 	}
 	l.CountedFrom("large", 1, m.UID, "", 2)
-	m.Capacity = reporting(Bucket{5, free(1000, 32)})
+	m.Capacity = reporting(Bucket{5, free(1000, 32).Amounts()})
 	l.Reported(m.UID, 2)
 	if d := Place(session("small"), []Candidate{m}, l); !d.Placed {
 		t.Errorf("still not placed once the large one is counted: %s", d.Message)

@@ -190,10 +190,10 @@ func TestCurrentPlacement(t *testing.T) {
 		{"its own capacity that no report counts yet is ignored once", requestWith(session("s"), current(true)), func(l *Ledger) {
 			l.ReserveFor("session-s", 1, "uid-a", desk, session("s").Resources)
 			l.ReserveFor("other", 1, "uid-a", desk, session("s").Resources)
-		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(1000, 4)}) })}, ""},
+		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(1000, 4).Amounts()}) })}, ""},
 		{"where it is it harms no session that is on its way", requestWith(session("s"), current(true)), func(l *Ledger) {
 			l.ReserveFor("other", 1, "uid-a", desk, session("s").Resources)
-		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(1000, 4)}) })}, "a"},
+		}, []Candidate{with(member("a", 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(1000, 4).Amounts()}) })}, "a"},
 		{"it keeps its place under a cap", requestWith(session("s"), current(true)), nil,
 			[]Candidate{with(full("a"), func(c *Candidate) { c.SessionCap = ptr(int32(8)) })}, "a"},
 		{"among equals it stays", governed(spreading, current(true)), nil,

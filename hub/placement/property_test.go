@@ -57,7 +57,7 @@ func drawBuckets(t *rapid.T) []Bucket {
 	for i := range rapid.IntRange(0, 3).Draw(t, "buckets") {
 		free := drawResources(t, fmt.Sprint("bucket ", i), 6)
 		free[corev1.ResourcePods] = rapid.Int64Range(0, 4).Draw(t, "pods")
-		out = append(out, Bucket{Nodes: rapid.Int32Range(0, 3).Draw(t, "nodes"), Free: free})
+		out = append(out, Bucket{Nodes: rapid.Int32Range(0, 3).Draw(t, "nodes"), Free: free.Amounts()})
 	}
 	return out
 }
@@ -265,10 +265,10 @@ func grow(t *rapid.T, buckets []Bucket) []Bucket {
 	out := drawBuckets(t)
 	for _, b := range buckets {
 		free := Resources{}
-		for name, amount := range b.Free {
-			free[name] = amount + rapid.Int64Range(0, 3).Draw(t, "more")*500
+		for _, has := range b.Free {
+			free[has.Name] = has.Value + rapid.Int64Range(0, 3).Draw(t, "more")*500
 		}
-		out = append(out, Bucket{Nodes: b.Nodes + rapid.Int32Range(0, 2).Draw(t, "more nodes"), Free: free})
+		out = append(out, Bucket{Nodes: b.Nodes + rapid.Int32Range(0, 2).Draw(t, "more nodes"), Free: free.Amounts()})
 	}
 	return out
 }

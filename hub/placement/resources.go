@@ -18,6 +18,36 @@ type Resources map[corev1.ResourceName]int64
 // ResourcesOf converts a Kubernetes resource list, rounding up.
 func ResourcesOf(list corev1.ResourceList) Resources { return v1alpha1.AmountsOf(list) }
 
+// Amounts are Resources, sorted by name, in a third of the memory of a map: the hub has them for each
+// group of nodes of each member.
+type Amounts []Amount
+
+// Amount is that of one resource.
+type Amount struct {
+	Name  corev1.ResourceName
+	Value int64
+}
+
+// Amounts returns the same as Amounts.
+func (r Resources) Amounts() Amounts {
+	out := make(Amounts, 0, len(r))
+	for name, amount := range r {
+		out = append(out, Amount{name, amount})
+	}
+	slices.SortFunc(out, func(a, b Amount) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return out
+}
+
+// Of returns the amount of a resource, 0 if there is none.
+func (a Amounts) Of(name corev1.ResourceName) int64 {
+	for i := range a {
+		if a[i].Name == name {
+			return a[i].Value
+		}
+	}
+	return 0
+}
+
 // withoutLimit returns the first resource, by name, with a request of zero for which a
 // kubelet would set no limit; empty if there is none.
 func (r Resources) withoutLimit() corev1.ResourceName {
@@ -67,10 +97,10 @@ func shapeKey(needs []need) string {
 }
 
 // fitsOn returns how many times the shape fits into a node's free resources.
-func (s *shape) fitsOn(free Resources) int64 {
+func (s *shape) fitsOn(free Amounts) int64 {
 	least := int64(math.MaxInt64)
 	for _, n := range s.needs {
-		least = min(least, max(free[n.name], 0)/n.amount)
+		least = min(least, max(free.Of(n.name), 0)/n.amount)
 	}
 	return least
 }

@@ -11,7 +11,7 @@ import (
 
 func TestTheWorstReasonComesFirst(t *testing.T) {
 	full := func(name string) Candidate {
-		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(0, 0)}) })
+		return with(member(name, 1), func(c *Candidate) { c.Capacity = reporting(Bucket{1, free(0, 0).Amounts()}) })
 	}
 	tainted := func(name string) Candidate {
 		return with(member(name, 1), func(c *Candidate) {

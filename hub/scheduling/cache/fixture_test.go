@@ -37,7 +37,7 @@ func (fleet) SessionsMoved(_, _ []types.UID, _ []string) {}
 // member returns a ready member with nodes that have capacity for one Pod each.
 func member(name, region string, nodes int32) placement.Candidate {
 	browser := placement.TemplateCapacity{Available: true,
-		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}}}}
+		Buckets: []placement.Bucket{{Nodes: nodes, Free: placement.Resources{"cpu": 1000, "pods": 1}.Amounts()}}}
 	return placement.Candidate{
 		ClusterRef:        v1alpha1.ClusterRef{Name: name, UID: types.UID("uid-" + name)},
 		MemberClusterSpec: v1alpha1.MemberClusterSpec{Region: region}, Ready: true,

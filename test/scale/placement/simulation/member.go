@@ -212,7 +212,7 @@ func capacityOf(r *fleetv1.CapacityReport, sequence uint64) *placement.Capacity 
 			for name, amount := range b.Free {
 				free[corev1.ResourceName(name)] = amount
 			}
-			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.Nodes, Free: free})
+			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.Nodes, Free: free.Amounts()})
 		}
 		c.Templates[placement.TemplateKey{Name: t.Name, Revision: t.Revision}] = tc
 	}
