@@ -171,6 +171,9 @@ func (f *fleet) eachSession(ctx context.Context, step string, visit func(*v1alph
 			next = ""
 			continue
 		}
+		if apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
+			continue // the API server has the lowest priority, and the context ends
+		}
 		if err != nil {
 			return "", fmt.Errorf("listing sessions: %w", err)
 		}
