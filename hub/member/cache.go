@@ -16,9 +16,9 @@ type Cache interface {
 	Ended(session types.UID, epoch int64, member types.UID)
 	Restarted(member types.UID)
 	Removed(member types.UID)
-	// Sessions counts a member's sessions according to the hub, and Holds reports whether a
-	// session is one of them.
-	Sessions(member types.UID) (all, releasing int32)
+	// Sessions counts the sessions of each of these members according to the hub, and Holds reports
+	// whether a session is one of a member's.
+	Sessions(members ...types.UID) []placement.SessionCount
 	Holds(member, session types.UID) bool
 }
 

@@ -68,7 +68,8 @@ func (f *Registry) viewOf(name string) (view, bool) {
 	}
 	v := f.view(m)
 	f.mu.Unlock()
-	v.sessions, v.releasing = f.cache.Sessions(m.uid)
+	of := f.cache.Sessions(m.uid)[0]
+	v.sessions, v.releasing = of.All, of.Releasing
 	return v, true
 }
 

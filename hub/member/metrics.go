@@ -1,11 +1,15 @@
 package member
 
 import (
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/failover"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
@@ -66,29 +70,57 @@ func (c *memberCollector) Collect(out chan<- prometheus.Metric) {
 	f.collectCapacity(out)
 }
 
-func (f *state) collectHealth(out chan<- prometheus.Metric) {
+// memberState is what the metrics of a member show besides its sessions and capacity.
+type memberState struct {
+	name            string
+	health          health.State
+	flips, withheld int
+	// lease is what is left of it, negative if it has none.
+	lease   time.Duration
+	expires time.Time
+}
+
+// states returns the states of the members, how many are lost for each reason, and the degradation of
+// failover. The metrics are made without the lock: those of a thousand members take longer than the
+// renewals that wait for it may.
+func (f *state) states() (members []memberState, lost map[string]int, degraded failover.Degradation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	counts, lost := map[health.State]int{}, map[string]int{v1alpha1.ReasonMemberUnreachable: 0, v1alpha1.ReasonMemberFenced: 0}
+	members, lost = make([]memberState, 0, len(f.members)), map[string]int{v1alpha1.ReasonMemberUnreachable: 0, v1alpha1.ReasonMemberFenced: 0}
 	for _, m := range f.members {
 		m.heartbeats.Update(f.timings, now)
-		is := m.assess(f.timings, now).State
-		counts[is]++
+		is := memberState{
+			name: m.name, health: m.assess(f.timings, now).State, flips: m.heartbeats.LossesOfReady(), withheld: len(m.withdrawals.held),
+			lease: -1, expires: m.expires,
+		}
 		switch {
 		case m.fence.inEffect(now):
 			lost[v1alpha1.ReasonMemberFenced]++
-		case is == health.Unreachable:
+		case is.health == health.Unreachable:
 			lost[v1alpha1.ReasonMemberUnreachable]++
 		}
-		for _, state := range health.States() {
-			out <- prometheus.MustNewConstMetric(memberHealth, prometheus.GaugeValue, float64(count(state == is)), m.name, string(state))
-		}
-		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.heartbeats.LossesOfReady()), m.name)
-		out <- prometheus.MustNewConstMetric(memberWithheld, prometheus.GaugeValue, float64(len(m.withdrawals.held)), m.name)
 		if !m.granted.IsZero() {
-			left := max(0, f.timings.Failover.Lease-now.Sub(m.granted))
-			out <- prometheus.MustNewConstMetric(memberLease, prometheus.GaugeValue, left.Seconds(), m.name)
+			is.lease = max(0, f.timings.Failover.Lease-now.Sub(m.granted))
+		}
+		members = append(members, is)
+	}
+	return members, lost, f.degradation(now)
+}
+
+func (f *state) collectHealth(out chan<- prometheus.Metric) {
+	members, lost, degraded := f.states()
+	counts := map[health.State]int{}
+	for i := range members {
+		m := &members[i]
+		counts[m.health]++
+		for _, state := range health.States() {
+			out <- prometheus.MustNewConstMetric(memberHealth, prometheus.GaugeValue, float64(count(state == m.health)), m.name, string(state))
+		}
+		out <- prometheus.MustNewConstMetric(memberFlips, prometheus.CounterValue, float64(m.flips), m.name)
+		out <- prometheus.MustNewConstMetric(memberWithheld, prometheus.GaugeValue, float64(m.withheld), m.name)
+		if m.lease >= 0 {
+			out <- prometheus.MustNewConstMetric(memberLease, prometheus.GaugeValue, m.lease.Seconds(), m.name)
 		}
 		if !m.expires.IsZero() {
 			out <- prometheus.MustNewConstMetric(memberExpiry, prometheus.GaugeValue, float64(m.expires.Unix()), m.name)
@@ -100,7 +132,6 @@ func (f *state) collectHealth(out chan<- prometheus.Metric) {
 	for reason, n := range lost {
 		out <- prometheus.MustNewConstMetric(membersLost, prometheus.GaugeValue, float64(n), reason)
 	}
-	degraded := f.degradation(now)
 	out <- prometheus.MustNewConstMetric(failoverSlowed, prometheus.GaugeValue, float64(count(degraded.MassFailure)))
 	out <- prometheus.MustNewConstMetric(failoverCutOff, prometheus.GaugeValue, float64(count(degraded.CutOff)))
 }
@@ -123,15 +154,19 @@ type slotsOf struct{ template, region string }
 // collectSessions sends how many sessions the members have.
 func (f *state) collectSessions(out chan<- prometheus.Metric) {
 	f.mu.Lock()
-	regions := make(map[*member]string, len(f.members))
-	for _, m := range f.members {
-		regions[m] = m.spec.Region
+	members, regions := slices.Clone(f.ordered), make([]string, len(f.ordered))
+	for i, m := range members {
+		regions[i] = m.spec.Region
 	}
 	f.mu.Unlock()
-	for m, region := range regions {
-		all, releasing := f.cache.Sessions(m.uid)
-		out <- prometheus.MustNewConstMetric(memberSessions, prometheus.GaugeValue, float64(all-releasing), m.name, region)
-		out <- prometheus.MustNewConstMetric(memberReleasing, prometheus.GaugeValue, float64(releasing), m.name, region)
+	uids := make([]types.UID, len(members))
+	for i, m := range members {
+		uids[i] = m.uid
+	}
+	for i, of := range f.cache.Sessions(uids...) {
+		m := members[i]
+		out <- prometheus.MustNewConstMetric(memberSessions, prometheus.GaugeValue, float64(of.All-of.Releasing), m.name, regions[i])
+		out <- prometheus.MustNewConstMetric(memberReleasing, prometheus.GaugeValue, float64(of.Releasing), m.name, regions[i])
 	}
 }
 

@@ -56,6 +56,24 @@ func TestCapacityAndUseAreMeasuredByRegion(t *testing.T) {
 	}
 }
 
+// A scrape must not delay renewals, which need the fleet's lock, however slowly its series are taken.
+func TestMetricsAreMadeWithoutTheFleetsLock(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	stream, _ := x.connect("uid-eu", "i1")
+	stream.Capacity(capacityReport(2, 10))
+	collector, series := &memberCollector{}, make(chan prometheus.Metric)
+	collector.fleet.Store(x.Fleet)
+	go func() {
+		collector.Collect(series)
+		close(series)
+	}()
+	for range series {
+		x.Eventually(x.mu.TryLock).Should(BeTrue())
+		x.mu.Unlock()
+	}
+}
+
 // collected returns the series of this fleet's gauges whose names begin with one of names.
 func (x *fixture) collected(names ...string) []string {
 	collector := &memberCollector{}

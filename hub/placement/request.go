@@ -62,6 +62,13 @@ type Counts struct {
 	Clusters map[types.UID]int32
 }
 
+// SessionCount counts the sessions that are placed in a member, or not confirmed as stopped there.
+type SessionCount struct {
+	All int32
+	// Releasing of them are only not confirmed as stopped.
+	Releasing int32
+}
+
 // Candidate is the current state of a member.
 type Candidate struct {
 	// What every decision reads of every member comes first, close together.

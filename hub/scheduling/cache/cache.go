@@ -129,12 +129,15 @@ func (c *Cache) Removed(member types.UID) {
 	c.rateLimit.RemoveTarget(member)
 }
 
-// Sessions counts the sessions that are placed in a member, or not confirmed as stopped
-// there; releasing counts the latter.
-func (c *Cache) Sessions(member types.UID) (all, releasing int32) {
+// Sessions counts the sessions of each of these members, at one time.
+func (c *Cache) Sessions(members ...types.UID) []placement.SessionCount {
+	out := make([]placement.SessionCount, len(members))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.placed.count(member), c.placed.releasing[member]
+	for i, member := range members {
+		out[i] = placement.SessionCount{All: c.placed.count(member), Releasing: c.placed.releasing[member]}
+	}
+	return out
 }
 
 // Holds reports whether a session is placed in a member, or not confirmed as stopped there.

@@ -65,8 +65,7 @@ func newFixture(t *testing.T, of ...placement.Candidate) *fixture {
 func (x *fixture) outstanding(member types.UID) int { return x.ledger.Outstanding(member) }
 
 func (x *fixture) sessions(member types.UID) int32 {
-	all, _ := x.Sessions(member)
-	return all
+	return x.Sessions(member)[0].All
 }
 
 func request(name string) placement.Request {

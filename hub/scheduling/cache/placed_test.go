@@ -23,8 +23,7 @@ func TestNothingIsKeptOfSessionsThatAreGone(t *testing.T) {
 	moved.Status.Releasing = []v1alpha1.Release{{ClusterUID: "uid-eu", Epoch: 1, Policy: "lab"}}
 	x.Observe(moved, false)
 	x.Expect(x.placed.decided).To(BeEmpty())
-	all, releasing := x.Sessions("uid-eu")
-	x.Expect([]int32{all, releasing}).To(Equal([]int32{1, 1}))
+	x.Expect(x.Sessions("uid-eu", "uid-us")).To(Equal([]placement.SessionCount{{All: 1, Releasing: 1}, {All: 1}}))
 	x.Expect(x.Holds("uid-eu", "uid-a")).To(BeTrue())
 	x.Observe(moved, true)
 	x.Expect(x.Holds("uid-eu", "uid-a")).To(BeFalse())
