@@ -136,29 +136,20 @@ func (a *account) read(c *Capacity, version uint64) {
 
 // evaluate returns the current report's evaluation of a request class.
 func (a *account) evaluate(q *requestClass) *evaluation {
-	if a.slot >= len(q.evaluations) {
-		q.evaluations = append(q.evaluations, make([]evaluation, a.slot+1-len(q.evaluations))...)
-	}
-	out := &q.evaluations[a.slot]
+	out := a.evaluationIn(q)
 	if out.version != a.version {
-		*out = a.evaluation(q)
+		*out = evaluate(a.capacity, q)
+		out.version = a.version
 	}
 	return out
 }
 
-func (a *account) evaluation(q *requestClass) evaluation {
-	out := evaluation{version: a.version, class: q}
-	if t, ok := a.capacity.Templates[q.template]; ok {
-		out.known, out.available = true, t.Available
-		if len(t.Overhead) > 0 {
-			out.class = q.with(t.Overhead)
-		}
-		if t.Available {
-			out.slots = out.class.shape.slotsIn(t.Buckets)
-			out.image = t.ImageNodes > 0
-		}
+// evaluationIn returns the account's evaluation in a request class, which may be of an earlier report.
+func (a *account) evaluationIn(q *requestClass) *evaluation {
+	if a.slot >= len(q.evaluations) {
+		q.evaluations = append(q.evaluations, make([]evaluation, a.slot+1-len(q.evaluations))...)
 	}
-	return out
+	return &q.evaluations[a.slot]
 }
 
 // shortage returns the reason why the current report shows no slots.

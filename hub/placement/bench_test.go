@@ -104,6 +104,31 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
+// BenchmarkEvaluation evaluates a report of 100 nodes for the 100 classes of the last decisions: Compute
+// is what no decision waits for, and Evaluated what it may wait for.
+func BenchmarkEvaluation(b *testing.B) {
+	candidates, ledger := fleet(1000)
+	for i := range 100 {
+		r := session("bench")
+		r.Resources = free(int64(100+i), 2)
+		Place(r, candidates, ledger)
+	}
+	var computed, stored time.Duration
+	b.ResetTimer()
+	for i := range b.N {
+		c := &candidates[i%len(candidates)]
+		fresh := *c.Capacity
+		e := ledger.Evaluation(c.UID, &fresh)
+		began := time.Now()
+		e.Compute()
+		between := time.Now()
+		ledger.Evaluated(e)
+		computed, stored = computed+between.Sub(began), stored+time.Since(between)
+	}
+	b.ReportMetric(float64(computed.Nanoseconds())/float64(b.N), "computed-ns")
+	b.ReportMetric(float64(stored.Nanoseconds())/float64(b.N), "stored-ns")
+}
+
 // reportDecisions reports how long the decisions took, and how many per second that
 // allows.
 func reportDecisions(b *testing.B, took []time.Duration) {

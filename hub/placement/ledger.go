@@ -142,21 +142,6 @@ func (l *Ledger) Reported(member types.UID, sequence uint64) {
 	}
 }
 
-// Evaluate evaluates a member's report for the classes of recent decisions, so that the next
-// decisions read only the results. It changes no decision.
-func (l *Ledger) Evaluate(member types.UID, c *Capacity) {
-	if c == nil {
-		return
-	}
-	a := l.account(member)
-	l.readInto(a, c)
-	for _, q := range l.classes {
-		if q.used > 0 && l.decisions-q.used < recentDecisions {
-			a.evaluate(q)
-		}
-	}
-}
-
 // Release removes a session's reservation in a member up to an epoch: the member refused
 // it, or has confirmed that it stopped.
 func (l *Ledger) Release(session types.UID, epoch int64, member types.UID) {

@@ -213,7 +213,9 @@ func TestAReportIsEvaluatedWhenItArrives(t *testing.T) {
 	l.class(desk, free(7, 7)) // never decided on
 	report := *m.Capacity
 	report.Sequence++
-	l.Evaluate(m.UID, &report)
+	e := l.Evaluation(m.UID, &report)
+	e.Compute()
+	l.Evaluated(e)
 	a := l.accounts[m.UID]
 	for key, q := range l.classes {
 		evaluated := a.slot < len(q.evaluations) && q.evaluations[a.slot].version == a.version
@@ -223,6 +225,12 @@ func TestAReportIsEvaluatedWhenItArrives(t *testing.T) {
 	}
 	if a.capacity != &report {
 		t.Error("the account has another report")
+	}
+
+	l.Forget(m.UID)
+	l.Evaluated(e)
+	if len(l.accounts) > 0 {
+		t.Error("a removed member has an account again")
 	}
 }
 

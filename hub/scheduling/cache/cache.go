@@ -93,16 +93,21 @@ func (c *Cache) CountedFrom(session types.UID, epoch int64, member types.UID, ha
 	c.ledger.CountedFrom(session, epoch, member, hash, sequence)
 }
 
-// Reported records that a member's capacity report has arrived.
+// Reported records that a member's capacity report has arrived: it counts, and the reservations that it
+// counts do not any more, in one step. It is evaluated without the lock, so that no decision waits.
 func (c *Cache) Reported(member types.UID, report *placement.Capacity) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.ledger.Reported(member, report.Sequence)
-	c.ledger.Evaluate(member, report)
 	if i, ok := c.all.positions[member]; ok {
 		// The last snapshot, which may be that of yesterday, keeps no earlier report in memory.
 		c.all.candidates[i].Capacity = report
 	}
+	e := c.ledger.Evaluation(member, report)
+	c.mu.Unlock()
+	e.Compute()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.Evaluated(e)
 }
 
 // Ended releases the reservation for a session's epoch in a member: nothing of it runs
