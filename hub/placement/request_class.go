@@ -59,7 +59,7 @@ func (q *requestClass) computeCosts(other *requestClass) {
 }
 
 // Evaluation is what a member's report has for the classes of recent decisions, so that the next
-// decisions read only the results. It changes no decision. Compute takes a millisecond or two for a
+// decisions read only the results. It changes no decision. Compute takes some 0.2 ms for a
 // hundred classes and nodes, and needs no lock of the ledger.
 type Evaluation struct {
 	member  types.UID
