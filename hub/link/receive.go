@@ -100,8 +100,10 @@ func (c *connection) admit(hello *fleetv1.Hello) error {
 	c.log.V(1).Info("agent connected", "instance", hello.Instance, "agentVersion", hello.AgentVersion, "agentTerm", hello.AgentTerm)
 	c.timer.Reset(c.server.options.Timeouts.Inventory)
 	proof := c.server.terms.recordSent(c.uid, ours)
+	// Without the connection's lock, which the Directory acquires under its own.
+	capacity := member.CapacitySequence()
 	c.do(func(conn *protocol.Conn) {
-		conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof, member.CapacitySequence())
+		conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof, capacity)
 	})
 	return nil
 }
