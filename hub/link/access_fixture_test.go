@@ -120,7 +120,7 @@ func (w *world) Open(_ context.Context, uid types.UID, _ *fleetv1.Hello, peer li
 	w.opened = append(w.opened, uid)
 	w.peers[uid] = peer
 	w.duties = append(w.duties, "open")
-	return &discarding{}, nil
+	return &discarding{peer: peer}, nil
 }
 
 func (w *world) Refused(uid types.UID, reason error) {
@@ -132,7 +132,17 @@ func (w *world) Renew(types.UID, link.Renewal) (time.Duration, error) {
 }
 
 // discarding is a member whose reports are discarded.
-type discarding struct{ link.Member }
+type discarding struct {
+	link.Member
+	peer link.Peer
+}
+
+// CapacitySequence sends templates meanwhile, as the Directory does under the lock that it needs: the
+// connection must not be locked.
+func (d *discarding) CapacitySequence() uint64 {
+	d.peer.SetTemplates(&fleetv1.TemplateSet{})
+	return 0
+}
 
 func (*discarding) Screen(*fleetv1.Inventory) error             { return nil }
 func (*discarding) Differing(*convert.Digest) convert.BucketSet { return convert.AllBuckets() }
@@ -140,7 +150,6 @@ func (*discarding) Part(convert.BucketSet, []protocol.Report)   {}
 func (*discarding) Changes([]protocol.Report)                   {}
 func (*discarding) Results([]protocol.Result)                   {}
 func (*discarding) Capacity(*fleetv1.CapacityReport)            {}
-func (*discarding) CapacitySequence() uint64                    { return 0 }
 func (*discarding) Closed(error)                                {}
 func (*discarding) Sums() protocol.Sums                         { return protocol.Sums{} }
 func (*discarding) Agreed(protocol.Agreement)                   {}
