@@ -127,24 +127,23 @@ func (k *Keeper) Sending() (granted func(length time.Duration)) {
 	}
 }
 
-// Status returns the status of the lease now.
+// Status returns the status of the lease now. When it is Valid, the manager's cache shows the
+// mark of each assignment that must be affirmed: read it after the status, not before.
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.status()
 }
 
-// Require returns the status for a fenced session. From now on the lease is kept durable,
-// and is Unknown until it is.
-func (k *Keeper) Require() Status {
+// Require keeps the lease durable from now on, as a fenced session requires. It is Unknown
+// until it is.
+func (k *Keeper) Require() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.status()
-	if !k.wanted || now.State == Unknown {
+	if !k.wanted || k.status().State == Unknown {
 		k.wanted = true
 		k.signal()
 	}
-	return now
 }
 
 func (k *Keeper) status() Status {

@@ -108,7 +108,8 @@ func (m *member) renew() {
 
 func (m *member) state(want State) {
 	m.t.Helper()
-	if got := m.k.Require().State; got != want {
+	m.k.Require()
+	if got := m.k.Status().State; got != want {
 		m.t.Errorf("the lease is %d, want %d", got, want)
 	}
 }

@@ -157,6 +157,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer returns how long a desktop may go on, or the status code and reason of a refusal.
 func (e *Endpoint) answer(ctx context.Context, q permissionRequest) (time.Duration, int, string) {
+	// While the lease is valid, the cache shows each assignment that must be affirmed, so the
+	// lease is read first.
+	left := e.options.LeaseStatus().Left
 	var a v1alpha1.SessionAssignment
 	err := e.options.Client.Get(ctx, types.NamespacedName{Namespace: q.namespace, Name: q.name}, &a)
 	switch {
@@ -172,10 +175,9 @@ func (e *Endpoint) answer(ctx context.Context, q permissionRequest) (time.Durati
 		return time.Duration(float64(unfencedLease) * e.options.TimeFactor), http.StatusOK, ""
 	case a.Spec.Lapse < a.Status.Lapse:
 		return 0, http.StatusForbidden, "the hub has not affirmed the placement since the lease was last over"
-	}
-	left := e.options.LeaseStatus().Left
-	if left <= 0 {
+	case left <= 0:
 		return 0, http.StatusForbidden, "the hub's lease is over"
+	default:
+		return left, http.StatusOK, ""
 	}
-	return left, http.StatusOK, ""
 }

@@ -21,8 +21,11 @@ import (
 
 // Lease is the hub's permission to run fenced desktops: see fence.Keeper.
 type Lease interface {
-	// Require returns its status, and keeps it durable from then on.
-	Require() fence.Status
+	// Status returns its status. Once it is valid, the cache shows each assignment that must
+	// be affirmed first.
+	Status() fence.Status
+	// Require keeps it durable from now on.
+	Require()
 	// Changes receives an event when its state changes.
 	Changes() <-chan event.GenericEvent
 }
@@ -68,7 +71,8 @@ func (r *Reconciler) fence(ctx context.Context, p *pass) error {
 	}
 	var lease fence.Status
 	if guard != nil {
-		lease = r.Lease.Require()
+		r.Lease.Require()
+		lease = p.lease
 	}
 	p.fencing = fencingOf(p.Assignment, pod, guard, lease)
 	p.RequeueWithin(p.fencing.left)

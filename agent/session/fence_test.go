@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
@@ -77,7 +78,8 @@ func TestWhatFencingMeans(t *testing.T) {
 // fixedLease is a lease whose status the test sets.
 type fixedLease struct{ status fence.Status }
 
-func (s *fixedLease) Require() fence.Status              { return s.status }
+func (s *fixedLease) Status() fence.Status               { return s.status }
+func (s *fixedLease) Require()                           {}
 func (s *fixedLease) Changes() <-chan event.GenericEvent { return nil }
 
 func TestAFencedDesktopsTimeStandsStillWhileItIsStopped(t *testing.T) {
@@ -139,6 +141,37 @@ func TestAPodThatItsGuardEndedIsNotRecreatedWithoutALease(t *testing.T) {
 	s.after(time.Minute)
 	if s.gone(&corev1.Pod{}) {
 		t.Error("none is made with one")
+	}
+}
+
+// The lease of the hub may become valid while a pass runs, once every assignment is marked in the
+// cache, from which the pass has read it before.
+func TestAPassFromBeforeTheLapseWasMarkedStartsNoDesktop(t *testing.T) {
+	a := desktop(func(a *api.SessionAssignment) {
+		a.Spec.FailoverMode = api.FailoverFence
+		a.Status.Guarded = true
+	})
+	s := newStage(t, a)
+	lease := &fixedLease{fence.Status{State: fence.Over}}
+	s.r.Lease, s.r.GuardKey, s.r.Options.Guard = lease, func() string { return "key" }, aGuard
+	s.pass()
+	unmarked := s.assignment()
+	s.stale = func(_ client.ObjectKey, o client.Object) (bool, error) {
+		a, ok := o.(*api.SessionAssignment)
+		if ok {
+			unmarked.DeepCopyInto(a)
+			lease.status = fence.Status{State: fence.Valid, Left: time.Hour}
+		}
+		return ok, nil
+	}
+	s.pass()
+	if !s.gone(&corev1.Pod{}) {
+		t.Error("a desktop that the hub may have rescheduled was started")
+	}
+	s.stale = nil
+	s.pass()
+	if s.gone(&corev1.Pod{}) {
+		t.Error("without a mark the next pass starts none")
 	}
 }
 

@@ -58,7 +58,7 @@ func (d *Dependencies) idle(_ context.Context, p *pass) error {
 	if p.failure != nil {
 		return nil
 	}
-	at, t := d.instant(p), &p.memory.time
+	at, t := p.at, &p.memory.time
 	limit, limited := observe.LimitOf(p.Assignment.Spec.IdleTimeout)
 	if !t.usage.Running || mustNotRun(p) {
 		t.activity = d.noActivity(p)

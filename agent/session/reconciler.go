@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	"github.com/vdi-fleet/vdi-fleet/agent/session/children"
@@ -77,11 +78,15 @@ type Nodes interface {
 type pass struct {
 	*children.Set
 	memory *memory
+	// at is when it began.
+	at observe.Instant
 	// network is the member's, for agent/render.
 	network render.Network
 	// failed is set once a step has failed: what it does may be missing.
 	failed    bool
 	isolation isolation
+	// lease is the hub's before the assignment was read, which may have been marked since.
+	lease fence.Status
 	// fencing is the effect of modes Fence and Hold.
 	fencing fencing
 	// ending is why the desktop must not run, such as a time limit, although the assignment
@@ -96,6 +101,7 @@ type pass struct {
 
 // Reconcile reconciles one assignment and its children.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	lease := r.Lease.Status()
 	var a api.SessionAssignment
 	if err := r.Client.Get(ctx, req.NamespacedName, &a); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -105,11 +111,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the assignment: %w", err)
 	}
-	p := &pass{memory: r.memoryOf(&a)}
+	p := &pass{memory: r.memoryOf(&a), lease: lease}
 	p.Set = &children.Set{
 		Client: r.Client, Live: r.APIReader, Clock: r.Clock, Trace: r.Trace, Routes: r.routes,
 		Assignment: &a, Memory: p.memory.children, Now: r.Clock.Now(), Span: tracing.Parse(a.Annotations[api.AnnotationTraceparent]),
 	}
+	p.at = r.instant(p)
 	err := r.run(ctx, p)
 	if err != nil || len(p.Found.Secrets) == 0 {
 		r.Reconciled(req.NamespacedName)

@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"testing"
 	"time"
@@ -40,6 +41,9 @@ const namespace = "desktops"
 
 // restricted is on every namespace, as is that it is admitted.
 var restricted = map[string]string{"pod-security.kubernetes.io/enforce": "restricted", api.LabelAdmitSessions: "true"}
+
+// statusInterval is that of the suite's agents.
+const statusInterval = 2 * time.Second
 
 // agentUser is what the reconciler runs as: not an administrator, so that the
 // suite fails where the permissions of the markers in setup.go do not suffice.
@@ -123,13 +127,14 @@ func startAgent(change ...func(*session.Options)) {
 	config.QPS, config.Burst = 500, 500
 	config.Wrap(tally.wrap)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:     newScheme(),
-		Cache:      cache.Options{ByObject: session.CacheByObject()},
-		Metrics:    server.Options{BindAddress: "0"},
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, // of earlier agents in this process
+		Scheme:                  newScheme(),
+		Cache:                   cache.Options{ByObject: session.CacheByObject()},
+		Metrics:                 server.Options{BindAddress: "0"},
+		GracefulShutdownTimeout: ptr.To(time.Minute),
+		Controller:              ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, // of earlier agents in this process
 	})
 	Expect(err).NotTo(HaveOccurred())
-	options := session.Options{StatusDelay: time.Second, StatusInterval: 2 * time.Second}
+	options := session.Options{StatusDelay: time.Second, StatusInterval: statusInterval}
 	options.CleanupDeadline, options.LostAfter = 3*time.Second, 5*time.Minute
 	options.RetryLimits = observe.RetryLimits{FailAfter: 5 * time.Minute, Restarts: 5, Endings: 5}
 	for _, c := range change {
@@ -150,9 +155,15 @@ func startAgent(change ...func(*session.Options)) {
 	go func() {
 		defer GinkgoRecover()
 		defer close(done)
-		Expect(mgr.Start(ctx)).To(Succeed())
+		Expect(mgr.Start(ctx)).To(Succeed(), goroutines)
 	}()
 	stopAgent = func() { stop(); <-done }
+}
+
+// goroutines returns what all goroutines do, for an agent that does not stop.
+func goroutines() string {
+	stacks := make([]byte, 1<<20)
+	return string(stacks[:goruntime.Stack(stacks, true)])
 }
 
 // withAgent has an agent of other options than the suite's until the test is
@@ -169,7 +180,8 @@ func withAgent(change func(*session.Options)) {
 // noLease is that of an agent without guards.
 type noLease struct{}
 
-func (noLease) Require() fence.Status              { return fence.Status{} }
+func (noLease) Status() fence.Status               { return fence.Status{} }
+func (noLease) Require()                           {}
 func (noLease) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
 
 // lostNodes are the nodes that do not answer.

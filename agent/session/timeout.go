@@ -35,7 +35,8 @@ type timeMemory struct {
 	reportedSilent bool
 }
 
-// instant returns the time of the pass.
+// instant returns the time of a pass that begins. Its two clocks are read together: a slow pass
+// would otherwise move the beginning of the run.
 func (d *Dependencies) instant(p *pass) observe.Instant {
 	t := &p.memory.time
 	if t.seen.IsZero() {
@@ -47,8 +48,7 @@ func (d *Dependencies) instant(p *pass) observe.Instant {
 
 // timeout stops a desktop whose timeout has passed. It runs again if the timeout is raised.
 func (d *Dependencies) timeout(_ context.Context, p *pass) error {
-	at := d.instant(p)
-	if p.memory.time.usage.Expired(p.Assignment, at) {
+	if p.memory.time.usage.Expired(p.Assignment, p.at) {
 		p.ending = observe.TimeExpired(p.Assignment)
 	}
 	return nil
@@ -57,7 +57,7 @@ func (d *Dependencies) timeout(_ context.Context, p *pass) error {
 // account begins and ends the session's run, sets the time used in the status, and requeues
 // for when a limit is near.
 func (d *Dependencies) account(ctx context.Context, p *pass, want *api.SessionAssignmentStatus) {
-	at, t := d.instant(p), &p.memory.time
+	at, t := p.at, &p.memory.time
 	defer func() { t.observed = true }()
 	switch ready := meta.IsStatusConditionTrue(want.Conditions, api.ConditionPodReady); {
 	case mustNotRun(p):
