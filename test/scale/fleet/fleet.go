@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,13 +98,13 @@ func clientOf(cp *harness.ControlPlane) (client.WithWatch, error) {
 // start starts the hub and all members, and returns once each is Ready.
 func start(ctx context.Context, o options) (*fleet, error) {
 	f := &fleet{options: o}
-	limit, err := memoryLimit(o)
+	memory, err := memorySettings(o)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Println("  GOMEMLIMIT of the hub, by the chart's size: " + limit)
+	fmt.Println("  memory of the hub, by the chart's size: " + strings.Join(memory, ", "))
 	f.Fleet, err = harness.Start(ctx, harness.Options{
-		MemberSpecs: []harness.MemberSpec{}, Namespaces: o.namespaces(), Enroll: true, Keep: o.keep, HubFirst: true, KeepRunning: true, Env: []string{"GOMEMLIMIT=" + limit},
+		MemberSpecs: []harness.MemberSpec{}, Namespaces: o.namespaces(), Enroll: true, Keep: o.keep, HubFirst: true, KeepRunning: true, Env: memory,
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	if err != nil {
@@ -138,13 +139,13 @@ func start(ctx context.Context, o options) (*fleet, error) {
 	return f, err
 }
 
-// memoryLimit returns the memory limit that the chart gives a hub of this size.
-func memoryLimit(o options) (string, error) {
+// memorySettings returns the settings of the Go runtime that the chart gives a hub of this size.
+func memorySettings(o options) (settings []string, err error) {
 	objects, err := deploy.Render("vdi-hub", harness.SystemNamespace, map[string]any{
 		"size": map[string]any{"members": o.members, "sessions": o.sessions}, "sessionNamespaces": o.namespaces(),
 	})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, object := range objects {
 		deployment := &appsv1.Deployment{}
@@ -152,12 +153,12 @@ func memoryLimit(o options) (string, error) {
 			continue
 		}
 		for _, e := range deployment.Spec.Template.Spec.Containers[0].Env {
-			if e.Name == "GOMEMLIMIT" {
-				return e.Value, nil
+			if e.Name == "GOMEMLIMIT" || e.Name == "GOGC" {
+				settings = append(settings, e.Name+"="+e.Value)
 			}
 		}
 	}
-	return "", errors.New("the chart sets no GOMEMLIMIT")
+	return settings, nil
 }
 
 func (f *fleet) close() error {

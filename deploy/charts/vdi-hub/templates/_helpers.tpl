@@ -25,7 +25,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* The memory limit in MiB that follows from the fleet's size; see docs/operators.md, Size the hub. */}}
 {{- define "vdi-hub.memory" -}}
 {{- with .Values.size -}}
-{{ add 160 (div (mul (int64 .members) 35) 100) (div (int64 .sessions) 128) }}
+{{ add 160 (div (mul (int64 .members) 35) 100) (div (int64 .sessions) 100) }}
 {{- end -}}
 {{- end }}
 
