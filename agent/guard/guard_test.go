@@ -328,25 +328,6 @@ func impostor(t *testing.T, forge func(w http.ResponseWriter, r *http.Request)) 
 	return server.URL
 }
 
-// A lease is valid once the cache shows every mark, which a request that has read the assignment
-// before has not seen.
-func TestAnAnswerFromBeforeTheLapseWasMarkedIsARefusal(t *testing.T) {
-	unmarked := assignment()
-	a := &agent{t: t}
-	a.lease(0)
-	reads := interceptor.Funcs{Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-		unmarked.DeepCopyInto(o.(*api.SessionAssignment))
-		a.lease(time.Hour)
-		return nil
-	}}
-	e := NewEndpoint(EndpointOptions{
-		Client: fake.NewClientBuilder().WithInterceptorFuncs(reads).Build(), TimeFactor: factor, LeaseStatus: a.leaseStatus,
-	})
-	if left, code, _ := e.answer(t.Context(), permissionRequest{namespace: unmarked.Namespace, name: unmarked.Name, uid: string(unmarked.UID)}); code != http.StatusForbidden {
-		t.Errorf("a desktop that the hub may have rescheduled may go on for %s", left)
-	}
-}
-
 func TestOnlyTheAgentCanAnswerAGuard(t *testing.T) {
 	a := newAgent(t, assignment(), assignment(func(a *api.SessionAssignment) { a.Name, a.UID = "mine", "mine" }))
 	a.lease(time.Hour)
