@@ -114,6 +114,11 @@ func (w *watcher) await(ctx context.Context, count int) error {
 	if err != nil {
 		return err
 	}
+	return w.follow(ctx, from, count)
+}
+
+// follow is await from a resource version, with all sessions observed as they were then.
+func (w *watcher) follow(ctx context.Context, from string, count int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	stream, err := watchtools.NewRetryWatcherWithContext(ctx, from, &cache.ListWatch{
