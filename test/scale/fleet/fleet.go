@@ -158,6 +158,9 @@ func memorySettings(o options) (settings []string, err error) {
 			}
 		}
 	}
+	if len(settings) == 0 {
+		return nil, errors.New("the chart sets no GOMEMLIMIT")
+	}
 	return settings, nil
 }
 
