@@ -158,7 +158,7 @@ func memorySettings(o options) (settings []string, err error) {
 			}
 		}
 	}
-	if len(settings) == 0 {
+	if !strings.Contains(strings.Join(settings, " "), "GOMEMLIMIT=") {
 		return nil, errors.New("the chart sets no GOMEMLIMIT")
 	}
 	return settings, nil
