@@ -27,6 +27,9 @@ func (m *Model) unavailable(t *template) (reason, message string) {
 	if _, ok := m.runtimeClasses[t.RuntimeClassName]; t.RuntimeClassName != "" && !ok {
 		return v1alpha1.UnavailableRuntimeClass, missingClass("runtime", t.RuntimeClassName)
 	}
+	if name := t.GetPriorityClassName(); name != "" && !m.priorityClasses.Has(name) {
+		return v1alpha1.UnavailablePriorityClass, missingClass("priority", name)
+	}
 	return m.unavailableNodes(t)
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -42,6 +43,10 @@ func TestAvailability(t *testing.T) {
 			reason: v1alpha1.UnavailableIngressClass, message: "the member has no default ingress class, and the template names none: set one of them"},
 		{name: "no such runtime class", requires: func(r *requirements) { r.RuntimeClassName = "gvisor" }, changes: []func(*Model){plain},
 			reason: v1alpha1.UnavailableRuntimeClass, message: `the member has no runtime class "gvisor"`},
+		{name: "no such priority class", requires: func(r *requirements) { r.PriorityClassName = "desktops" }, changes: []func(*Model){plain},
+			reason: v1alpha1.UnavailablePriorityClass, message: `the member has no priority class "desktops"`},
+		{name: "a priority class", requires: func(r *requirements) { r.PriorityClassName = "desktops" },
+			changes: []func(*Model){plain, func(m *Model) { m.SetPriorityClasses(sets.New("desktops")) }}},
 		{name: "no node at all", reason: v1alpha1.UnavailableNode, message: "the member has no node"},
 		{name: "no matching node", requires: func(r *requirements) { r.NodeSelector = map[string]string{"gpu": "yes", "disk": "ssd"} },
 			changes: []func(*Model){plain}, reason: v1alpha1.UnavailableNode, message: "no node has the labels disk=ssd, gpu=yes"},

@@ -18,6 +18,7 @@ import (
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
 // +kubebuilder:rbac:groups=node.k8s.io,resources=runtimeclasses,verbs=list;watch
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=list;watch
 
 // watchMember starts all informers but that of assignments. It returns whether each has
 // synced, and a function that waits for their end once the context has ended.
@@ -40,6 +41,7 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 		{"storage classes", all.Storage().V1().StorageClasses().Informer(), nil, relistHandler(w, all.Storage().V1().StorageClasses().Lister().List, storageClassesOf, (*Model).SetStorageClasses)},
 		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, relistHandler(w, all.Networking().V1().IngressClasses().Lister().List, ingressClassesOf, (*Model).SetIngressClasses)},
 		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, relistHandler(w, all.Node().V1().RuntimeClasses().Lister().List, runtimeClassesOf, (*Model).SetRuntimeClasses)},
+		{"priority classes", all.Scheduling().V1().PriorityClasses().Informer(), nil, relistHandler(w, all.Scheduling().V1().PriorityClasses().Lister().List, namesOf, (*Model).SetPriorityClasses)},
 	} {
 		if v.transform != nil {
 			if err := v.informer.SetTransform(v.transform); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
@@ -25,6 +26,7 @@ type Model struct {
 
 	storageClasses, ingressClasses Classes
 	runtimeClasses                 map[string]RuntimeClass
+	priorityClasses                sets.Set[string]
 	namespaces                     []string
 	// notEnforced are the namespaces that do not enforce Pod Security.
 	notEnforced []string
@@ -282,6 +284,12 @@ func (m *Model) SetIngressClasses(c Classes) {
 func (m *Model) SetRuntimeClasses(c map[string]RuntimeClass) {
 	m.runtimeClasses = c
 	m.SetTemplates(m.required)
+}
+
+// SetPriorityClasses replaces the names of the priority classes.
+func (m *Model) SetPriorityClasses(names sets.Set[string]) {
+	m.version++
+	m.priorityClasses = names
 }
 
 // SetAdmittedNamespaces replaces the namespaces that are admitted, with whether each

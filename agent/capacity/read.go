@@ -6,9 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -98,6 +100,14 @@ func storageClassesOf(list []*storagev1.StorageClass) Classes {
 
 func ingressClassesOf(list []*networkingv1.IngressClass) Classes {
 	return classesOf(list, networkingv1.AnnotationIsDefaultIngressClass)
+}
+
+func namesOf(list []*schedulingv1.PriorityClass) sets.Set[string] {
+	out := sets.Set[string]{}
+	for _, c := range list {
+		out.Insert(c.Name)
+	}
+	return out
 }
 
 func runtimeClassesOf(list []*nodev1.RuntimeClass) map[string]RuntimeClass {

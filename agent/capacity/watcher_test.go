@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,7 +200,7 @@ func TestWatcherOnARealAPIServer(t *testing.T) {
 func (f *fixture) testAvailabilityChanges(ctx context.Context, g *WithT) {
 	f.watcher.SetTemplates(&fleetv1.TemplateSet{Templates: []*fleetv1.TemplateRequirements{{
 		Name: "desk", Revision: "r1", Resources: map[string]string{"cpu": "1"},
-		Home: true, StorageClassName: "fast", IngressClassName: "edge", RuntimeClassName: "sandbox",
+		Home: true, StorageClassName: "fast", IngressClassName: "edge", RuntimeClassName: "sandbox", PriorityClassName: "desktops",
 	}}})
 	storage, ingress, sandbox := f.Client.StorageV1().StorageClasses(), f.Client.NetworkingV1().IngressClasses(), f.Client.NodeV1().RuntimeClasses()
 	var none metav1.CreateOptions
@@ -212,6 +213,9 @@ func (f *fixture) testAvailabilityChanges(ctx context.Context, g *WithT) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(reason).Should(Equal(v1alpha1.UnavailableRuntimeClass))
 	_, err = sandbox.Create(ctx, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandbox"}, Handler: "sandbox"}, none)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(reason).Should(Equal(v1alpha1.UnavailablePriorityClass))
+	_, err = f.Client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "desktops"}}, none)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func() bool { return f.desk().GetAvailable() }).Should(BeTrue())
 

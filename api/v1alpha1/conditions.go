@@ -370,6 +370,8 @@ const (
 	UnavailableIngressClass = "NoSuchIngressClass"
 	// UnavailableRuntimeClass: the RuntimeClass does not exist.
 	UnavailableRuntimeClass = "NoSuchRuntimeClass"
+	// UnavailablePriorityClass: the PriorityClass does not exist.
+	UnavailablePriorityClass = "NoSuchPriorityClass"
 	// UnavailableNode: no node matches nodeSelector and tolerations.
 	UnavailableNode = "NoMatchingNode"
 	// UnavailableResource: no node is large enough, or has such a device.

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,9 +72,11 @@ func needs() []need {
 	})
 	runtime := need{what: "runtime", reason: v1alpha1.UnavailableRuntimeClass, name: special, template: func(t *v1alpha1.TemplateSpec) { t.RuntimeClassName = special }}
 	runtime.add, runtime.remove = object(func() client.Object { return &nodev1.RuntimeClass{ObjectMeta: meta, Handler: special} })
+	priority := need{what: "priority", reason: v1alpha1.UnavailablePriorityClass, name: special, template: func(t *v1alpha1.TemplateSpec) { t.PriorityClassName = special }}
+	priority.add, priority.remove = object(func() client.Object { return &schedulingv1.PriorityClass{ObjectMeta: meta} })
 	nodes := need{what: "node", reason: v1alpha1.UnavailableNode, name: special, template: func(t *v1alpha1.TemplateSpec) { t.NodeSelector[special] = "yes" }}
 	nodes.add, nodes.remove = label(`"yes"`), label("null")
-	return []need{storage, ingress, runtime, nodes}
+	return []need{storage, ingress, runtime, priority, nodes}
 }
 
 var _ = Describe("What a template needs of a member", func() {
