@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -148,10 +149,32 @@ func cached(o Options) map[client.Object]cache.ByObject {
 	return objects
 }
 
+// warm registers the informers of what a leader reads. A standby has it all when it takes over: an API
+// server takes up to a minute to list the Secrets and Roles of 100,000 sessions, and until then members
+// would not be served.
+func warm(ctx context.Context, c cache.Cache, o Options) error {
+	kinds := []client.Object{
+		&v1alpha1.MemberCluster{}, &v1alpha1.VDITemplate{}, &v1alpha1.PlacementPolicy{}, &v1alpha1.VDIHome{},
+		&appsv1.ControllerRevision{}, &corev1.Secret{},
+	}
+	if o.UserRoles {
+		kinds = append(kinds, &rbacv1.Role{}, &rbacv1.RoleBinding{})
+	}
+	for _, kind := range kinds {
+		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+	}
+	return nil
+}
+
 func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trace *tracing.Tracer, o Options) error {
 	local := mgr.GetLocalManager()
 	cached, err := index.Setup(ctx, local.GetCache())
 	if err != nil {
+		return err
+	}
+	if err := warm(ctx, local.GetCache(), o); err != nil {
 		return err
 	}
 	term := newHubTerm(o, local.GetAPIReader(), local.GetClient(), local.GetEventRecorder("vdi-hub"), f.Restored)
