@@ -285,8 +285,8 @@ func (cp *ControlPlane) startComponent(name string, args []string) (*Process, er
 	return process, process.Start()
 }
 
-// lowPriority is the niceness of control planes with LowPriority.
-const lowPriority = "10"
+// lowPriority is the niceness of control planes with LowPriority: whatever else can run takes their place.
+const lowPriority = "19"
 
 // process returns a component that is not started yet. It is named for its
 // cluster in logs and pids.

@@ -15,7 +15,7 @@ import (
 const (
 	decisionP99      = time.Millisecond
 	decisionTime     = "vdi_hub_placement_decision_seconds"
-	decisionSessions = 400
+	decisionSessions = 1000
 	decisionInterval = 50 * time.Millisecond
 )
 

@@ -60,6 +60,8 @@ type fleet struct {
 	// networks of the regions, each of which the hub sees as one address.
 	networks []*proxy.Proxy
 	members  []*member
+	// opening has a place for each member that opens a connection.
+	opening chan struct{}
 
 	// created is the number of sessions in the fleet.
 	created      int
@@ -97,7 +99,7 @@ func clientOf(cp *harness.ControlPlane) (client.WithWatch, error) {
 
 // start starts the hub and all members, and returns once each is Ready.
 func start(ctx context.Context, o options) (*fleet, error) {
-	f := &fleet{options: o}
+	f := &fleet{options: o, opening: make(chan struct{}, openingAtOnce)}
 	memory, err := memorySettings(o)
 	if err != nil {
 		return nil, err
@@ -226,6 +228,7 @@ func (m *member) identify(secrets client.Client) {
 	m.keeper = identity.NewKeeper(
 		identity.Options{Namespace: harness.SystemNamespace, Member: m.name, HubAddress: m.hubAddress, HubServerName: "localhost"},
 		identity.Member{Reader: secrets, Client: secrets, Recorder: &events.FakeRecorder{}, Fingerprint: fingerprint})
+	m.turns = &turns{Credentials: m.keeper, open: m.fleet.opening}
 	m.connection = link.Member{
 		Assignments: m, Orders: m, Capacity: m, Terms: m, Lease: m, Fingerprint: fingerprint,
 		Synced: func(context.Context) bool { return true },
@@ -236,7 +239,7 @@ func (m *member) identify(secrets client.Client) {
 func (m *member) start(ctx context.Context) {
 	ctx, m.stop = context.WithCancel(ctx)
 	m.hub = link.NewClient(link.Options{
-		HubAddress: m.hubAddress, HubServerName: "localhost", Credentials: m.keeper,
+		HubAddress: m.hubAddress, HubServerName: "localhost", Credentials: m.turns,
 		AgentVersion: "simulated", Instance: uuid.NewString(), Leading: func() bool { return true }, TimeFactor: 1,
 	}, m.connection)
 	m.running.Go(func() {

@@ -35,6 +35,7 @@ type member struct {
 	hubAddress   string
 
 	keeper     *identity.Keeper
+	turns      *turns
 	connection link.Member
 	// hub is the link of the running process; stop ends it, and running is its goroutines.
 	hub     *link.Client
@@ -221,5 +222,8 @@ func (m *member) Observe(_ context.Context, term link.HubTerm) error {
 // Sending implements link.Lease: it measures renewals.
 func (m *member) Sending() func(time.Duration) {
 	sent := time.Now()
-	return func(time.Duration) { m.fleet.renewals.add(m, sent, time.Now()) }
+	return func(time.Duration) {
+		m.fleet.renewals.add(m, sent, time.Now())
+		m.turns.end()
+	}
 }
