@@ -46,6 +46,7 @@ var pure = []string{
 	"hub/link/protocol/",
 	"agent/render/",
 	"agent/observe/",
+	"agent/nodegroup/",
 	"agent/fence/lease.go",
 	"agent/guard/machine.go",
 	"agent/capacity/buckets.go",
