@@ -8,6 +8,10 @@ import (
 // stale is the age from which the status of cluster-autoscaler counts as absent: it writes it each 10 s.
 const stale = 3 * time.Minute
 
+// mostRequested is the maximum number of requested nodes that are provisioning, whatever the ConfigMap
+// contains. All of them count for the limits.
+const mostRequested = 10_000
+
 // AutoscalerStatus is what cluster-autoscaler reports in its ConfigMap.
 type AutoscalerStatus struct {
 	// Problem is why it can't be read, "" if it can.
@@ -21,9 +25,10 @@ type AutoscalerStatus struct {
 type AutoscalerGroup struct {
 	// Target is how many nodes it has requested, Most how many it may request.
 	Target, Most int32
-	// BackedOff is set if it adds no nodes for a time, since the cloud has refused them; Message says why.
+	// BackedOff reports whether scale-up is in backoff after a failure.
 	BackedOff bool
-	Message   string
+	// Message is the reason for the backoff.
+	Message string
 }
 
 // SetAutoscaler replaces the status of cluster-autoscaler, nil if there is none.
@@ -49,9 +54,12 @@ func (t *Tracker) surveyAutoscaler(g *group, s *survey, now time.Time) {
 		return
 	}
 	s.most, s.autoscaled, s.backedOff, s.backoff = &own.Most, true, own.BackedOff, own.Message
-	for s.have < own.Target {
-		s.have++
-		s.use(s.size)
+	requested := max(own.Target-s.have, 0)
+	s.have += requested
+	for name, amount := range s.size {
+		s.used[name] += int64(requested) * amount
+	}
+	for range min(requested, mostRequested) {
 		s.provision("", "", s.shape.Allocatable, now)
 	}
 }

@@ -41,7 +41,7 @@ type NodeClaim struct {
 	Allocatable, Capacity Amounts
 }
 
-// SetKarpenter records whether the objects of Karpenter can be read: problem says why not, "" if they can.
+// SetKarpenter sets the error with which the objects of Karpenter can't be read; empty if they are cached.
 func (t *Tracker) SetKarpenter(problem string) { t.unread = problem }
 
 // SetNodePool adds or replaces a NodePool.

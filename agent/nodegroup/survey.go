@@ -33,18 +33,21 @@ type survey struct {
 	most    *int32
 	limits  Amounts
 	problem string
-	// autoscaled is set if cluster-autoscaler says whether it adds nodes: not if backedOff, with the reason.
-	autoscaled, backedOff bool
-	backoff               string
+	// autoscaled reports whether the group has a current status of cluster-autoscaler.
+	autoscaled bool
+	// backedOff reports whether its scale-up is in backoff, for the reason backoff.
+	backedOff bool
+	backoff   string
 }
 
 // provisioning is a node that is not usable yet, since it was requested.
 type provisioning struct {
 	Provisioning
 	since time.Time
-	// launched is set if the cloud has provided it, or it needs no launch; message says why not yet.
+	// launched reports whether the instance exists. It is always true without a NodeClaim.
 	launched bool
-	message  string
+	// message is that of the NodeClaim's condition Launched if it is not True.
+	message string
 }
 
 // survey looks at the nodes of a group.

@@ -190,6 +190,7 @@ func TestAutoscaler(t *testing.T) {
 		{name: "old", status: &AutoscalerStatus{Written: start.Add(-4 * time.Minute)}, want: "Unknown 1+0, 0 more, SourceNotFound", says: "since 08:56 UTC"},
 		{name: "another group", status: &AutoscalerStatus{Written: start}, want: "Unknown 1+0, 0 more, SourceNotFound", says: `no node group "asg-1"`},
 		{name: "nodes that are requested", status: status(AutoscalerGroup{Target: 3, Most: 5}), want: "Available 1+2, 2 more"},
+		{name: "more nodes requested than a member can have", status: status(AutoscalerGroup{Target: 1 << 30, Most: 1 << 30}), want: "Full 1+10000, 0 more"},
 		{name: "at its limit", status: status(AutoscalerGroup{Target: 5, Most: 5}), want: "Full 1+4, 0 more"},
 		{name: "refused by the cloud", status: status(AutoscalerGroup{Target: 1, Most: 5, BackedOff: true, Message: "QUOTA_EXCEEDED"}), want: "Exhausted 1+0, 0 more, InsufficientCapacity", says: "QUOTA_EXCEEDED"},
 	} {
