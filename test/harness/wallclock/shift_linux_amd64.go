@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,17 +106,19 @@ func (r region) entry(memory io.ReaderAt, size int) (uint64, error) {
 	return 0, fmt.Errorf("its vDSO has no %s of %d bytes", symbol, size)
 }
 
-// stopTimeout is how long a process may take to stop outside its vDSO.
-const stopTimeout = 5 * time.Second
+// stopTimeout is how long a process may take to stop outside its vDSO: each attempt waits
+// until all of its threads have stopped, which takes a scheduling round on a busy machine.
+const stopTimeout = time.Minute
 
 // stopped runs f while no thread of the process runs or is in its vDSO.
 func stopped(pid int, vdso region, f func() error) error {
-	once := func(context.Context) (done bool, err error) {
+	once := func(ctx context.Context) (done bool, err error) {
 		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 			return false, fmt.Errorf("stopping process %d: %w", pid, err)
 		}
 		defer func() { err = errors.Join(err, unix.Kill(pid, unix.SIGCONT)) }()
-		if done, err = outside(pid, vdso); err != nil || !done {
+		counters, err := programCounters(ctx, pid)
+		if err != nil || slices.ContainsFunc(counters, vdso.contains) {
 			return false, err
 		}
 		return true, f()
@@ -127,23 +130,28 @@ func stopped(pid int, vdso region, f func() error) error {
 	return err
 }
 
-// outside reports whether all threads are stopped, none of them in a region.
-func outside(pid int, r region) (bool, error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
-	if err != nil {
-		return false, err
-	}
-	for _, thread := range threads {
-		text, err := os.ReadFile(thread)
+func (r region) contains(address uint64) bool { return address >= r.from && address < r.to }
+
+// programCounters waits until all threads of a process have stopped, and returns where each is.
+func programCounters(ctx context.Context, pid int) (counters []uint64, err error) {
+	err = wait.PollUntilContextCancel(ctx, 100*time.Microsecond, true, func(context.Context) (bool, error) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 		if err != nil {
-			return false, fmt.Errorf("reading a thread of process %d: %w", pid, err)
+			return false, err
 		}
-		// The text is "running", or its last field is the program counter.
-		fields := strings.Fields(string(text))
-		at, err := strconv.ParseUint(fields[len(fields)-1], 0, 64)
-		if err != nil || at >= r.from && at < r.to {
-			return false, nil
+		counters = make([]uint64, len(threads))
+		for i, thread := range threads {
+			text, err := os.ReadFile(thread)
+			if err != nil {
+				return false, fmt.Errorf("reading a thread of process %d: %w", pid, err)
+			}
+			// The text is "running", or its last field is the program counter.
+			fields := strings.Fields(string(text))
+			if counters[i], err = strconv.ParseUint(fields[len(fields)-1], 0, 64); err != nil {
+				return false, nil
+			}
 		}
-	}
-	return len(threads) > 0, nil
+		return len(threads) > 0, nil
+	})
+	return counters, err
 }
