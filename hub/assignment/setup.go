@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
@@ -31,7 +32,8 @@ func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(
 			func(_ context.Context, s *v1alpha1.VDISession) []mcreconcile.Request { return requestsOf(s) }))
 	secrets := source.TypedKind(mgr.GetLocalManager().GetCache(), &corev1.Secret{},
-		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(r.ofSecret))
+		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(r.ofSecret),
+		predicate.TypedFuncs[*corev1.Secret]{CreateFunc: r.concerns})
 	return mcbuilder.ControllerManagedBy(mgr).
 		Named("assignment").
 		Watches(&v1alpha1.SessionAssignment{}, r.reports).
@@ -74,6 +76,16 @@ func (r *Reconciler) reports(name multicluster.ClusterName, _ cluster.Cluster) m
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) },
 	}
+}
+
+// concerns reports whether a Secret that is new to the cache concerns its session. Those that a new
+// leader lists do not if the session is settled: it is compared anyway, at a limited rate.
+func (r *Reconciler) concerns(e event.TypedCreateEvent[*corev1.Secret]) bool {
+	if !e.IsInInitialList || e.Object.Labels[v1alpha1.LabelSecret] == v1alpha1.SecretDistribute {
+		return true
+	}
+	s := r.Cached.ByAssignment(client.ObjectKeyFromObject(e.Object))
+	return s != nil && !status.Settled(s)
 }
 
 // ofSecret returns the assignments with which a Secret is sent.
