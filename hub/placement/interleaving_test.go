@@ -80,7 +80,7 @@ func newWorld(t *rapid.T) *world {
 	for i := range rapid.IntRange(1, 3).Draw(t, "members") {
 		m := &simMember{candidate: member(fmt.Sprint("m", i), 0), counted: map[types.UID]bool{}}
 		for range rapid.IntRange(1, 3).Draw(t, "nodes") {
-			node := drawResources(t, "node", 8)
+			node := drawResources(t, "node", 0, 8)
 			node[corev1.ResourcePods] = rapid.Int64Range(1, 6).Draw(t, "pods")
 			m.nodes = append(m.nodes, node)
 		}
@@ -135,7 +135,7 @@ func (w *world) candidates() []Candidate {
 // place decides with the production code on a new session, or on one that has stopped,
 // under its next epoch.
 func (w *world) place(t *rapid.T) {
-	s := &simSession{uid: types.UID(fmt.Sprint("s", w.placed)), resources: drawResources(t, "session", 3)}
+	s := &simSession{uid: types.UID(fmt.Sprint("s", w.placed)), resources: drawResources(t, "session", 1, 3)}
 	s.template = rapid.SampledFrom([]TemplateKey{desk, first}).Draw(t, "template")
 	for _, old := range w.inOrder() {
 		if old.member == nil && rapid.Bool().Draw(t, "again") {
@@ -222,7 +222,7 @@ func (w *world) changeOtherPods(t *rapid.T) {
 			return // an undelivered order may have capacity only here
 		}
 	}
-	r := drawResources(t, "other", 4)
+	r := drawResources(t, "other", 0, 4)
 	if fitting := m.fitting(desk, r); len(fitting) > 0 {
 		l := landing{rapid.SampledFrom(fitting).Draw(t, "node"), r}
 		m.take(l.node, r, 1)

@@ -51,7 +51,7 @@ func TestADryRunDecidesAsTheLedgerDoes(t *testing.T) {
 		// The session's reservations outside its current member are not copied.
 		for i := range candidates {
 			if !current(candidates[i].UID) && rapid.Bool().Draw(t, "has something there") {
-				ledger.ReserveFor(r.UID, 1, candidates[i].UID, desk, drawResources(t, "own", 3))
+				ledger.ReserveFor(r.UID, 1, candidates[i].UID, desk, drawResources(t, "own", 0, 3))
 			}
 		}
 		dryRun := ledger.CopyFor(r.UID, current)

@@ -16,10 +16,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-func drawResources(t *rapid.T, label string, most int64) Resources {
+func drawResources(t *rapid.T, label string, least, most int64) Resources {
 	r := Resources{
-		corev1.ResourceCPU:    rapid.Int64Range(0, most).Draw(t, label+" cpu") * 500,
-		corev1.ResourceMemory: rapid.Int64Range(0, most).Draw(t, label+" memory") * gi,
+		corev1.ResourceCPU:    rapid.Int64Range(least, most).Draw(t, label+" cpu") * 500,
+		corev1.ResourceMemory: rapid.Int64Range(least, most).Draw(t, label+" memory") * gi,
 	}
 	if rapid.IntRange(0, 3).Draw(t, label+" has gpu") == 0 {
 		r[gpu] = rapid.Int64Range(0, 2).Draw(t, label+" gpu")
@@ -32,12 +32,12 @@ func drawCandidate(t *rapid.T, name string) Candidate {
 		ClusterRef: v1alpha1.ClusterRef{Name: name, UID: types.UID("uid-" + name)},
 		MemberClusterSpec: v1alpha1.MemberClusterSpec{
 			Region:          rapid.SampledFrom([]string{"eu", "us"}).Draw(t, "region"),
-			Scheduling:      rapid.SampledFrom([]v1alpha1.SchedulingState{"", "Active", "Active", "Cordoned", "Draining"}).Draw(t, "scheduling"),
+			Scheduling:      rapid.SampledFrom([]v1alpha1.SchedulingState{"", "Active", "Active", "Active", "Active", "Cordoned", "Draining"}).Draw(t, "scheduling"),
 			Weight:          ptr(rapid.Int32Range(0, 3).Draw(t, "weight")),
-			HeadroomPercent: rapid.SampledFrom([]int32{0, 0, 20, 100}).Draw(t, "headroom"),
+			HeadroomPercent: rapid.SampledFrom([]int32{0, 0, 0, 0, 20, 100}).Draw(t, "headroom"),
 		},
 		Labels:   map[string]string{"tier": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tier")},
-		Ready:    rapid.IntRange(0, 4).Draw(t, "ready") > 0,
+		Ready:    rapid.IntRange(0, 9).Draw(t, "ready") > 0,
 		Sessions: rapid.Int32Range(0, 5).Draw(t, "sessions"),
 	}
 	if rapid.IntRange(0, 4).Draw(t, "tainted") == 0 {
@@ -46,7 +46,7 @@ func drawCandidate(t *rapid.T, name string) Candidate {
 	if rapid.IntRange(0, 4).Draw(t, "capped") == 0 {
 		c.SessionCap = ptr(rapid.Int32Range(0, 6).Draw(t, "cap"))
 	}
-	if rapid.IntRange(0, 6).Draw(t, "reported") > 0 {
+	if rapid.IntRange(0, 9).Draw(t, "reported") > 0 {
 		c.Capacity = withImage(rapid.Int32Range(0, 1).Draw(t, "images"), reporting(drawBuckets(t)...))
 	}
 	return c
@@ -54,9 +54,9 @@ func drawCandidate(t *rapid.T, name string) Candidate {
 
 func drawBuckets(t *rapid.T) []Bucket {
 	var out []Bucket
-	for i := range rapid.IntRange(0, 3).Draw(t, "buckets") {
-		free := drawResources(t, fmt.Sprint("bucket ", i), 6)
-		free[corev1.ResourcePods] = rapid.Int64Range(0, 4).Draw(t, "pods")
+	for i := range rapid.IntRange(0, 4).Draw(t, "buckets") {
+		free := drawResources(t, fmt.Sprint("bucket ", i), 0, 16)
+		free[corev1.ResourcePods] = rapid.Int64Range(0, 12).Draw(t, "pods")
 		out = append(out, Bucket{Nodes: rapid.Int32Range(0, 3).Draw(t, "nodes"), Free: free.Amounts()})
 	}
 	return out
@@ -69,14 +69,14 @@ func drawScene(t *rapid.T) (Request, []Candidate, *Ledger) {
 		c := drawCandidate(t, fmt.Sprint("m", i))
 		candidates = append(candidates, c)
 		for j := range rapid.IntRange(0, 3).Draw(t, "reservations") {
-			ledger.ReserveFor(types.UID(fmt.Sprint("other-", j)), 1, c.UID, desk, drawResources(t, "reserved", 3))
+			ledger.ReserveFor(types.UID(fmt.Sprint("other-", j)), 1, c.UID, desk, drawResources(t, "reserved", 0, 3))
 		}
 	}
 	r := session("s")
-	r.Resources = drawResources(t, "requested", 3)
+	r.Resources = drawResources(t, "requested", 1, 3)
 	r.Failover = rapid.Bool().Draw(t, "failover")
 	drawPolicy(t, &r, candidates)
-	if rapid.IntRange(0, 3).Draw(t, "picky") == 0 {
+	if rapid.IntRange(0, 5).Draw(t, "picky") == 0 {
 		r.RequiredRegions = []string{"eu"}
 		r.ClusterSelector = selecting("tier", "a")
 	}
@@ -111,8 +111,8 @@ func drawPolicy(t *rapid.T, r *Request, candidates []Candidate) {
 		p.ClusterTolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
 	}
 	for _, most := range []**int32{&p.SessionCaps.Total, &p.SessionCaps.PerUser, &p.SessionCaps.PerNamespace, &p.SessionCaps.PerCluster} {
-		if rapid.IntRange(0, 3).Draw(t, "policy capped") == 0 {
-			*most = ptr(rapid.Int32Range(0, 8).Draw(t, "most"))
+		if rapid.IntRange(0, 9).Draw(t, "policy capped") == 0 {
+			*most = ptr(rapid.Int32Range(2, 8).Draw(t, "most"))
 		}
 	}
 	count := rapid.Int32Range(0, 4)
