@@ -9,8 +9,8 @@ import (
 )
 
 // A capacity report is repeated if nothing has changed: it proves that the hub's data is current.
-// A hub that accepts incremental reports gets one without changes, and a full report now and then,
-// in case it has not applied one; others get full ones.
+// A hub that accepts incremental reports gets one without changes; others get full ones. Some time after
+// a change of capacity or of the templates a full report follows, in case the hub has not applied one.
 const (
 	repeatInterval     = 30 * time.Second
 	fullReportInterval = 5 * time.Minute
@@ -24,8 +24,11 @@ type capacityReports struct {
 	// due is set if there may be a newer report than sent.
 	due  bool
 	sent *fleetv1.CapacityReport
-	// fullAt is when the next full report is due, and repeatAt when the next of any kind.
-	fullAt, repeatAt time.Time
+	// repeatAt is when the next report of any kind is due, and fullAt when a full one is, zero unless
+	// changes were sent, or templates were received, since the last one.
+	repeatAt, fullAt time.Time
+	// templates is set if the hub has sent some since.
+	templates bool
 }
 
 // begin begins a stream to a hub that has the report of a number, 0 for none.
@@ -40,7 +43,11 @@ func (r *capacityReports) begin(changes bool, known uint64) {
 // Reports with a lower number than least are not sent.
 func (r *capacityReports) next(now time.Time, newest func() *fleetv1.CapacityReport, least uint64) *fleetv1.CapacityReport {
 	repeat := !now.Before(r.repeatAt)
-	full := r.sent == nil || !now.Before(r.fullAt) || repeat && !r.changes
+	if r.templates {
+		r.templates = false
+		r.changed(now)
+	}
+	full := r.fullIsDue(now) || repeat && !r.changes
 	if !r.due && (r.sent == nil || !full && !repeat) {
 		return nil
 	}
@@ -57,11 +64,25 @@ func (r *capacityReports) next(now time.Time, newest func() *fleetv1.CapacityRep
 		}
 		r.repeatAt = now.Add(repeatInterval)
 		if changes := changesOf(before, report); changes != nil {
+			if report.GetSequence() != before.GetSequence() {
+				r.changed(now)
+			}
 			return changes
 		}
 	}
-	r.fullAt, r.repeatAt = now.Add(fullReportInterval), now.Add(repeatInterval)
+	r.fullAt, r.repeatAt = time.Time{}, now.Add(repeatInterval)
 	return report
+}
+
+func (r *capacityReports) fullIsDue(now time.Time) bool {
+	return r.sent == nil || !r.fullAt.IsZero() && !now.Before(r.fullAt)
+}
+
+// changed makes a full report due, some time after the first change since the last one.
+func (r *capacityReports) changed(now time.Time) {
+	if r.fullAt.IsZero() {
+		r.fullAt = now.Add(fullReportInterval)
+	}
 }
 
 // wait returns the time until the next report is due, and 0 before the first report.
@@ -69,7 +90,11 @@ func (r *capacityReports) wait(now time.Time) time.Duration {
 	if r.sent == nil {
 		return 0
 	}
-	return max(time.Nanosecond, min(r.fullAt.Sub(now), r.repeatAt.Sub(now)))
+	due := r.repeatAt
+	if !r.fullAt.IsZero() && r.fullAt.Before(due) {
+		due = r.fullAt
+	}
+	return max(time.Nanosecond, due.Sub(now))
 }
 
 // sooner returns the shorter of two delays, of which 0 is for ever.

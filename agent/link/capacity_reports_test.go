@@ -70,8 +70,17 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	if wait := r.wait(now); wait <= 0 || wait > time.Millisecond {
 		t.Errorf("it waits %s for what is due", wait)
 	}
-	sends(newest) // whole, though nothing has changed
+	sends(newest) // whole, though nothing has changed since the last change
 	sends(nil)
+	for range 2 * fullReportInterval / repeatInterval {
+		now = now.Add(repeatInterval)
+		sends(change) // no whole one is due any more
+	}
+	r.templates = true // their evaluation changes nothing
+	now = now.Add(repeatInterval)
+	sends(change)
+	now = now.Add(fullReportInterval)
+	sends(newest)
 
 	for known, want := range map[uint64]*fleetv1.CapacityReport{5: nil, 4: newest, 0: newest} {
 		r.begin(true, known) // another stream, to a hub that has this report

@@ -102,6 +102,7 @@ func (m *Machine) Receive(message *fleetv1.ConnectResponse) (Effect, error) {
 	case *fleetv1.ConnectResponse_ReportAck:
 		m.reporter.Ack(msg.ReportAck.GetSequence())
 	case *fleetv1.ConnectResponse_Templates:
+		m.capacity.templates = true
 		return Effect{Templates: msg.Templates}, nil
 	}
 	// Unknown messages are ignored.

@@ -3,8 +3,11 @@ package member
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -125,4 +128,31 @@ func TestTemplatesWhoseAvailabilityChangesAreReported(t *testing.T) {
 			t.Errorf("report %d: %s", i, diff)
 		}
 	}
+}
+
+// counted counts the reports that the scheduler's cache receives.
+type counted struct {
+	Cache
+	reports int
+}
+
+func (c *counted) Reported(member types.UID, r *placement.Capacity) {
+	c.reports++
+	c.Cache.Reported(member, r)
+}
+
+func TestARepeatedReportCostsNoDecisionAnything(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	m, _ := x.connect("uid-eu", "i1")
+	c := &counted{Cache: x.Fleet.cache}
+	x.Fleet.cache = c
+	x.clock.Step(time.Second)
+	m.Capacity(&fleetv1.CapacityReport{Sequence: 1, BasedOn: 1})
+	x.Expect(x.ReportedAt("uid-eu")).To(Equal(x.clock.Now()), "it is as it was")
+	x.Expect(c.reports).To(BeZero(), "it was evaluated already")
+	m.Capacity(capacityReport(1, 100))
+	x.Expect(c.reports).To(Equal(1), "a whole one takes the place of the one before")
+	m.Capacity(&fleetv1.CapacityReport{Sequence: 2, BasedOn: 1})
+	x.Expect(c.reports).To(Equal(2), "another one counts more reservations")
 }

@@ -187,8 +187,10 @@ func (c *connection) Capacity(report *fleetv1.CapacityReport) {
 	if !ok {
 		return
 	}
-	// After it is in the snapshot: until then capacity counts twice, rather than not at all.
-	c.fleet.cache.Reported(c.member.uid, result.capacity)
+	if result.changed || result.capacity != before.capacity {
+		// After it is in the snapshot: until then capacity counts twice, rather than not at all.
+		c.fleet.cache.Reported(c.member.uid, result.capacity)
+	}
 	if result.changed {
 		c.fleet.notify(c.member.change(MemberCapacity))
 	}

@@ -110,6 +110,9 @@ func (f *Registry) CanRun(template, revision string) (can, of int32) {
 // setCapacity sets what a member last reported, nil for nothing. The caller holds the lock.
 func (f *state) setCapacity(m *member, now *placement.Capacity) {
 	was := m.capacity
+	if now == was {
+		return // the agent repeats a report that is as it was
+	}
 	m.capacity = now
 	f.reporting += count(now != nil) - count(was != nil)
 	before, after := was.ByTemplate(), now.ByTemplate()
