@@ -30,15 +30,19 @@ func (p *Process) CPUTime() time.Duration {
 }
 
 // Resident returns the resident memory of the process in bytes, and 0 if it does not run.
-func (p *Process) Resident() int64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID()))
+func (p *Process) Resident() int64 { return memoryOf(p.PID(), "VmRSS") }
+
+// Peak returns the most memory that the process has had in bytes, without the pages of files,
+// which the kernel takes back before it ends a container for its limit; 0 if it does not run.
+func (p *Process) Peak() int64 { return memoryOf(p.PID(), "VmHWM") - memoryOf(p.PID(), "RssFile") }
+
+// memoryOf returns a field of /proc/PID/status (proc(5)), which is in KiB, in bytes.
+func memoryOf(pid int, field string) int64 {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	fields := strings.Fields(string(raw))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	_, after, _ := strings.Cut(string(raw), "\n"+field+":")
+	kib, _ := strconv.ParseInt(strings.Fields(after + " 0")[0], 10, 64)
+	return kib << 10
 }

@@ -67,6 +67,8 @@ type fleet struct {
 	created      int
 	renewals     renewals
 	templateSets atomic.Int64
+	// memoryLimit is the hub's in bytes, by the chart's size.
+	memoryLimit int64
 
 	mu     sync.Mutex
 	missed []error
@@ -100,11 +102,12 @@ func clientOf(cp *harness.ControlPlane) (client.WithWatch, error) {
 // start starts the hub and all members, and returns once each is Ready.
 func start(ctx context.Context, o options) (*fleet, error) {
 	f := &fleet{options: o, opening: make(chan struct{}, openingAtOnce)}
-	memory, err := memorySettings(o)
+	memory, limit, err := memorySettings(o)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Println("  memory of the hub, by the chart's size: " + strings.Join(memory, ", "))
+	f.memoryLimit = limit
+	fmt.Printf("  memory of the hub, by the chart's size: at most %d MiB, %s\n", limit>>20, strings.Join(memory, ", "))
 	f.Fleet, err = harness.Start(ctx, harness.Options{
 		MemberSpecs: []harness.MemberSpec{}, Namespaces: o.namespaces(), Enroll: true, Keep: o.keep, HubFirst: true, KeepRunning: true, Env: memory,
 		Progress: func(step string) { fmt.Println("  " + step) },
@@ -141,29 +144,31 @@ func start(ctx context.Context, o options) (*fleet, error) {
 	return f, err
 }
 
-// memorySettings returns the settings of the Go runtime that the chart gives a hub of this size.
-func memorySettings(o options) (settings []string, err error) {
+// memorySettings returns the settings of the Go runtime that the chart gives a hub of this size, and its
+// memory limit in bytes.
+func memorySettings(o options) (settings []string, limit int64, err error) {
 	objects, err := deploy.Render("vdi-hub", harness.SystemNamespace, map[string]any{
 		"size": map[string]any{"members": o.members, "sessions": o.sessions}, "sessionNamespaces": o.namespaces(),
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, object := range objects {
 		deployment := &appsv1.Deployment{}
 		if object.GetKind() != "Deployment" || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, deployment) != nil {
 			continue
 		}
+		limit = deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
 		for _, e := range deployment.Spec.Template.Spec.Containers[0].Env {
 			if e.Name == "GOMEMLIMIT" || e.Name == "GOGC" {
 				settings = append(settings, e.Name+"="+e.Value)
 			}
 		}
 	}
-	if !strings.Contains(strings.Join(settings, " "), "GOMEMLIMIT=") {
-		return nil, errors.New("the chart sets no GOMEMLIMIT")
+	if limit == 0 || !strings.Contains(strings.Join(settings, " "), "GOMEMLIMIT=") {
+		return nil, 0, errors.New("the chart sets no memory limit or no GOMEMLIMIT")
 	}
-	return settings, nil
+	return settings, limit, nil
 }
 
 func (f *fleet) close() error {

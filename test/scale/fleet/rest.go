@@ -53,7 +53,15 @@ func (f *fleet) rest(ctx context.Context) error {
 	atMost(f, "CPU of both replicas, in cores", cores, wider(f, idleCores))
 	atMost(f, "writes, leases apart", harness.Total(counts), 0)
 	atMost(f, "template sets that were sent", f.templateSets.Load()-sets, 0)
-	return f.memory(ctx)
+	if err := f.memory(ctx); err != nil {
+		return err
+	}
+	for _, r := range f.Hub.Replicas {
+		if f.created >= manySessions {
+			atMost(f, "KiB of "+r.PodName+" a session", float64(r.Resident())/1024/float64(f.created), kibPerSession)
+		}
+	}
+	return nil
 }
 
 // writesIn returns what the hub writes within a time, leases apart.
@@ -100,15 +108,14 @@ func (f *fleet) memory(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// By default Go collects garbage when the heap is twice as large as what was live.
-		live, resident := values.Gauge("go_memstats_next_gc_bytes", "", "")/2, float64(r.Resident())
+		// Go collects garbage when the heap is so much larger than what was live.
+		live := values.Gauge("go_memstats_next_gc_bytes", "", "") / (1 + values.Gauge("go_gc_gogc_percent", "", "")/100)
+		resident := float64(r.Resident())
 		fmt.Printf("  %s: %.0f MiB resident, about %.0f MiB of them live\n", r.PodName, resident/(1<<20), live/(1<<20))
 		if f.created > 0 {
 			fmt.Printf("    %.1f KiB resident a session, %.1f KiB live\n", resident/1024/float64(f.created), live/1024/float64(f.created))
 		}
-		if f.created >= manySessions {
-			atMost(f, "KiB of "+r.PodName+" a session", resident/1024/float64(f.created), kibPerSession)
-		}
+		atMost(f, "MiB of "+r.PodName+" at its peak", r.Peak()>>20, f.memoryLimit>>20)
 	}
 	return nil
 }
