@@ -141,7 +141,7 @@ func (c *counted) Reported(member types.UID, r *placement.Capacity) {
 	c.Cache.Reported(member, r)
 }
 
-func TestARepeatedReportCostsNoDecisionAnything(t *testing.T) {
+func TestARepeatedReportIsNotEvaluatedAgain(t *testing.T) {
 	x := newFixture(t)
 	x.register("eu", "uid-eu")
 	m, _ := x.connect("uid-eu", "i1")
