@@ -138,6 +138,40 @@ func TestAnIdleStreamStillReportsItsCapacity(t *testing.T) {
 	}
 }
 
+func TestAWholeReportFollowsTemplates(t *testing.T) {
+	m := preparing(greeted())
+	m.capacity.changes = true
+	m.Begin(nil, 1)
+	m.Next(time.Time{}, sources(1))
+	if _, err := m.Receive(inventoryRequest(convert.BucketSet{})); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Unix(1_700_000_000, 0)
+	now := start
+	// whole returns when whole reports are sent until a time.
+	whole := func(until time.Time) (at []string) {
+		for now.Before(until) {
+			message, wait := m.Next(now, sources(1))
+			if message == nil {
+				now = now.Add(wait)
+			} else if c := message.GetCapacity(); c != nil && c.GetBasedOn() == 0 {
+				at = append(at, now.Sub(start).String())
+			}
+		}
+		return at
+	}
+	if diff := cmp.Diff([]string{"0s"}, whole(start.Add(time.Hour))); diff != "" {
+		t.Error(diff)
+	}
+	now = start.Add(time.Hour)
+	if _, err := m.Receive(&fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Templates{Templates: &fleetv1.TemplateSet{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1h5m0s"}, whole(start.Add(2*time.Hour))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Whatever changes between two reports, the hub ends up with the second.
 func TestChangesAppliedToTheEarlierReportGiveTheNewReport(t *testing.T) {
 	before := report(7, slots("a", 1), slots("b", 2), slots("c", 3))
