@@ -57,6 +57,9 @@ func (f *fleet) rest(ctx context.Context) error {
 		return err
 	}
 	for _, r := range f.Hub.Replicas {
+		if !r.Running() {
+			f.fail("%s does not run", r.PodName)
+		}
 		if f.created >= manySessions {
 			atMost(f, "KiB of "+r.PodName+" a session", float64(r.Resident())/1024/float64(f.created), kibPerSession)
 		}
