@@ -8,22 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Delays before connecting again, before the time factor.
-const (
-	firstReconnect = 5 * time.Second
-	maxReconnect   = 10 * time.Second
-)
+// maxReconnect is the limit of the delay before connecting again, before the time factor.
+const maxReconnect = 5 * time.Second
 
 // reconnectDelay returns the delay before the next connection, with full jitter so that the
-// agents of a fleet do not reconnect at once: within 5 s after a connection that worked, and
-// a limit of 10 s after failures, so that a hub whose leader has died serves all members
-// within 30 s. Random is from [0, 1).
-func reconnectDelay(failures int, random float64) time.Duration {
-	limit := firstReconnect
-	if failures > 0 {
-		limit = maxReconnect
-	}
-	return time.Duration(random * float64(limit))
+// agents of a fleet do not reconnect at once. It does not grow with failures: half of the time
+// within which a hub whose leader has died serves all members, 30 s, is that of its lock.
+// Random is from [0, 1).
+func reconnectDelay(random float64) time.Duration {
+	return time.Duration(random * float64(maxReconnect))
 }
 
 // untilDone calls f until it succeeds, with backoff up to 10 s. It returns false if the

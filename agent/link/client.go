@@ -88,7 +88,7 @@ func (c *Client) Start(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	failures, reason := 0, ""
+	reason := ""
 	for {
 		served, err := c.connect(ctx, hello)
 		if ctx.Err() != nil {
@@ -98,7 +98,7 @@ func (c *Client) Start(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrSuperseded, err)
 		}
 		if served {
-			failures, reason = 0, ""
+			reason = ""
 		}
 		logger := log.FromContext(ctx)
 		if reason == err.Error() {
@@ -106,10 +106,8 @@ func (c *Client) Start(ctx context.Context) error {
 		}
 		reason = err.Error()
 		logger.Info("Not connected to the hub", "hub", c.options.HubAddress, "reason", reason)
-		delay := c.options.scaled(reconnectDelay(failures, rand.Float64()))
-		failures++
 		select {
-		case <-time.After(delay):
+		case <-time.After(c.options.scaled(reconnectDelay(rand.Float64()))):
 		case <-ctx.Done():
 			return nil
 		}
