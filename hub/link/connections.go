@@ -26,7 +26,7 @@ func newConnections() *connections {
 	return &connections{open: map[*connection]bool{}, admitted: map[types.UID]*connection{}}
 }
 
-// add adds a connection and its three goroutines, unless the server drains.
+// add adds a connection and its two goroutines, unless the server drains.
 func (s *connections) add(c *connection) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *connections) add(c *connection) bool {
 		return false
 	}
 	s.open[c] = true
-	s.tasks.Add(3)
+	s.tasks.Add(2)
 	return true
 }
 

@@ -74,6 +74,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	stop := make(chan struct{})
 	defer close(stop)
 	go wait.Until(s.authorizer.reauthorize, s.options.ReauthorizeInterval, stop)
+	go wait.Until(s.checkConnections, max(s.options.Tuning.AckTimeout/ticksPerTimeout, time.Millisecond), stop)
 	select {
 	case err := <-failed:
 		_ = listener.Close()

@@ -70,7 +70,6 @@ func (s *Server) Connect(stream connectStream) error {
 	defer c.timer.Stop()
 	go c.receive()
 	go c.send()
-	go c.watch()
 	<-c.ended.Done()
 	return statusOf(context.Cause(c.ended))
 }
@@ -177,31 +176,28 @@ func (c *connection) refuse(results []protocol.Result) {
 	})
 }
 
-// watch ends the connection if the agent does not keep up.
-func (c *connection) watch() {
-	defer c.server.connections.tasks.Done()
-	defer c.recovered()
-	ticker := time.NewTicker(max(c.server.options.Tuning.AckTimeout/ticksPerTimeout, time.Millisecond))
-	defer ticker.Stop()
-	for {
-		c.mu.Lock()
-		err := c.conn.Tick(time.Now())
-		age := c.conn.UnacknowledgedAge()
-		c.mu.Unlock()
-		metricUnacknowledged.Observe(age.Seconds())
-		if err != nil {
-			c.end(err)
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-c.ended.Done():
-			return
-		}
+// checkConnections ends the connections whose agents do not keep up. It is one loop for all: a timer for
+// each would wake the hub as often as all renewals do.
+func (s *Server) checkConnections() {
+	for _, c := range s.connections.all() {
+		c.check(time.Now())
 	}
 }
 
-// ticksPerTimeout is how often a connection is checked within AckTimeout.
+// check ends the connection if the agent does not keep up.
+func (c *connection) check(now time.Time) {
+	defer c.recovered()
+	c.mu.Lock()
+	err := c.conn.Tick(now)
+	age := c.conn.UnacknowledgedAge()
+	c.mu.Unlock()
+	metricUnacknowledged.Observe(age.Seconds())
+	if err != nil {
+		c.end(err)
+	}
+}
+
+// ticksPerTimeout is how often the connections are checked within AckTimeout.
 const ticksPerTimeout = 12
 
 func countOrders(message *fleetv1.ConnectResponse) {
