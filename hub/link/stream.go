@@ -188,13 +188,11 @@ func (s *Server) checkConnections() {
 func (c *connection) check(now time.Time) {
 	defer c.recovered()
 	c.mu.Lock()
-	err := c.conn.Tick(now)
-	age := c.conn.UnacknowledgedAge()
-	c.mu.Unlock()
-	metricUnacknowledged.Observe(age.Seconds())
-	if err != nil {
+	defer c.mu.Unlock() // also after a panic, which must not stop the checks of the others
+	if err := c.conn.Tick(now); err != nil {
 		c.end(err)
 	}
+	metricUnacknowledged.Observe(c.conn.UnacknowledgedAge().Seconds())
 }
 
 // ticksPerTimeout is how often the connections are checked within AckTimeout.
