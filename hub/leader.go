@@ -21,7 +21,7 @@ const (
 	// renewDeadline is how long a leader tries to renew before it stops.
 	renewDeadline = 10 * time.Second
 	// retryPeriod is how often the lock is renewed, or checked by the others.
-	retryPeriod = 2 * time.Second
+	retryPeriod = time.Second
 	// roleResync is how often the leader's label is checked.
 	roleResync = 30 * time.Second
 	// drainTimeout is how long agents have to disconnect from a hub that shuts down.

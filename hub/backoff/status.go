@@ -10,7 +10,7 @@ const StatusInterval = 2 * time.Second
 const statusWritesPerSecond = 20
 
 // leaseWritesPerSecond bounds the writes of the members' Leases, which only show heartbeats.
-const leaseWritesPerSecond = 5
+const leaseWritesPerSecond = 2
 
 // StatusIntervalOf returns the minimum time between two status writes of one of so many objects of
 // a kind: StatusInterval up to 40, and more beyond, so that all of them together take no more

@@ -16,7 +16,7 @@ func TestStatusWritesAreBoundedWhateverTheNumberOfObjects(t *testing.T) {
 
 func TestWritesOfLeasesAreBoundedWhateverTheNumberOfMembers(t *testing.T) {
 	t.Parallel()
-	for members, want := range map[int]time.Duration{0: 0, 150: 30 * time.Second, 1000: 200 * time.Second} {
+	for members, want := range map[int]time.Duration{0: 0, 60: 30 * time.Second, 1000: 500 * time.Second} {
 		if have := LeaseIntervalOf(members); have != want {
 			t.Errorf("each of %d Leases is written every %s, want %s", members, have, want)
 		}

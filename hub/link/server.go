@@ -124,7 +124,7 @@ func (s *Server) agentOptions() []grpc.ServerOption {
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: 20 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: maxIdle,
+			Time: maxIdle, Timeout: 10 * time.Second, MaxConnectionIdle: maxIdle,
 		}),
 	}
 }
