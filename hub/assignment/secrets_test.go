@@ -12,8 +12,8 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 )
 
-// A new leader lists an access Secret for each session. With 100,000, reconciles of all of them at once
-// delayed its members by 20 s.
+// A new leader lists all sessions, and an access Secret for each. With 100,000, reconciles of all of them
+// at once delayed its members by 20 s, and then new sessions.
 func TestANewLeaderComparesSettledSessionsAtTheirRate(t *testing.T) {
 	h := newConnecting(t)
 	h.add("settled", true)
@@ -24,6 +24,10 @@ func TestANewLeaderComparesSettledSessionsAtTheirRate(t *testing.T) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 		return event.TypedCreateEvent[*corev1.Secret]{Object: secret, IsInInitialList: listed}
 	}
+	for i, left := range []bool{false, true} {
+		h.Expect(leftToDo(event.TypedCreateEvent[*v1alpha1.VDISession]{Object: h.placed[i], IsInInitialList: true})).To(Equal(left), h.placed[i].Name)
+	}
+	h.Expect(leftToDo(event.TypedCreateEvent[*v1alpha1.VDISession]{Object: h.placed[0]})).To(BeTrue(), "the hub did not know it")
 	h.Expect(h.concerns(access(0, true))).To(BeFalse(), "it is settled")
 	h.Expect(h.concerns(access(1, true))).To(BeTrue(), "something is left to do for it")
 	h.Expect(h.concerns(access(0, false))).To(BeTrue(), "its Secret was created again")

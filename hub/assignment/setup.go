@@ -30,7 +30,8 @@ import (
 func (r *Reconciler) SetupWithManager(mgr mcmanager.Manager) error {
 	sessions := source.TypedKind(mgr.GetLocalManager().GetCache(), &v1alpha1.VDISession{},
 		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(
-			func(_ context.Context, s *v1alpha1.VDISession) []mcreconcile.Request { return requestsOf(s) }))
+			func(_ context.Context, s *v1alpha1.VDISession) []mcreconcile.Request { return requestsOf(s) }),
+		predicate.TypedFuncs[*v1alpha1.VDISession]{CreateFunc: leftToDo})
 	secrets := source.TypedKind(mgr.GetLocalManager().GetCache(), &corev1.Secret{},
 		mchandler.TypedEnqueueRequestsFromMapFuncWithClusterPreservation(r.ofSecret),
 		predicate.TypedFuncs[*corev1.Secret]{CreateFunc: r.concerns})
@@ -76,6 +77,12 @@ func (r *Reconciler) reports(name multicluster.ClusterName, _ cluster.Cluster) m
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) },
 	}
+}
+
+// leftToDo reports whether there may be something to do for a session that is new to the cache. Settled
+// ones that a new leader lists are compared when their member connects, at a limited rate.
+func leftToDo(e event.TypedCreateEvent[*v1alpha1.VDISession]) bool {
+	return !e.IsInInitialList || !status.Settled(e.Object)
 }
 
 // concerns reports whether a Secret that is new to the cache concerns its session. Those that a new
