@@ -7,6 +7,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
@@ -53,17 +54,23 @@ func (f *fleet) decide(ctx context.Context) error {
 
 // decisions returns the leader's histogram of placement decisions.
 func (f *fleet) decisions(ctx context.Context) (*dto.Histogram, error) {
+	values, err := f.leaderMetrics(ctx)
+	return values.Histogram(decisionTime, "", ""), err
+}
+
+func (f *fleet) leaderMetrics(ctx context.Context) (scrape.Values, error) {
 	leader := f.Hub.Leader(ctx)
 	if leader == nil {
 		return nil, errNoLeader
 	}
-	text, err := f.Hub.Metrics(ctx, leader)
+	return f.metrics(ctx, leader)
+}
+
+// metrics returns those of a replica of the hub.
+func (f *fleet) metrics(ctx context.Context, r *harness.Replica) (scrape.Values, error) {
+	text, err := f.Hub.Metrics(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	values, err := scrape.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	return values.Histogram(decisionTime, "", ""), nil
+	return scrape.Parse(text)
 }

@@ -94,6 +94,10 @@ func (f *fleet) awaitRenewals(ctx context.Context, since time.Time, count int) e
 
 // serves creates a session and waits until it runs.
 func (f *fleet) serves(ctx context.Context, what string) error {
+	if err := f.queues(ctx); err != nil {
+		return err
+	}
+	var placed time.Duration
 	s := f.session("probe", 0)
 	s.Name, s.GenerateName = "", "probe-"
 	began := time.Now()
@@ -107,9 +111,24 @@ func (f *fleet) serves(ctx context.Context, what string) error {
 		if err := f.hub.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
 			return err
 		}
+		if placed == 0 && s.Status.Placement != nil {
+			placed = time.Since(began)
+		}
 	}
-	fmt.Printf("  %s runs after %s, 1 to 3 s of which are the simulated start's\n", what, round(time.Since(began)))
+	fmt.Printf("  %s is placed after %s and runs after %s, 1 to 3 s of which are the simulated start's\n", what, round(placed), round(time.Since(began)))
 	return f.hub.Delete(ctx, s)
+}
+
+// queues prints how many objects the leader has still to reconcile.
+func (f *fleet) queues(ctx context.Context) error {
+	values, err := f.leaderMetrics(ctx)
+	if err != nil {
+		return err
+	}
+	for _, controller := range []string{"vdisession", "assignment", "membercluster", "userrole"} {
+		fmt.Printf("  the leader has still to reconcile: %.0f of %s\n", values.Gauge("workqueue_depth", "controller", controller), controller)
+	}
+	return nil
 }
 
 // lose ends the agents of a tenth of the members, waits until all their sessions run elsewhere, and

@@ -7,7 +7,6 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
-	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
 )
 
 // restFor is how long the fleet is watched at rest: the two minutes within which Go collects garbage
@@ -103,11 +102,7 @@ func (f *fleet) memory(ctx context.Context) error {
 		if !r.Running() {
 			continue
 		}
-		text, err := f.Hub.Metrics(ctx, r)
-		if err != nil {
-			return err
-		}
-		values, err := scrape.Parse(text)
+		values, err := f.metrics(ctx, r)
 		if err != nil {
 			return err
 		}
