@@ -1,6 +1,10 @@
 package backoff
 
-import "time"
+import (
+	"hash/maphash"
+	"math"
+	"time"
+)
 
 // StatusInterval is the minimum time between two status writes of one object for what changes
 // with every session, in a small fleet.
@@ -23,4 +27,12 @@ func StatusIntervalOf(objects int) time.Duration {
 // members.
 func LeaseIntervalOf(members int) time.Duration {
 	return time.Duration(members) * time.Second / leaseWritesPerSecond
+}
+
+var seed = maphash.MakeSeed()
+
+// Share returns a part of an interval, always the same for a key in this process, for what all of very
+// many would otherwise do at once.
+func Share(key string, interval time.Duration) time.Duration {
+	return time.Duration(float64(interval) * float64(maphash.String(seed, key)) / math.MaxUint64)
 }

@@ -2,8 +2,10 @@ package member
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 )
 
 // controllers are the fleet's reconcilers with a fake client that counts writes.
@@ -111,6 +114,33 @@ func TestMemberStatusIsWrittenWhenItMatters(t *testing.T) {
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("NeverConnected")))
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("Connected")))
 	x.Expect(x.recorder.Events).To(Receive(ContainSubstring("Suspect")))
+}
+
+// The members of a large fleet connect to a new leader at once: their Leases are written later.
+func TestTheLeasesOfALargeFleetAreSpread(t *testing.T) {
+	x := newControllers(t)
+	led, ready := x.clock.Now(), view{Verdict: health.Verdict{State: health.Ready}, members: 1000, ledSince: x.clock.Now()}
+	interval := backoff.LeaseIntervalOf(1000) - x.timings.Heartbeat
+	last := 0
+	for part := range 5 {
+		x.clock.SetTime(led.Add(interval * time.Duration(part) / 4))
+		for i := range 100 {
+			mc := newMemberObject(fmt.Sprintf("m-%d", i))
+			wait, err := x.members.heartbeat(t.Context(), mc, ready)
+			x.Expect(err).NotTo(HaveOccurred())
+			x.Expect(wait).To(BeNumerically(">", 0), "it is written again")
+		}
+		leases := &coordinationv1.LeaseList{}
+		x.Expect(x.c.List(t.Context(), leases)).To(Succeed())
+		x.Expect(len(leases.Items)-last).To(BeNumerically("<", 45), "part %d", part)
+		last = len(leases.Items)
+	}
+	x.Expect(last).To(Equal(100))
+
+	ready.members, ready.ledSince = 60, x.clock.Now()
+	_, err := x.members.heartbeat(t.Context(), newMemberObject("of-a-small-fleet"), ready)
+	x.Expect(err).NotTo(HaveOccurred())
+	x.Expect(x.c.Get(t.Context(), client.ObjectKey{Namespace: "vdi-system", Name: "member-of-a-small-fleet"}, &coordinationv1.Lease{})).To(Succeed(), "at once")
 }
 
 func TestMemberInUseIsKept(t *testing.T) {

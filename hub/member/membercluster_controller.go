@@ -247,13 +247,16 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 		return 0, nil
 	}
 	now, every := r.Fleet.clock.Now(), max(r.Fleet.timings.Heartbeat, backoff.LeaseIntervalOf(v.members))
-	if wait := r.renewed.Wait(mc.UID, now); wait > 0 {
+	// Those of a large fleet have a time of their own: its members connect to a new leader all at once.
+	more := every - r.Fleet.timings.Heartbeat
+	first := v.ledSince.Add(backoff.Share(string(mc.UID), more))
+	if wait := max(r.renewed.Wait(mc.UID, now), first.Sub(now)); wait > 0 {
 		return wait, nil
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "member-" + mc.Name}}
 	before := lease.DeepCopy()
 	lease.Spec.HolderIdentity = ptr.To(v.fingerprint)
-	lease.Spec.LeaseDurationSeconds = ptr.To(int32((r.Fleet.timings.Unreachable + every - r.Fleet.timings.Heartbeat).Seconds() + 1))
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32((r.Fleet.timings.Unreachable + 2*more).Seconds() + 1))
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: v.lastHeartbeat}
 	// The patch sets all three, whatever they are: the Lease is not read, and not in the cache.
 	err := r.Client.Patch(ctx, lease, client.MergeFrom(before))

@@ -36,6 +36,8 @@ type view struct {
 	now time.Time
 	// members is the number of all members.
 	members int
+	// ledSince is when this hub began to lead.
+	ledSince time.Time
 	// listed are its templates, computed from the view if nil.
 	listed *listedTemplates
 }
@@ -90,6 +92,7 @@ func (f *Registry) view(m *member) view {
 		excess:     m.excessShownFor(f.timings, now),
 		now:        f.steady(now),
 		members:    len(f.members),
+		ledSince:   f.ledSince,
 	}
 	if v.State == health.Ready && !m.serving {
 		since := m.lostAt

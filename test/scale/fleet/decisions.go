@@ -22,7 +22,7 @@ const (
 
 // decide creates sessions at a slow rate, and measures the decisions on them.
 func (f *fleet) decide(ctx context.Context) error {
-	before, err := f.decisions(ctx)
+	before, err := decisions(ctx, f.Hub)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (f *fleet) decide(ctx context.Context) error {
 		return err
 	}
 	f.created += decisionSessions
-	after, err := f.decisions(ctx)
+	after, err := decisions(ctx, f.Hub)
 	if err != nil {
 		return err
 	}
@@ -53,22 +53,22 @@ func (f *fleet) decide(ctx context.Context) error {
 }
 
 // decisions returns the leader's histogram of placement decisions.
-func (f *fleet) decisions(ctx context.Context) (*dto.Histogram, error) {
-	values, err := f.leaderMetrics(ctx)
+func decisions(ctx context.Context, hub *harness.Hub) (*dto.Histogram, error) {
+	values, err := leaderMetrics(ctx, hub)
 	return values.Histogram(decisionTime, "", ""), err
 }
 
-func (f *fleet) leaderMetrics(ctx context.Context) (scrape.Values, error) {
-	leader := f.Hub.Leader(ctx)
+func leaderMetrics(ctx context.Context, hub *harness.Hub) (scrape.Values, error) {
+	leader := hub.Leader(ctx)
 	if leader == nil {
 		return nil, errNoLeader
 	}
-	return f.metrics(ctx, leader)
+	return metrics(ctx, hub, leader)
 }
 
 // metrics returns those of a replica of the hub.
-func (f *fleet) metrics(ctx context.Context, r *harness.Replica) (scrape.Values, error) {
-	text, err := f.Hub.Metrics(ctx, r)
+func metrics(ctx context.Context, hub *harness.Hub, r *harness.Replica) (scrape.Values, error) {
+	text, err := hub.Metrics(ctx, r)
 	if err != nil {
 		return nil, err
 	}

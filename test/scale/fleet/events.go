@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 var errNoLeader = errors.New("no replica of the hub leads")
@@ -94,7 +95,7 @@ func (f *fleet) awaitRenewals(ctx context.Context, since time.Time, count int) e
 
 // serves creates a session and waits until it runs.
 func (f *fleet) serves(ctx context.Context, what string) error {
-	if err := f.queues(ctx); err != nil {
+	if err := queues(ctx, f.Hub); err != nil {
 		return err
 	}
 	var placed time.Duration
@@ -120,8 +121,8 @@ func (f *fleet) serves(ctx context.Context, what string) error {
 }
 
 // queues prints how many objects the leader has still to reconcile.
-func (f *fleet) queues(ctx context.Context) error {
-	values, err := f.leaderMetrics(ctx)
+func queues(ctx context.Context, hub *harness.Hub) error {
+	values, err := leaderMetrics(ctx, hub)
 	if err != nil {
 		return err
 	}

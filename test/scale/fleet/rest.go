@@ -102,7 +102,7 @@ func (f *fleet) memory(ctx context.Context) error {
 		if !r.Running() {
 			continue
 		}
-		values, err := f.metrics(ctx, r)
+		values, err := metrics(ctx, f.Hub, r)
 		if err != nil {
 			return err
 		}
