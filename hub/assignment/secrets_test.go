@@ -13,7 +13,7 @@ import (
 )
 
 // A new leader lists all sessions, and an access Secret for each. With 100,000, reconciles of all of them
-// at once delayed its members by 20 s, and then new sessions.
+// at once delayed its members by 20 s.
 func TestANewLeaderComparesSettledSessionsAtTheirRate(t *testing.T) {
 	h := newConnecting(t)
 	h.add("settled", true)
