@@ -256,6 +256,7 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: "member-" + mc.Name}}
 	before := lease.DeepCopy()
 	lease.Spec.HolderIdentity = ptr.To(v.fingerprint)
+	// The next leader may write it as late as its first interval ends.
 	lease.Spec.LeaseDurationSeconds = ptr.To(int32((r.Fleet.timings.Unreachable + 2*more).Seconds() + 1))
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: v.lastHeartbeat}
 	// The patch sets all three, whatever they are: the Lease is not read, and not in the cache.
