@@ -1,3 +1,4 @@
-// Package bulk limits the rate at which very many objects are reconciled for which there may be
-// nothing to do, so that what concerns one object does not wait behind them.
+// Package bulk keeps work on very many objects from delaying what concerns one object: it limits the rate
+// at which those are reconciled for which there may be nothing to do, and what somebody waits for takes turns
+// with the others.
 package bulk

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Settled sessions and their assignments are reconciled at this rate when nothing is known to be left to
-// do for them: PerSecond after the first AtOnce, which are more than most members have. When all agents
+// Settled sessions, their assignments and users' Roles are reconciled at this rate when nothing is known to be
+// left to do for them: PerSecond after the first AtOnce, which are more than most members have. When all agents
 // of a large fleet connect at once, or another leader lists all sessions, new sessions would wait behind
 // all others, and the renewals of leases for the hub's CPU.
 const (
@@ -42,4 +42,14 @@ func (f *Feed[T]) Run(ctx context.Context, pass func(item T, wait func() bool)) 
 		f.waiting.Done(item)
 		pass(item, wait)
 	}
+}
+
+// Start passes items on to the queue of a controller (source.TypedSource).
+func (f *Feed[T]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[T]) error {
+	go f.Run(ctx, func(item T, wait func() bool) {
+		if wait() {
+			queue.Add(item)
+		}
+	})
+	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 )
 
 // After an outage of the API server of 5 s, in which each of 5,000 queued sessions
@@ -25,7 +27,7 @@ func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	away.Store(true)
 	var served sync.WaitGroup
 	served.Add(sessions)
-	options := watches{&Reconciler{}}.options()
+	options := watches{&Reconciler{Cached: index.Of()}}.options()
 	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 		if away.Load() {

@@ -47,7 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 		Watches(&v1alpha1.VDIHome{}, enqueueCounted(scheduling.EventHome, w.ofHome), builder.WithPredicates(freed)).
 		WatchesRawSource(scheduler).
 		WatchesRawSource(source.Func(w.ofMembers)).
-		WatchesRawSource(source.Func(w.ofSettled)).
+		WatchesRawSource(r.settled).
 		WithOptions(w.options()).
 		Complete(r)
 }
@@ -56,7 +56,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, sch
 type watches struct{ *Reconciler }
 
 func (w watches) options() controller.Options {
-	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}
+	return controller.Options{
+		MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request](),
+		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			return bulk.NewQueue(name, limiter, w.waited)
+		},
+	}
+}
+
+// waited reports whether a user waits for a session: those that start do not wait behind all that a lost
+// member had, or that a new leader lists.
+func (w watches) waited(r reconcile.Request) bool {
+	s := w.Cached.Get(r.NamespacedName)
+	return s != nil && status.Starts(s)
 }
 
 // sessions enqueues sessions that change. Of those that a new leader lists, the settled ones are
@@ -174,14 +186,4 @@ func (w watches) enqueueMember(name string, queue workqueue.TypedInterface[recon
 			w.EnqueueSettled(client.ObjectKeyFromObject(s))
 		}
 	}
-}
-
-// ofSettled enqueues settled sessions.
-func (w watches) ofSettled(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	go w.settled.Run(ctx, func(r reconcile.Request, wait func() bool) {
-		if wait() {
-			queue.Add(r)
-		}
-	})
-	return nil
 }

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
@@ -40,7 +40,7 @@ func TestSettledSessionsOfTheFirstListDelayNothing(t *testing.T) {
 	g := NewWithT(t)
 	runs := sessiontest.With(sessiontest.Ready, func(s *v1alpha1.VDISession) { s.Name, s.Status.Phase = "runs", v1alpha1.PhaseRunning })
 	starts := sessiontest.With(sessiontest.Created, func(s *v1alpha1.VDISession) { s.Name, s.Status.Phase = "starts", v1alpha1.PhaseCreating })
-	w := newWatches(t, &Reconciler{})
+	w := newWatches(t, &Reconciler{Cached: index.Of(runs, starts)})
 	for _, s := range []*v1alpha1.VDISession{runs, starts} {
 		w.sessions().Create(t.Context(), event.CreateEvent{Object: s, IsInInitialList: true}, w.queue)
 	}
@@ -54,6 +54,22 @@ func TestSettledSessionsOfTheFirstListDelayNothing(t *testing.T) {
 	g.Expect(w.taken()).To(ConsistOf("runs"), "one that is not in the list does not wait")
 }
 
+// A user does not wait until all sessions of a lost member are reconciled.
+func TestASessionThatStartsDoesNotWaitBehindOthers(t *testing.T) {
+	g := NewWithT(t)
+	named := func(name string, phase v1alpha1.SessionPhase) *v1alpha1.VDISession {
+		return sessiontest.With(sessiontest.Ready, func(s *v1alpha1.VDISession) { s.Name, s.Status.Phase = name, phase })
+	}
+	fresh := sessiontest.With(func(s *v1alpha1.VDISession) { s.Name = "fresh" })
+	deleted := sessiontest.With(sessiontest.Deleted, func(s *v1alpha1.VDISession) { s.Name, s.Status.Phase = "deleted", v1alpha1.PhasePending })
+	w := newWatches(t, &Reconciler{Cached: index.Of(named("one", v1alpha1.PhaseRunning), named("two", v1alpha1.PhaseRunning),
+		named("three", v1alpha1.PhaseFailed), deleted, fresh, named("starts", v1alpha1.PhaseCreating))})
+	for _, name := range []string{"one", "two", "three", "deleted", "gone", "fresh", "starts"} {
+		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: fresh.Namespace, Name: name}})
+	}
+	g.Expect(w.taken()).To(Equal([]string{"fresh", "one", "starts", "two", "three", "deleted", "gone"}))
+}
+
 // watched are the watches of the controller, with its queue.
 type watched struct {
 	watches
@@ -62,7 +78,9 @@ type watched struct {
 
 func newWatches(t *testing.T, r *Reconciler) watched {
 	r.settled = bulk.NewFeed[reconcile.Request]()
-	w := watched{watches{r}, workqueue.NewTypedRateLimitingQueue(backoff.Limiter[reconcile.Request]())}
+	w := watched{watches: watches{r}}
+	options := w.options()
+	w.queue = options.NewQueue("", options.RateLimiter)
 	t.Cleanup(w.queue.ShutDown)
 	return w
 }
@@ -72,7 +90,7 @@ func (w watched) passSettled(g *WithT) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	waiting := w.settled.Len()
-	g.Expect(w.ofSettled(ctx, w.queue)).To(Succeed())
+	g.Expect(w.settled.Start(ctx, w.queue)).To(Succeed())
 	g.Eventually(w.queue.Len).Should(Equal(waiting))
 }
 

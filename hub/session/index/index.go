@@ -145,14 +145,21 @@ func typed(objects []any) iter.Seq[*v1alpha1.VDISession] {
 	}
 }
 
+// Get returns a session by its name, or nil if it is not in the cache.
+func (c Sessions) Get(key types.NamespacedName) *v1alpha1.VDISession {
+	o, found, err := c.indexer.GetByKey(key.String())
+	if !found || err != nil {
+		return nil
+	}
+	return o.(*v1alpha1.VDISession)
+}
+
 // ByAssignment returns the session that an assignment of a member belongs to, or nil if the hub has
 // none.
 func (c Sessions) ByAssignment(key types.NamespacedName) *v1alpha1.VDISession {
 	readable := types.NamespacedName{Namespace: key.Namespace, Name: v1alpha1.ReadablePart(key.Name)}
-	if o, found, err := c.indexer.GetByKey(readable.String()); found && err == nil {
-		if s := o.(*v1alpha1.VDISession); v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {
-			return s
-		}
+	if s := c.Get(readable); s != nil && v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {
+		return s
 	}
 	for s := range c.By(Assignment, trim.Bucket(key.Name)) {
 		if s.Namespace == key.Namespace && v1alpha1.AssignmentName(s.Name, s.UID) == key.Name {

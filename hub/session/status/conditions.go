@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -58,6 +59,12 @@ func Settled(s *v1alpha1.VDISession) bool {
 	assigned := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAssigned)
 	return s.Status.Phase == v1alpha1.PhaseRunning && s.DeletionTimestamp.IsZero() && len(Outstanding(s)) == 1 &&
 		assigned != nil && assigned.Status == metav1.ConditionTrue && assigned.ObservedGeneration == s.Generation
+}
+
+// Starts reports whether a user waits for the session to run.
+func Starts(s *v1alpha1.VDISession) bool {
+	return s.DeletionTimestamp.IsZero() &&
+		slices.Contains([]v1alpha1.SessionPhase{"", v1alpha1.PhasePending, v1alpha1.PhaseCreating}, s.Status.Phase)
 }
 
 // Shows reports whether the status of a settled session shows what its member reports of it: an
