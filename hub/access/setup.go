@@ -5,6 +5,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 )
 
@@ -37,11 +40,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
+	listed := bulk.NewFeed[reconcile.Request]()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("userrole").
-		For(&rbacv1.Role{}).
-		Watches(&rbacv1.RoleBinding{}, &handler.EnqueueRequestForObject{}).
-		Watches(&v1alpha1.VDISession{}, handler.EnqueueRequestsFromMapFunc(roleOf), builder.WithPredicates(granted)).
+		Watches(&rbacv1.Role{}, enqueue(itself, listed)).
+		Watches(&rbacv1.RoleBinding{}, enqueue(itself, listed)).
+		Watches(&v1alpha1.VDISession{}, enqueue(roleOf, listed), builder.WithPredicates(granted)).
+		WatchesRawSource(listed).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
@@ -83,9 +88,31 @@ func share(lists ...[]string) {
 	}
 }
 
-func roleOf(_ context.Context, o client.Object) []reconcile.Request {
+// enqueue enqueues the Role of an object that changes. Nearly all of those that a new leader lists are as they
+// should be: they are reconciled at a limited rate, unless a user waits for the session.
+func enqueue(role func(client.Object) reconcile.Request, listed *bulk.Feed[reconcile.Request]) handler.EventHandler {
+	each := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{role(o)}
+	})
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if s, ok := e.Object.(*v1alpha1.VDISession); e.IsInInitialList && !(ok && status.Starts(s)) {
+				listed.Add(role(e.Object))
+				return
+			}
+			each.Create(ctx, e, queue)
+		},
+		UpdateFunc: each.Update, DeleteFunc: each.Delete, GenericFunc: each.Generic,
+	}
+}
+
+func itself(o client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+}
+
+func roleOf(o client.Object) reconcile.Request {
 	s := o.(*v1alpha1.VDISession)
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: s.Namespace, Name: Name(s.Spec.User)}}}
+	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: s.Namespace, Name: Name(s.Spec.User)}}
 }
 
 // granted selects the changes of sessions that change what a user may read. Roles without
