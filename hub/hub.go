@@ -202,6 +202,9 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trac
 	if err := l.addRole(local, o); err != nil {
 		return err
 	}
+	if err := addCollection(local); err != nil {
+		return err
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
