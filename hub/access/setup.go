@@ -96,7 +96,8 @@ func enqueue(role func(client.Object) reconcile.Request, listed *bulk.Feed[recon
 	})
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			if s, ok := e.Object.(*v1alpha1.VDISession); e.IsInInitialList && !(ok && status.Starts(s)) {
+			s, ok := e.Object.(*v1alpha1.VDISession)
+			if waited := ok && status.Starts(s); e.IsInInitialList && !waited {
 				listed.Add(role(e.Object))
 				return
 			}
