@@ -5,7 +5,7 @@ import (
 )
 
 // NewQueue returns the queue of a controller, with the given name in its metrics. Items that somebody waits
-// for, as waited reports when they are added, take turns with the others: neither wait behind many of the
+// for, as waited reports when they are added, take turns with the others: neither waits behind many of the
 // other kind. waited is called with the queue's lock held.
 func NewQueue[T comparable](name string, limiter workqueue.TypedRateLimiter[T], waited func(T) bool) workqueue.TypedRateLimitingInterface[T] {
 	turns := &turns[T]{waited: waited, lines: [2]workqueue.Queue[T]{workqueue.DefaultQueue[T](), workqueue.DefaultQueue[T]()}}
