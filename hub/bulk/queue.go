@@ -4,47 +4,47 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// NewQueue returns the queue of a controller, with the given name in its metrics. Items that somebody waits
-// for, as waited reports when they are added, take turns with the others: neither waits behind many of the
-// other kind. waited is called with the queue's lock held.
-func NewQueue[T comparable](name string, limiter workqueue.TypedRateLimiter[T], waited func(T) bool) workqueue.TypedRateLimitingInterface[T] {
-	turns := &turns[T]{waited: waited, lines: [2]workqueue.Queue[T]{workqueue.DefaultQueue[T](), workqueue.DefaultQueue[T]()}}
+// NewQueue returns the queue of a controller, with the given name in its metrics. Urgent items, as urgent
+// reports when they are added, are dispatched alternately with the others, so that neither are delayed by
+// many of the other kind. urgent is called with the queue's lock held.
+func NewQueue[T comparable](name string, limiter workqueue.TypedRateLimiter[T], urgent func(T) bool) workqueue.TypedRateLimitingInterface[T] {
+	both := &alternating[T]{urgent: urgent, queues: [2]workqueue.Queue[T]{workqueue.DefaultQueue[T](), workqueue.DefaultQueue[T]()}}
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
 		Name: name,
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{
 			Name:  name,
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: turns}),
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: both}),
 		}),
 	})
 }
 
-// turns is two lines that take turns (workqueue.Queue, which calls it with its lock held).
-type turns[T comparable] struct {
-	waited func(T) bool
-	// lines are that of items that somebody waits for, and that of the others.
-	lines [2]workqueue.Queue[T]
-	// next is the line whose turn it is.
+// alternating is two queues that are served alternately (workqueue.Queue, which calls it with its lock held).
+type alternating[T comparable] struct {
+	urgent func(T) bool
+	// queues are that of urgent items, and that of the others.
+	queues [2]workqueue.Queue[T]
+	// next is the queue to serve next.
 	next int
 }
 
 // Touch does nothing: an item that is added again keeps its place.
-func (t *turns[T]) Touch(T) {}
+func (a *alternating[T]) Touch(T) {}
 
-func (t *turns[T]) Push(item T) {
-	line := 1
-	if t.waited(item) {
-		line = 0
+func (a *alternating[T]) Push(item T) {
+	queue := 1
+	if a.urgent(item) {
+		queue = 0
 	}
-	t.lines[line].Push(item)
+	a.queues[queue].Push(item)
 }
 
-func (t *turns[T]) Len() int { return t.lines[0].Len() + t.lines[1].Len() }
+func (a *alternating[T]) Len() int { return a.queues[0].Len() + a.queues[1].Len() }
 
-func (t *turns[T]) Pop() T {
-	line := t.next
-	if t.lines[line].Len() == 0 {
-		line = 1 - line
+func (a *alternating[T]) Pop() T {
+	queue := a.next
+	if a.queues[queue].Len() == 0 {
+		queue = 1 - queue
 	}
-	t.next = 1 - line
-	return t.lines[line].Pop()
+	a.next = 1 - queue
+	return a.queues[queue].Pop()
 }

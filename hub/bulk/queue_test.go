@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-func TestItemsThatSomebodyWaitsForTakeTurnsWithTheOthers(t *testing.T) {
-	waited := func(i int) bool { return i < 100 }
+func TestUrgentItemsAlternateWithTheOthers(t *testing.T) {
+	urgent := func(i int) bool { return i < 100 }
 	for _, c := range []struct {
 		name        string
 		added, want []int
@@ -19,7 +19,7 @@ func TestItemsThatSomebodyWaitsForTakeTurnsWithTheOthers(t *testing.T) {
 		{"each once", []int{100, 101, 100, 1, 1}, []int{1, 100, 101}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			queue := NewQueue("", workqueue.DefaultTypedControllerRateLimiter[int](), waited)
+			queue := NewQueue("", workqueue.DefaultTypedControllerRateLimiter[int](), urgent)
 			t.Cleanup(queue.ShutDown)
 			for _, i := range c.added {
 				queue.Add(i)

@@ -59,14 +59,14 @@ func (w watches) options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers, RateLimiter: backoff.Limiter[reconcile.Request](),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return bulk.NewQueue(name, limiter, w.waited)
+			return bulk.NewQueue(name, limiter, w.urgent)
 		},
 	}
 }
 
-// waited reports whether a user waits for a session: those that start do not wait behind all that a lost
+// urgent reports whether a user waits for a session: those that start do not wait behind all that a lost
 // member had, or that a new leader lists.
-func (w watches) waited(r reconcile.Request) bool {
+func (w watches) urgent(r reconcile.Request) bool {
 	s := w.Cached.Get(r.NamespacedName)
 	return s != nil && status.Starts(s)
 }
