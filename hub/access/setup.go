@@ -70,20 +70,13 @@ func trimCached(o client.Object) {
 	switch o := o.(type) {
 	case *rbacv1.Role:
 		for i := range o.Rules {
-			share(o.Rules[i].APIGroups, o.Rules[i].Resources, o.Rules[i].Verbs)
+			r := &o.Rules[i]
+			r.APIGroups, r.Resources, r.Verbs = trim.List(r.APIGroups), trim.List(r.Resources), trim.List(r.Verbs)
 		}
 	case *rbacv1.RoleBinding:
 		trim.Strings(&o.RoleRef.APIGroup, &o.RoleRef.Kind)
 		for i := range o.Subjects {
 			trim.Strings(&o.Subjects[i].APIGroup, &o.Subjects[i].Kind)
-		}
-	}
-}
-
-func share(lists ...[]string) {
-	for _, list := range lists {
-		for i := range list {
-			trim.Strings(&list[i])
 		}
 	}
 }

@@ -53,9 +53,9 @@ func share(s *v1alpha1.VDISession) {
 			trim.Strings(&c.Message)
 		}
 	}
-	trim.Strings(&s.Spec.User, &s.Spec.Template, &s.Status.TemplateRevision, (*string)(&s.Status.Phase))
+	trim.Strings(&s.Spec.User, &s.Spec.Template, (*string)(&s.Spec.OperatingMode), &s.Status.TemplateRevision, (*string)(&s.Status.Phase))
 	if at := s.Status.Placement; at != nil {
-		trim.Strings(&at.ClusterName, (*string)(&at.ClusterUID), &at.Policy)
+		trim.Strings(&at.ClusterName, (*string)(&at.ClusterUID), &at.Policy, &at.Region, (*string)(&at.FailoverMode))
 	}
 }
 

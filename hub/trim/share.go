@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxShared is the number of maps of a kind that are remembered to be shared, and
+	// maxShared is the number of maps or lists of a kind that are remembered to be shared, and
 	// maxSharedSize the size of their contents.
 	maxShared     = 4096
 	maxSharedSize = 512
@@ -22,6 +22,7 @@ const (
 var (
 	sharedStrings   = lru.New(maxShared)
 	sharedResources = lru.New(maxShared)
+	sharedLists     = lru.New(maxShared)
 )
 
 // Strings makes equal strings share their memory.
@@ -38,10 +39,7 @@ func Metadata(o client.Object) {
 	text := func(s string) string { return s }
 	o.SetLabels(shared(sharedStrings, o.GetLabels(), text))
 	o.SetAnnotations(shared(sharedStrings, o.GetAnnotations(), text))
-	finalizers := o.GetFinalizers()
-	for i := range finalizers {
-		Strings(&finalizers[i])
-	}
+	o.SetFinalizers(List(o.GetFinalizers()))
 	owners := o.GetOwnerReferences()
 	for i := range owners {
 		Strings(&owners[i].APIVersion, &owners[i].Kind)
@@ -50,6 +48,20 @@ func Metadata(o client.Object) {
 	namespace := o.GetNamespace()
 	Strings(&namespace)
 	o.SetNamespace(namespace)
+}
+
+// List returns an equal list, which other objects share, unless it is large.
+func List(list []string) []string {
+	key := strings.Join(list, "\x00")
+	if len(list) == 0 || len(key) > maxSharedSize {
+		return list
+	}
+	if same, ok := sharedLists.Get(key); ok && slices.Equal(same.([]string), list) {
+		return same.([]string)
+	}
+	list = slices.Clip(list)
+	sharedLists.Add(key, list)
+	return list
 }
 
 // Resources returns an equal list, which other objects share.

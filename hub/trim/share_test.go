@@ -3,8 +3,10 @@ package trim
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -41,6 +43,26 @@ func TestCachedObjectsShareEqualResources(t *testing.T) {
 }
 
 // Users choose labels: a map is remembered only while it is small, and only so many are.
+func TestCachedObjectsShareEqualLists(t *testing.T) {
+	same := func(a, b []string) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
+	one, other := List([]string{"get", "watch"}), List(append(make([]string, 0, 8), "get", "watch"))
+	if !same(one, other) {
+		t.Error("equal lists are kept twice")
+	}
+	if cap(one) > len(one) {
+		t.Error("what is appended to a shared list would be in it")
+	}
+	for _, third := range [][]string{{"get"}, {"get", "list"}, {"getwatch"}, nil} {
+		if got := List(third); !slices.Equal(got, third) {
+			t.Errorf("%q became %q", third, got)
+		}
+	}
+	large := func() []string { return List([]string{strings.Repeat("x", maxSharedSize+1)}) }
+	if same(large(), large()) {
+		t.Error("a large list is remembered")
+	}
+}
+
 func TestLargeMapsAreNotShared(t *testing.T) {
 	large := func() map[string]string {
 		m := map[string]string{}
