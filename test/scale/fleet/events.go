@@ -13,6 +13,9 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
+// slowPlacement is how long a new session may wait for its placement before what it showed is printed.
+const slowPlacement = 5 * time.Second
+
 var errNoLeader = errors.New("no replica of the hub leads")
 
 // edit changes the resources of a template, and waits until each member has reported it.
@@ -93,30 +96,42 @@ func (f *fleet) awaitRenewals(ctx context.Context, since time.Time, count int) e
 	return nil
 }
 
-// serves creates a session and waits until it runs.
+// serves creates a session and waits until it runs. If it was placed late, it prints what its status was
+// until then.
 func (f *fleet) serves(ctx context.Context, what string) error {
 	if err := queues(ctx, f.Hub); err != nil {
 		return err
 	}
 	var placed time.Duration
+	shown := map[string]time.Duration{}
 	s := f.session("probe", 0)
 	s.Name, s.GenerateName = "", "probe-"
 	began := time.Now()
 	if err := f.hub.Create(ctx, s); err != nil {
 		return err
 	}
-	for !running(s) {
+	created := time.Since(began)
+	for last := time.Now(); !running(s); last = time.Now() {
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("%s is %s: %w", what, s.Status.Phase, err)
 		}
 		if err := f.hub.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
 			return err
 		}
-		if placed == 0 && s.Status.Placement != nil {
+		switch {
+		case s.Status.Placement == nil:
+			shown[fmt.Sprintf("%s %q", s.Status.Phase, s.Status.Message)] += time.Since(last)
+		case placed == 0:
 			placed = time.Since(began)
 		}
 	}
 	fmt.Printf("  %s is placed after %s and runs after %s, 1 to 3 s of which are the simulated start's\n", what, round(placed), round(time.Since(began)))
+	if placed > slowPlacement {
+		fmt.Printf("    it was created after %s; then it showed:\n", round(created))
+		for status, d := range shown {
+			fmt.Printf("    %s for %s\n", status, round(d))
+		}
+	}
 	return f.hub.Delete(ctx, s)
 }
 
