@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -54,7 +55,7 @@ func TestSettledSessionsOfTheFirstListDelayNothing(t *testing.T) {
 	g.Expect(w.taken()).To(ConsistOf("runs"), "one that is not in the list does not wait")
 }
 
-// A user does not wait until all sessions of a lost member are reconciled.
+// A user does not wait until all sessions of a lost member are reconciled, nor all that wait for capacity.
 func TestASessionThatStartsDoesNotWaitBehindOthers(t *testing.T) {
 	g := NewWithT(t)
 	named := func(name string, phase v1alpha1.SessionPhase) *v1alpha1.VDISession {
@@ -62,12 +63,16 @@ func TestASessionThatStartsDoesNotWaitBehindOthers(t *testing.T) {
 	}
 	fresh := sessiontest.With(func(s *v1alpha1.VDISession) { s.Name = "fresh" })
 	deleted := sessiontest.With(sessiontest.Deleted, func(s *v1alpha1.VDISession) { s.Name, s.Status.Phase = "deleted", v1alpha1.PhasePending })
-	w := newWatches(t, &Reconciler{Cached: index.Of(named("one", v1alpha1.PhaseRunning), named("two", v1alpha1.PhaseRunning),
+	waits := sessiontest.With(func(s *v1alpha1.VDISession) {
+		s.Name, s.Status.Phase = "waits", v1alpha1.PhasePending
+		s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse}}
+	})
+	w := newWatches(t, &Reconciler{Cached: index.Of(waits, named("one", v1alpha1.PhaseRunning), named("two", v1alpha1.PhaseRunning),
 		named("three", v1alpha1.PhaseFailed), deleted, fresh, named("starts", v1alpha1.PhaseCreating))})
-	for _, name := range []string{"one", "two", "three", "deleted", "gone", "fresh", "starts"} {
+	for _, name := range []string{"waits", "one", "two", "three", "deleted", "gone", "fresh", "starts"} {
 		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: fresh.Namespace, Name: name}})
 	}
-	g.Expect(w.taken()).To(Equal([]string{"fresh", "one", "starts", "two", "three", "deleted", "gone"}))
+	g.Expect(w.taken()).To(Equal([]string{"fresh", "waits", "starts", "one", "two", "three", "deleted", "gone"}))
 }
 
 // watched are the watches of the controller, with its queue.

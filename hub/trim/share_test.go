@@ -42,7 +42,6 @@ func TestCachedObjectsShareEqualResources(t *testing.T) {
 	}
 }
 
-// Users choose labels: a map is remembered only while it is small, and only so many are.
 func TestCachedObjectsShareEqualLists(t *testing.T) {
 	same := func(a, b []string) bool { return unsafe.SliceData(a) == unsafe.SliceData(b) }
 	one, other := List([]string{"get", "watch"}), List(append(make([]string, 0, 8), "get", "watch"))
@@ -63,6 +62,7 @@ func TestCachedObjectsShareEqualLists(t *testing.T) {
 	}
 }
 
+// Users choose labels: a map is remembered only while it is small, and only so many are.
 func TestLargeMapsAreNotShared(t *testing.T) {
 	large := func() map[string]string {
 		m := map[string]string{}

@@ -61,9 +61,10 @@ func Settled(s *v1alpha1.VDISession) bool {
 		assigned != nil && assigned.Status == metav1.ConditionTrue && assigned.ObservedGeneration == s.Generation
 }
 
-// Starts reports whether a user waits for the session to run.
+// Starts reports whether a user waits for the session to run, and it has not been found to fit nowhere yet:
+// very many may wait for capacity.
 func Starts(s *v1alpha1.VDISession) bool {
-	return s.DeletionTimestamp.IsZero() &&
+	return s.DeletionTimestamp.IsZero() && !meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionScheduled) &&
 		slices.Contains([]v1alpha1.SessionPhase{"", v1alpha1.PhasePending, v1alpha1.PhaseCreating}, s.Status.Phase)
 }
 
