@@ -106,6 +106,9 @@ const (
 const (
 	// ReasonPlaced: True, the session is placed on a member.
 	ReasonPlaced = "Placed"
+	// ReasonPlacedOnNewNode: True, the session is placed on a member where no slot is free: the node
+	// is being added, or must be added first; the message names the node group.
+	ReasonPlacedOnNewNode = "PlacedOnNewNode"
 	// ReasonNoMembers: False, the fleet has no members.
 	ReasonNoMembers = "NoMembers"
 	// ReasonPolicyCap: False, a session cap of the governing policy is reached.
@@ -163,6 +166,12 @@ const (
 	ReasonPodPending = "PodPending"
 	// ReasonUnschedulablePod: False (PodReady), kube-scheduler finds no node.
 	ReasonUnschedulablePod = "PodUnschedulable"
+	// ReasonNodeProvisioning: False (PodReady), no node has free capacity, and the member's
+	// autoscaler is adding one or may add one; the message names the node group.
+	ReasonNodeProvisioning = "NodeProvisioning"
+	// ReasonScaleUpFailed: False (PodReady), no node has free capacity, and the node groups
+	// that could serve the Pod add none now; the message states why and the remedy.
+	ReasonScaleUpFailed = "ScaleUpFailed"
 	// ReasonStarting: False (PodReady), the containers are starting.
 	ReasonStarting = "Starting"
 	// ReasonImagePull: False (PodReady), the image cannot be pulled.

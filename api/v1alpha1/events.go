@@ -67,6 +67,12 @@ const (
 	// EventExcess: the hub closed an agent's stream because it reported more than the
 	// limits of a member. It is on the MemberCluster.
 	EventExcess = "Excess"
+	// EventNodeGroupExhausted: the autoscaler of a node group adds no node for now; the note
+	// states why, and when it is tried again. It is on the MemberCluster.
+	EventNodeGroupExhausted = "NodeGroupExhausted"
+	// EventNodeGroupRecovered: an exhausted node group adds nodes again. It is on the
+	// MemberCluster.
+	EventNodeGroupRecovered = "NodeGroupRecovered"
 	// EventOlderAgent: the hub accepted an agent with a lower term than an earlier one,
 	// because its cluster was restored from a backup. It is on the MemberCluster.
 	EventOlderAgent = "OlderAgentLetIn"

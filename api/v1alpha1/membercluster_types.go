@@ -96,6 +96,15 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	HeadroomPercent int32 `json:"headroomPercent,omitempty"`
 
+	// nodeGroups are groups of nodes that the member's autoscaler can add. Sessions for which no
+	// node has free capacity are placed in the member within the limits of the groups, and wait for
+	// a node. At most 32. Defaults to none: only nodes that exist count.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	NodeGroups []NodeGroup `json:"nodeGroups,omitempty"`
+
 	// access of the member's agent to the hub. Revoked closes its connection at once and
 	// permanently invalidates its certificates: to allow it again, set Allowed and let it
 	// join with a new token. Defaults to Allowed.
@@ -202,6 +211,16 @@ type MemberClusterStatus struct {
 	// nodes is the number of nodes that accept sessions.
 	// +optional
 	Nodes int32 `json:"nodes"`
+	// growableNodes is the number of nodes that its node groups may still add. Absent if it
+	// reports no node groups.
+	// +optional
+	GrowableNodes *int32 `json:"growableNodes,omitempty"`
+	// nodeGroups lists the states of the node groups, as the member reports them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	NodeGroups []NodeGroupStatus `json:"nodeGroups,omitempty"`
 	// templates lists the availability of templates, as the member reports it: of at most
 	// 100, those that can't run there first.
 	// +optional
@@ -316,6 +335,9 @@ type TemplateAvailability struct {
 	// slots is the number of sessions of the template, with its default resources, for
 	// which the member has free capacity.
 	Slots int32 `json:"slots"`
+	// growable is the number of such sessions that fit on nodes that its node groups may still add.
+	// +optional
+	Growable int32 `json:"growable,omitempty"`
 }
 
 // MemberCluster is a member: a cluster of the fleet that runs desktops.
@@ -330,6 +352,7 @@ type TemplateAvailability struct {
 // +kubebuilder:printcolumn:name="Scheduling",type=string,JSONPath=`.spec.scheduling`
 // +kubebuilder:printcolumn:name="Sessions",type=integer,JSONPath=`.status.sessions`
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
+// +kubebuilder:printcolumn:name="Growable",type=integer,JSONPath=`.status.growableNodes`
 // +kubebuilder:printcolumn:name="Agent",type=string,priority=1,JSONPath=`.status.agentVersion`
 // +kubebuilder:printcolumn:name="Access",type=string,priority=1,JSONPath=`.spec.access`
 // +kubebuilder:printcolumn:name="Certificate-Expires",type=string,priority=1,JSONPath=`.status.certificate.notAfter`

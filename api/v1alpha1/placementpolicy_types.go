@@ -56,10 +56,10 @@ type PlacementPolicySpec struct {
 	// later tier is used only if no member of an earlier tier fits. Members in no tier
 	// are not used; end the list with an empty tier to use any member. It ranks before
 	// preferredRegions, and after the preferences of the session. Defaults to one tier of
-	// all members.
+	// all members. At most 16.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=16
 	Overflow []OverflowTier `json:"overflow,omitempty"`
 
 	// requiredClusters selects the only members in which sessions are placed, by the
@@ -90,6 +90,13 @@ type PlacementPolicySpec struct {
 	// +optional
 	// +kubebuilder:default=LeastLoaded
 	Strategy Strategy `json:"strategy,omitempty"`
+
+	// maxProvisioningTime is how long a session may wait for a new node. A node group that usually
+	// takes longer is not used, and a session that has waited for so long is moved if another member
+	// fits. From 0s to 1h; with 0s, sessions use only nodes that exist. Defaults to 10m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || !self.matches('^([0-9]{1,6}([.][0-9]{1,3})?h)?([0-9]{1,7}([.][0-9]{1,3})?m)?([0-9]{1,9}([.][0-9]{1,3})?s)?([0-9]{1,12}ms)?$') || duration(self) <= duration('1h')",message="must be at most 1h"
+	MaxProvisioningTime Duration `json:"maxProvisioningTime,omitempty"`
 
 	// headroomPercent is the percentage of each member's slots that sessions of this
 	// policy leave free for failover, from 0 to 90. A higher headroomPercent of the
@@ -124,7 +131,25 @@ type OverflowTier struct {
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue() && size(self[k]) <= 63)",message="each entry must be a label key with a value of at most 63 characters"
 	ClusterLabels map[string]string `json:"clusterLabels,omitempty"`
+	// capacity that the tier admits. Free: slots on nodes that exist. Any: also slots on nodes that
+	// the members' node groups are adding or may still add. Defaults to Any.
+	// +optional
+	// +kubebuilder:default=Any
+	Capacity TierCapacity `json:"capacity,omitempty"`
 }
+
+// TierCapacity defines the kinds of capacity that a tier admits.
+//
+// +kubebuilder:validation:Enum=Any;Free
+type TierCapacity string
+
+// The kinds of capacity that tiers admit.
+const (
+	// TierCapacityAny admits nodes that exist, that are being added, and that may be added.
+	TierCapacityAny TierCapacity = "Any"
+	// TierCapacityFree admits only nodes that exist.
+	TierCapacityFree TierCapacity = "Free"
+)
 
 // SessionCaps limits the number of sessions that a policy places. A session counts from
 // its placement until its member confirms its stop. Suspended sessions count, since their

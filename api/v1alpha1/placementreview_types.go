@@ -56,6 +56,12 @@ type PlacementReviewStatus struct {
 	// placed is the number of sessions that would be placed now.
 	// +optional
 	Placed int32 `json:"placed,omitempty"`
+	// placedProvisioning is how many of these would wait for nodes that are being added.
+	// +optional
+	PlacedProvisioning int32 `json:"placedProvisioning,omitempty"`
+	// placedGrowable is how many of these would wait for nodes that must be added first.
+	// +optional
+	PlacedGrowable int32 `json:"placedGrowable,omitempty"`
 	// waiting is the number of sessions that would be pending.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
@@ -95,6 +101,12 @@ type ClusterVerdict struct {
 	// slots is the free capacity for such sessions, without reservations and headroom.
 	// +optional
 	Slots int64 `json:"slots,omitempty"`
+	// growable is how many of these slots are on nodes that its node groups may still add.
+	// +optional
+	Growable int64 `json:"growable,omitempty"`
+	// provisioning is how many of these slots are on nodes that its node groups are adding.
+	// +optional
+	Provisioning int64 `json:"provisioning,omitempty"`
 	// scores in the order in which they are compared; the lower value wins.
 	// +optional
 	// +listType=atomic

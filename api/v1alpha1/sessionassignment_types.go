@@ -346,6 +346,9 @@ type SessionAssignment struct {
 
 	// Payload of the Secrets, from the hub to the agent. No API server stores it.
 	Payload []SecretPayload `json:"-"`
+	// MayAddNode is set if the hub placed it where a node must be added first, or is being
+	// added: the agent does not refuse it for lack of free capacity then. No API server stores it.
+	MayAddNode bool `json:"-"`
 }
 
 // SessionAssignmentList is a list of SessionAssignments.

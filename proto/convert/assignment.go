@@ -43,6 +43,7 @@ func AssignmentToWire(a *v1alpha1.SessionAssignment) *fleetv1.Assignment {
 		Proof:            s.Proof,
 		Lapse:            s.Lapse,
 		Traceparent:      a.Annotations[v1alpha1.AnnotationTraceparent],
+		MayAddNode:       a.MayAddNode,
 	}
 }
 
@@ -94,7 +95,8 @@ func AssignmentFromWire(w *fleetv1.Assignment) (*v1alpha1.SessionAssignment, err
 			Proof:            w.Proof,
 			Lapse:            max(w.Lapse, 0),
 		},
-		Payload: payload,
+		Payload:    payload,
+		MayAddNode: w.MayAddNode,
 	}, nil
 }
 

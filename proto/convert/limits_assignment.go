@@ -57,8 +57,8 @@ func (c *Checks) desktopLists(d *fleetv1.Desktop) {
 	c.texts("desktop.command", d.GetCommand(), maxArguments, maxArgument)
 	c.texts("desktop.args", d.GetArgs(), maxArguments, maxArgument)
 	c.texts("desktop.network_policy.egress_cidrs", d.GetNetworkPolicy().GetEgressCidrs(), maxArguments, MaxName)
-	c.pairs("desktop.resources", d.GetResources(), MaxList)
-	c.pairs("desktop.node_selector", d.GetNodeSelector(), MaxList)
+	c.pairs("desktop.resources", d.GetResources())
+	c.pairs("desktop.node_selector", d.GetNodeSelector())
 	c.Count("desktop.env", len(d.GetEnv()), maxArguments)
 	for _, e := range d.GetEnv() {
 		c.text("desktop.env", e.GetName(), maxText)
@@ -95,8 +95,8 @@ func (c *Checks) texts(field string, list []string, most, longest int) {
 	}
 }
 
-func (c *Checks) pairs(field string, list map[string]string, most int) {
-	c.Count(field, len(list), most)
+func (c *Checks) pairs(field string, list map[string]string) {
+	c.Count(field, len(list), MaxList)
 	for key, value := range list {
 		c.text(field, key, maxText)
 		c.text(field, value, maxText)

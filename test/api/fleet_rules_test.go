@@ -10,6 +10,7 @@ func fleetCases() []ruleCase {
 		cases  []ruleCase
 	}{
 		{"memberclusters", memberCases},
+		{"memberclusters", nodeGroupCases},
 		{"vdihomes", homeCases},
 		{"sessionassignments", assignmentCases},
 		{"placementpolicies", policyCases},
@@ -34,7 +35,53 @@ var memberCases = []ruleCase{
 		bad: `spec: {taints: [{key: gpu, effect: NoExecute}]}`},
 }
 
+// group returns a patch of a MemberCluster with one node group, of a NodePool unless the fields name
+// another source.
+func group(fields string) string {
+	if !strings.Contains(fields, "karpenterNodePool") && !strings.Contains(fields, "source") {
+		fields = "karpenterNodePool: desktops, " + fields
+	}
+	if !strings.Contains(fields, "name:") {
+		fields = "name: desktops, " + fields
+	}
+	return "spec: {nodeGroups: [{" + strings.ReplaceAll(fields, "source: none, ", "") + "}]}"
+}
+
+var nodeGroupCases = []ruleCase{
+	{path: "spec.nodeGroups[]", name: "two sources", good: group(`karpenterNodePool: desktops`), bad: group(`karpenterNodePool: desktops, clusterAutoscalerGroup: desktops`)},
+	{path: "spec.nodeGroups[]", name: "no limit and no source", good: group(`source: none, maxNodes: 0, node: {labels: {pool: desktops}}`),
+		bad: group(`source: none, node: {labels: {pool: desktops}}`)},
+	{path: "spec.nodeGroups[]", name: "no labels without a NodePool", good: group(`source: none, clusterAutoscalerGroup: desktops, node: {labels: {pool: desktops}}`),
+		bad: group(`source: none, clusterAutoscalerGroup: desktops`)},
+	{path: "spec.nodeGroups[]", name: "empty labels without a NodePool", good: group(`source: none, maxNodes: 10000, node: {labels: {pool: desktops}}`),
+		bad: group(`source: none, maxNodes: 10000, node: {labels: {}}`)},
+	{path: "spec.nodeGroups[].name", name: "a dot", good: group(`name: gpu-a100`), bad: group(`name: gpu.a100`)},
+	{path: "spec.nodeGroups[].karpenterNodePool", name: "what no object can be named", good: group(`karpenterNodePool: desktops.large`), bad: group(`karpenterNodePool: Large desktops`)},
+	{path: "spec.nodeGroups[].clusterAutoscalerGroup", name: "a space", good: group(`source: none, clusterAutoscalerGroup: "https://www.googleapis.com/compute/v1/projects/p/zones/z/instanceGroups/Pool_1", node: {labels: {pool: desktops}}`),
+		bad: group(`source: none, clusterAutoscalerGroup: "pool 1", node: {labels: {pool: desktops}}`)},
+	{path: "spec.nodeGroups[].provisioningTime", name: "a number without a unit", good: group(`provisioningTime: 2m`), bad: group(`provisioningTime: "120"`)},
+	{path: "spec.nodeGroups[].provisioningTime", name: "too short", good: group(`provisioningTime: 10s`), bad: group(`provisioningTime: 9999ms`)},
+	{path: "spec.nodeGroups[].provisioningTime", name: "too long", good: group(`provisioningTime: 0h60m`), bad: group(`provisioningTime: 1h0m1s`)},
+	{path: "spec.nodeGroups[].node.allocatable", name: "no pods", good: group(`node: {allocatable: {cpu: 15800m, memory: 60Gi, pods: "110", nvidia.com/gpu: "1"}}`),
+		bad: group(`node: {allocatable: {cpu: 15800m, memory: 60Gi}}`)},
+	{path: "spec.nodeGroups[].node.allocatable", name: "an unknown resource", good: group(`node: {allocatable: {pods: "110", hugepages-2Mi: "0", ephemeral-storage: 100G}}`),
+		bad: group(`node: {allocatable: {pods: "110", gpu: "1"}}`)},
+	{path: "spec.nodeGroups[].node.allocatable{}", name: "prose", good: group(`node: {allocatable: {pods: "110", cpu: "1.5"}}`), bad: group(`node: {allocatable: {pods: many}}`)},
+	{path: "spec.nodeGroups[].node.allocatable{}", name: "a negative quantity", good: group(`node: {allocatable: {pods: "0"}}`), bad: group(`node: {allocatable: {pods: "-1"}}`)},
+	{path: "spec.nodeGroups[].node.allocatable{}", name: "a quantity that is too large", good: group(`node: {allocatable: {pods: "110", memory: 8Ei}}`), bad: group(`node: {allocatable: {pods: "110", memory: 1000E}}`)},
+	// Whoever reads it would compute all its digits.
+	{path: "spec.nodeGroups[].node.allocatable{}", name: "zero with a huge exponent", good: group(`node: {allocatable: {pods: "110", memory: 1E}}`), bad: group(`node: {allocatable: {pods: "110", memory: "0e99999999"}}`)},
+	{path: "spec.nodeGroups[].node.labels", name: "a key that is no label", good: group(`node: {labels: {example.com/pool: ""}}`), bad: group(`node: {labels: {"a pool": desktops}}`)},
+	{path: "spec.nodeGroups[].node.labels", name: "a value that is no label's", good: group(`node: {labels: {pool: ` + strings.Repeat("a", 63) + `}}`),
+		bad: group(`node: {labels: {pool: ` + strings.Repeat("a", 64) + `}}`)},
+	{path: "spec.nodeGroups[].node.taints", name: "an effect that is none", good: group(`node: {taints: [{key: gpu, effect: NoExecute}]}`), bad: group(`node: {taints: [{key: gpu, effect: Never}]}`)},
+	{path: "status.nodeGroups[].provisioningTime", name: "days", ofStatus: true, stored: `{}`,
+		good: `status: {nodeGroups: [{name: a, state: Available, provisioningTime: 1m35s}]}`, bad: `status: {nodeGroups: [{name: a, state: Available, provisioningTime: 2d}]}`},
+}
+
 var policyCases = []ruleCase{
+	{path: "spec.maxProvisioningTime", name: "too long", good: `spec: {maxProvisioningTime: 60m}`, bad: `spec: {maxProvisioningTime: 1h0m1s}`},
+	{path: "spec.maxProvisioningTime", name: "very long", good: `spec: {maxProvisioningTime: 0s}`, bad: `spec: {maxProvisioningTime: 999999h}`},
 	{path: "spec.overflow[].clusterLabels", name: "a key that is no label", good: `spec: {overflow: [{clusterLabels: {example.com/tier: ""}}, {}]}`,
 		bad: `spec: {overflow: [{clusterLabels: {"a tier": gold}}]}`},
 	{path: "spec.overflow[].clusterLabels", name: "a value that is no label's", good: nest("spec.overflow[].clusterLabels.tier", strings.Repeat("a", 63)),

@@ -67,13 +67,41 @@ var memberSchemaCases = []ruleCase{
 	{path: "spec.headroomPercent", name: "more than all", good: `spec: {headroomPercent: 100}`, bad: `spec: {headroomPercent: 101}`},
 	{path: "spec.fenced", name: "without fields", good: `spec: {fenced: {fingerprint: f, by: alice, at: "2026-01-01T00:00:00Z"}}`,
 		bad: `spec: {fenced: {fingerprint: f, by: "", at: "2026-01-01T00:00:00Z"}}`},
+	{path: "spec.nodeGroups", name: "33 node groups", good: nodeGroups(32), bad: nodeGroups(33)},
+	{path: "spec.nodeGroups", name: "a name twice", good: `spec: {nodeGroups: [{name: a, karpenterNodePool: a}, {name: b, karpenterNodePool: a}]}`,
+		bad: `spec: {nodeGroups: [{name: a, karpenterNodePool: a}, {name: a, karpenterNodePool: b}]}`},
+	{path: "spec.nodeGroups[].maxNodes", name: "a negative number", good: group(`maxNodes: 0`), bad: group(`maxNodes: -1`)},
+	{path: "spec.nodeGroups[].maxNodes", name: "more than 10000", good: group(`maxNodes: 10000`), bad: group(`maxNodes: 10001`)},
+	{path: "status.nodeGroups[].state", name: "a state that is none", ofStatus: true, stored: `{}`,
+		good: `status: {growableNodes: 0, nodeGroups: [{name: a, state: Full}]}`, bad: `status: {nodeGroups: [{name: a, state: Ready}]}`},
+}
+
+// nodeGroups returns a patch of a MemberCluster with n node groups, each as large as the limits permit.
+func nodeGroups(n int) string {
+	labels, resources, taints := make([]string, 32), []string{`pods: "110"`}, make([]string, 16)
+	for i := range labels {
+		labels[i] = fmt.Sprintf("example.com/label-%02d: %s", i, strings.Repeat("v", 63))
+	}
+	for i := range 15 {
+		resources = append(resources, fmt.Sprintf(`example.com/r%d: "1234567890123456789"`, i))
+	}
+	for i := range taints {
+		taints[i] = fmt.Sprintf("{key: example.com/t%d, value: v, effect: NoSchedule}", i)
+	}
+	groups := make([]string, n)
+	for i := range groups {
+		groups[i] = fmt.Sprintf("{name: g%d, maxNodes: 10, provisioningTime: 5m, node: {labels: {%s}, allocatable: {%s}, taints: [%s]}}",
+			i, strings.Join(labels, ", "), strings.Join(resources, ", "), strings.Join(taints, ", "))
+	}
+	return "spec: {nodeGroups: [" + strings.Join(groups, ", ") + "]}"
 }
 
 var policySchemaCases = []ruleCase{
 	{path: "spec.strategy", name: "a strategy that is none", good: `spec: {strategy: BinPack}`, bad: `spec: {strategy: Random}`},
 	{path: "spec.match.groups", name: "an empty group", good: `spec: {match: {groups: [staff]}}`, bad: `spec: {match: {groups: [""]}}`},
 	{path: "spec.match.groups", name: "a group twice", good: `spec: {match: {groups: [a, b]}}`, bad: `spec: {match: {groups: [a, a]}}`},
-	{path: "spec.overflow", name: "nine tiers", good: `spec: {overflow: [{}, {}, {}, {}, {}, {}, {}, {}]}`, bad: `spec: {overflow: [{}, {}, {}, {}, {}, {}, {}, {}, {}]}`},
+	{path: "spec.overflow", name: "17 tiers", good: `spec: {overflow: [` + strings.Repeat("{}, ", 15) + `{}]}`, bad: `spec: {overflow: [` + strings.Repeat("{}, ", 16) + `{}]}`},
+	{path: "spec.overflow[].capacity", name: "a kind that is none", good: `spec: {overflow: [{regions: [a], capacity: Free}, {capacity: Any}]}`, bad: `spec: {overflow: [{capacity: Growable}]}`},
 	{path: "spec.overflow[].regions", name: "a region twice", good: `spec: {overflow: [{regions: [a, b]}]}`, bad: `spec: {overflow: [{regions: [a, a]}]}`},
 	{path: "spec.overflow[].regions", name: "an empty region", good: `spec: {overflow: [{regions: [a]}]}`, bad: `spec: {overflow: [{regions: [""]}]}`},
 	{path: "spec.headroomPercent", name: "all but nothing", good: `spec: {headroomPercent: 90}`, bad: `spec: {headroomPercent: 91}`},

@@ -36,6 +36,7 @@ func sharedCases() []ruleCase {
 		{sessionPayload, payloadCases(4)},
 		{templatePayload, payloadCases(16)},
 		{durationFields, durationCases},
+		{shortDurationFields, shortDurationCases},
 		{failoverFields, failoverCases},
 		{limitFields, limitCases},
 		{selectorFields, selectorCases},
@@ -114,6 +115,19 @@ var durationFields = []place{
 	{"sessionassignments", "spec.idleTimeout"},
 	{"sessionassignments", "spec.desktop.startTimeout"},
 	{"sessionassignments", "spec.desktop.home.retentionTime"},
+}
+
+// shortDurationFields are the durations of at most an hour.
+var shortDurationFields = []place{
+	{"placementpolicies", "spec.maxProvisioningTime"},
+}
+
+var shortDurationCases = []ruleCase{
+	{name: "a number without a unit", good: `5m`, bad: `"90"`},
+	{name: "days", good: `1h`, bad: `2d`},
+	{name: "prose", good: `59m59.999s`, bad: `1 hour`},
+	{name: "a negative length", good: `0s`, bad: `-1h`},
+	{name: "nothing", good: `1500ms`, bad: `""`},
 }
 
 var failoverFields = []place{

@@ -26,6 +26,7 @@ var shown = map[string][]string{
 	"memberclusters": {
 		`{metadata: {name: eu-west}, status: {sessions: 12, nodes: 20, agentVersion: v0.1.0,
 		  conditions: [{type: Ready, status: "True", reason: Connected, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}}`,
+		`{metadata: {name: elastic}, status: {sessions: 12, nodes: 2, growableNodes: 8, nodeGroups: [{name: a, growable: 8, state: Available}, {name: b, growable: 0, state: Full}]}}`,
 		`{metadata: {name: new}, spec: {region: us-east, scheduling: Cordoned}}`,
 	},
 	"placementpolicies": {

@@ -34,8 +34,8 @@ type Assignment struct {
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	Epoch     int64  `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Hash of all other fields of this message, except the secrets' data and the
-	// proof, by the hub.
+	// Hash of all other fields of this message, except the secrets' data, the
+	// proof, traceparent and may_add_node, by the hub.
 	SpecHash         string `protobuf:"bytes,7,opt,name=spec_hash,json=specHash,proto3" json:"spec_hash,omitempty"`
 	User             string `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
 	Template         string `protobuf:"bytes,9,opt,name=template,proto3" json:"template,omitempty"`
@@ -60,7 +60,10 @@ type Assignment struct {
 	Lapse int64 `protobuf:"varint,21,opt,name=lapse,proto3" json:"lapse,omitempty"`
 	// W3C Trace Context of the session's lifecycle, if it is traced; not part of the hash.
 	// A malformed one is ignored.
-	Traceparent   string `protobuf:"bytes,22,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Traceparent string `protobuf:"bytes,22,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// The hub placed it where a node must be added first, or is being added. The agent neither
+	// stores it nor has it in the hash: it decides only whether the agent refuses the order.
+	MayAddNode    bool `protobuf:"varint,23,opt,name=may_add_node,json=mayAddNode,proto3" json:"may_add_node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -247,6 +250,13 @@ func (x *Assignment) GetTraceparent() string {
 		return x.Traceparent
 	}
 	return ""
+}
+
+func (x *Assignment) GetMayAddNode() bool {
+	if x != nil {
+		return x.MayAddNode
+	}
+	return false
 }
 
 // Secret that travels with an assignment.
@@ -1353,7 +1363,7 @@ var File_vdi_fleet_v1_assignment_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\n" +
-	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x06\n" +
+	"\x1dvdi/fleet/v1/assignment.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x06\n" +
 	"\n" +
 	"Assignment\x12\x1f\n" +
 	"\vsession_uid\x18\x01 \x01(\tR\n" +
@@ -1379,7 +1389,9 @@ const file_vdi_fleet_v1_assignment_proto_rawDesc = "" +
 	"\asecrets\x18\x13 \x03(\v2\x14.vdi.fleet.v1.SecretR\asecrets\x12\x14\n" +
 	"\x05proof\x18\x14 \x01(\tR\x05proof\x12\x14\n" +
 	"\x05lapse\x18\x15 \x01(\x03R\x05lapse\x12 \n" +
-	"\vtraceparent\x18\x16 \x01(\tR\vtraceparent\"\xb7\x01\n" +
+	"\vtraceparent\x18\x16 \x01(\tR\vtraceparent\x12 \n" +
+	"\fmay_add_node\x18\x17 \x01(\bR\n" +
+	"mayAddNode\"\xb7\x01\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +

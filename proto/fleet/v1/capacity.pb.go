@@ -9,6 +9,8 @@ package fleetv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -21,11 +23,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TemplateSet is every template revision that the agent must evaluate. It is always
-// complete: a revision that it does not name is no longer evaluated.
+// TemplateSet is every template revision that the agent must evaluate, and every node group of the
+// member. It is always complete: what it does not name is no longer evaluated.
 type TemplateSet struct {
-	state         protoimpl.MessageState  `protogen:"open.v1"`
-	Templates     []*TemplateRequirements `protobuf:"bytes,1,rep,name=templates,proto3" json:"templates,omitempty"`
+	state     protoimpl.MessageState  `protogen:"open.v1"`
+	Templates []*TemplateRequirements `protobuf:"bytes,1,rep,name=templates,proto3" json:"templates,omitempty"`
+	// Older agents ignore them: without node groups, no node is growable.
+	NodeGroups    []*NodeGroup `protobuf:"bytes,2,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -67,6 +71,182 @@ func (x *TemplateSet) GetTemplates() []*TemplateRequirements {
 	return nil
 }
 
+func (x *TemplateSet) GetNodeGroups() []*NodeGroup {
+	if x != nil {
+		return x.NodeGroups
+	}
+	return nil
+}
+
+// NodeGroup is nodes of one shape that the member's autoscaler can add. Its fields are those of the
+// API's MemberCluster.
+type NodeGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What adds its nodes: at most one is set.
+	KarpenterNodePool      string `protobuf:"bytes,2,opt,name=karpenter_node_pool,json=karpenterNodePool,proto3" json:"karpenter_node_pool,omitempty"`
+	ClusterAutoscalerGroup string `protobuf:"bytes,3,opt,name=cluster_autoscaler_group,json=clusterAutoscalerGroup,proto3" json:"cluster_autoscaler_group,omitempty"`
+	// The most nodes, existing ones included. Absent: only its source limits it.
+	MaxNodes *int32 `protobuf:"varint,4,opt,name=max_nodes,json=maxNodes,proto3,oneof" json:"max_nodes,omitempty"`
+	// Labels and taints of its nodes.
+	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Taints []*Taint          `protobuf:"bytes,6,rep,name=taints,proto3" json:"taints,omitempty"`
+	// Allocatable of an empty node before DaemonSets, quantities as Kubernetes writes them. Empty: it is
+	// learned from a node.
+	Allocatable map[string]string `protobuf:"bytes,7,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How long a node usually takes, until that was measured.
+	ProvisioningTime *durationpb.Duration `protobuf:"bytes,8,opt,name=provisioning_time,json=provisioningTime,proto3" json:"provisioning_time,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *NodeGroup) Reset() {
+	*x = NodeGroup{}
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGroup) ProtoMessage() {}
+
+func (x *NodeGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGroup.ProtoReflect.Descriptor instead.
+func (*NodeGroup) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NodeGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeGroup) GetKarpenterNodePool() string {
+	if x != nil {
+		return x.KarpenterNodePool
+	}
+	return ""
+}
+
+func (x *NodeGroup) GetClusterAutoscalerGroup() string {
+	if x != nil {
+		return x.ClusterAutoscalerGroup
+	}
+	return ""
+}
+
+func (x *NodeGroup) GetMaxNodes() int32 {
+	if x != nil && x.MaxNodes != nil {
+		return *x.MaxNodes
+	}
+	return 0
+}
+
+func (x *NodeGroup) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *NodeGroup) GetTaints() []*Taint {
+	if x != nil {
+		return x.Taints
+	}
+	return nil
+}
+
+func (x *NodeGroup) GetAllocatable() map[string]string {
+	if x != nil {
+		return x.Allocatable
+	}
+	return nil
+}
+
+func (x *NodeGroup) GetProvisioningTime() *durationpb.Duration {
+	if x != nil {
+		return x.ProvisioningTime
+	}
+	return nil
+}
+
+// Taint as of a Kubernetes node.
+type Taint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Effect        string                 `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Taint) Reset() {
+	*x = Taint{}
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Taint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Taint) ProtoMessage() {}
+
+func (x *Taint) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Taint.ProtoReflect.Descriptor instead.
+func (*Taint) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Taint) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Taint) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Taint) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
 // TemplateRequirements is what a template requires of a member.
 type TemplateRequirements struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -91,7 +271,7 @@ type TemplateRequirements struct {
 
 func (x *TemplateRequirements) Reset() {
 	*x = TemplateRequirements{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[1]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -103,7 +283,7 @@ func (x *TemplateRequirements) String() string {
 func (*TemplateRequirements) ProtoMessage() {}
 
 func (x *TemplateRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[1]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -116,7 +296,7 @@ func (x *TemplateRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateRequirements.ProtoReflect.Descriptor instead.
 func (*TemplateRequirements) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{1}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TemplateRequirements) GetName() string {
@@ -221,14 +401,16 @@ type CapacityReport struct {
 	BasedOn uint64 `protobuf:"varint,6,opt,name=based_on,json=basedOn,proto3" json:"based_on,omitempty"`
 	// How the admitted namespaces enforce Pod Security. Absent: the agent is too old to
 	// report it.
-	PodSecurity   *PodSecurity `protobuf:"bytes,7,opt,name=pod_security,json=podSecurity,proto3" json:"pod_security,omitempty"`
+	PodSecurity *PodSecurity `protobuf:"bytes,7,opt,name=pod_security,json=podSecurity,proto3" json:"pod_security,omitempty"`
+	// State of every node group, in a report of changes too.
+	NodeGroups    []*NodeGroupStatus `protobuf:"bytes,8,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CapacityReport) Reset() {
 	*x = CapacityReport{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[2]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -240,7 +422,7 @@ func (x *CapacityReport) String() string {
 func (*CapacityReport) ProtoMessage() {}
 
 func (x *CapacityReport) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[2]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -253,7 +435,7 @@ func (x *CapacityReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityReport.ProtoReflect.Descriptor instead.
 func (*CapacityReport) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{2}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CapacityReport) GetSequence() uint64 {
@@ -305,6 +487,135 @@ func (x *CapacityReport) GetPodSecurity() *PodSecurity {
 	return nil
 }
 
+func (x *CapacityReport) GetNodeGroups() []*NodeGroupStatus {
+	if x != nil {
+		return x.NodeGroups
+	}
+	return nil
+}
+
+// NodeGroupStatus is the state of a node group of the member.
+type NodeGroupStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Nodes that are usable, nodes that are being added, and nodes that may still be added.
+	Nodes        int32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Provisioning int32 `protobuf:"varint,3,opt,name=provisioning,proto3" json:"provisioning,omitempty"`
+	Growable     int32 `protobuf:"varint,4,opt,name=growable,proto3" json:"growable,omitempty"`
+	// Available, Full, Exhausted or Unknown; why, in one word and in a sentence.
+	State   string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	Reason  string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	// When an exhausted group is tried again.
+	RetryTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
+	// How long a node usually takes.
+	ProvisioningTime *durationpb.Duration `protobuf:"bytes,9,opt,name=provisioning_time,json=provisioningTime,proto3" json:"provisioning_time,omitempty"`
+	// The most nodes that it may have; 0: only resources limit it.
+	MaxNodes      int32 `protobuf:"varint,10,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGroupStatus) Reset() {
+	*x = NodeGroupStatus{}
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGroupStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGroupStatus) ProtoMessage() {}
+
+func (x *NodeGroupStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGroupStatus.ProtoReflect.Descriptor instead.
+func (*NodeGroupStatus) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *NodeGroupStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeGroupStatus) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *NodeGroupStatus) GetProvisioning() int32 {
+	if x != nil {
+		return x.Provisioning
+	}
+	return 0
+}
+
+func (x *NodeGroupStatus) GetGrowable() int32 {
+	if x != nil {
+		return x.Growable
+	}
+	return 0
+}
+
+func (x *NodeGroupStatus) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *NodeGroupStatus) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *NodeGroupStatus) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *NodeGroupStatus) GetRetryTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RetryTime
+	}
+	return nil
+}
+
+func (x *NodeGroupStatus) GetProvisioningTime() *durationpb.Duration {
+	if x != nil {
+		return x.ProvisioningTime
+	}
+	return nil
+}
+
+func (x *NodeGroupStatus) GetMaxNodes() int32 {
+	if x != nil {
+		return x.MaxNodes
+	}
+	return 0
+}
+
 // PodSecurity is how the admitted namespaces enforce Pod Security.
 type PodSecurity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -316,7 +627,7 @@ type PodSecurity struct {
 
 func (x *PodSecurity) Reset() {
 	*x = PodSecurity{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +639,7 @@ func (x *PodSecurity) String() string {
 func (*PodSecurity) ProtoMessage() {}
 
 func (x *PodSecurity) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +652,7 @@ func (x *PodSecurity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSecurity.ProtoReflect.Descriptor instead.
 func (*PodSecurity) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{3}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PodSecurity) GetNotEnforced() []string {
@@ -371,15 +682,22 @@ type TemplateCapacity struct {
 	// overhead of its runtime class there, in the units of Bucket.free.
 	Overhead map[string]int64 `protobuf:"bytes,9,rep,name=overhead,proto3" json:"overhead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Name and revision, with an @ between them, of the template whose buckets are also those of
-	// this one. It has buckets of its own, and is in the same report or unchanged since.
-	BucketsOf     string `protobuf:"bytes,10,opt,name=buckets_of,json=bucketsOf,proto3" json:"buckets_of,omitempty"`
+	// this one, provisioning and growable ones included. It has buckets of its own, and is in the
+	// same report or unchanged since.
+	BucketsOf string `protobuf:"bytes,10,opt,name=buckets_of,json=bucketsOf,proto3" json:"buckets_of,omitempty"`
+	// Nodes that are being added: they have capacity soon, and none now.
+	Provisioning []*Bucket `protobuf:"bytes,11,rep,name=provisioning,proto3" json:"provisioning,omitempty"`
+	// Nodes that the member's node groups may still add.
+	Growable []*Bucket `protobuf:"bytes,12,rep,name=growable,proto3" json:"growable,omitempty"`
+	// Sessions of the default resources that fit on growable nodes.
+	GrowableSlots int32 `protobuf:"varint,13,opt,name=growable_slots,json=growableSlots,proto3" json:"growable_slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TemplateCapacity) Reset() {
 	*x = TemplateCapacity{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +709,7 @@ func (x *TemplateCapacity) String() string {
 func (*TemplateCapacity) ProtoMessage() {}
 
 func (x *TemplateCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +722,7 @@ func (x *TemplateCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateCapacity.ProtoReflect.Descriptor instead.
 func (*TemplateCapacity) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{4}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TemplateCapacity) GetName() string {
@@ -477,20 +795,43 @@ func (x *TemplateCapacity) GetBucketsOf() string {
 	return ""
 }
 
+func (x *TemplateCapacity) GetProvisioning() []*Bucket {
+	if x != nil {
+		return x.Provisioning
+	}
+	return nil
+}
+
+func (x *TemplateCapacity) GetGrowable() []*Bucket {
+	if x != nil {
+		return x.Growable
+	}
+	return nil
+}
+
+func (x *TemplateCapacity) GetGrowableSlots() int32 {
+	if x != nil {
+		return x.GrowableSlots
+	}
+	return 0
+}
+
 // Bucket is a group of nodes with equal free capacity.
 type Bucket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Nodes int32                  `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// Free capacity of each node: milli-units of cpu, units of everything else (bytes of
 	// memory, devices), pods included.
-	Free          map[string]int64 `protobuf:"bytes,2,rep,name=free,proto3" json:"free,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Free map[string]int64 `protobuf:"bytes,2,rep,name=free,proto3" json:"free,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Node group of provisioning and growable nodes; empty for nodes that are usable.
+	NodeGroup     string `protobuf:"bytes,3,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +843,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +856,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{5}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Bucket) GetNodes() int32 {
@@ -532,13 +873,43 @@ func (x *Bucket) GetFree() map[string]int64 {
 	return nil
 }
 
+func (x *Bucket) GetNodeGroup() string {
+	if x != nil {
+		return x.NodeGroup
+	}
+	return ""
+}
+
 var File_vdi_fleet_v1_capacity_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\n" +
-	"\x1bvdi/fleet/v1/capacity.proto\x12\fvdi.fleet.v1\x1a\x1dvdi/fleet/v1/assignment.proto\"O\n" +
+	"\x1bvdi/fleet/v1/capacity.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dvdi/fleet/v1/assignment.proto\"\x89\x01\n" +
 	"\vTemplateSet\x12@\n" +
-	"\ttemplates\x18\x01 \x03(\v2\".vdi.fleet.v1.TemplateRequirementsR\ttemplates\"\xd5\x05\n" +
+	"\ttemplates\x18\x01 \x03(\v2\".vdi.fleet.v1.TemplateRequirementsR\ttemplates\x128\n" +
+	"\vnode_groups\x18\x02 \x03(\v2\x17.vdi.fleet.v1.NodeGroupR\n" +
+	"nodeGroups\"\xb2\x04\n" +
+	"\tNodeGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
+	"\x13karpenter_node_pool\x18\x02 \x01(\tR\x11karpenterNodePool\x128\n" +
+	"\x18cluster_autoscaler_group\x18\x03 \x01(\tR\x16clusterAutoscalerGroup\x12 \n" +
+	"\tmax_nodes\x18\x04 \x01(\x05H\x00R\bmaxNodes\x88\x01\x01\x12;\n" +
+	"\x06labels\x18\x05 \x03(\v2#.vdi.fleet.v1.NodeGroup.LabelsEntryR\x06labels\x12+\n" +
+	"\x06taints\x18\x06 \x03(\v2\x13.vdi.fleet.v1.TaintR\x06taints\x12J\n" +
+	"\vallocatable\x18\a \x03(\v2(.vdi.fleet.v1.NodeGroup.AllocatableEntryR\vallocatable\x12F\n" +
+	"\x11provisioning_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x10provisioningTime\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10AllocatableEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
+	"\n" +
+	"_max_nodes\"G\n" +
+	"\x05Taint\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
+	"\x06effect\x18\x03 \x01(\tR\x06effect\"\xd5\x05\n" +
 	"\x14TemplateRequirements\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12O\n" +
@@ -558,7 +929,7 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xac\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x02\n" +
 	"\x0eCapacityReport\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12/\n" +
@@ -566,9 +937,24 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\ttemplates\x18\x04 \x03(\v2\x1e.vdi.fleet.v1.TemplateCapacityR\ttemplates\x12 \n" +
 	"\vassignments\x18\x05 \x01(\x05R\vassignments\x12\x19\n" +
 	"\bbased_on\x18\x06 \x01(\x04R\abasedOn\x12<\n" +
-	"\fpod_security\x18\a \x01(\v2\x19.vdi.fleet.v1.PodSecurityR\vpodSecurity\"0\n" +
+	"\fpod_security\x18\a \x01(\v2\x19.vdi.fleet.v1.PodSecurityR\vpodSecurity\x12>\n" +
+	"\vnode_groups\x18\b \x03(\v2\x1d.vdi.fleet.v1.NodeGroupStatusR\n" +
+	"nodeGroups\"\xe3\x02\n" +
+	"\x0fNodeGroupStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12\"\n" +
+	"\fprovisioning\x18\x03 \x01(\x05R\fprovisioning\x12\x1a\n" +
+	"\bgrowable\x18\x04 \x01(\x05R\bgrowable\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\a \x01(\tR\amessage\x129\n" +
+	"\n" +
+	"retry_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime\x12F\n" +
+	"\x11provisioning_time\x18\t \x01(\v2\x19.google.protobuf.DurationR\x10provisioningTime\x12\x1b\n" +
+	"\tmax_nodes\x18\n" +
+	" \x01(\x05R\bmaxNodes\"0\n" +
 	"\vPodSecurity\x12!\n" +
-	"\fnot_enforced\x18\x01 \x03(\tR\vnotEnforced\"\x9f\x03\n" +
+	"\fnot_enforced\x18\x01 \x03(\tR\vnotEnforced\"\xb2\x04\n" +
 	"\x10TemplateCapacity\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1c\n" +
@@ -582,13 +968,18 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\boverhead\x18\t \x03(\v2,.vdi.fleet.v1.TemplateCapacity.OverheadEntryR\boverhead\x12\x1d\n" +
 	"\n" +
 	"buckets_of\x18\n" +
-	" \x01(\tR\tbucketsOf\x1a;\n" +
+	" \x01(\tR\tbucketsOf\x128\n" +
+	"\fprovisioning\x18\v \x03(\v2\x14.vdi.fleet.v1.BucketR\fprovisioning\x120\n" +
+	"\bgrowable\x18\f \x03(\v2\x14.vdi.fleet.v1.BucketR\bgrowable\x12%\n" +
+	"\x0egrowable_slots\x18\r \x01(\x05R\rgrowableSlots\x1a;\n" +
 	"\rOverheadEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8b\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xaa\x01\n" +
 	"\x06Bucket\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x05R\x05nodes\x122\n" +
-	"\x04free\x18\x02 \x03(\v2\x1e.vdi.fleet.v1.Bucket.FreeEntryR\x04free\x1a7\n" +
+	"\x04free\x18\x02 \x03(\v2\x1e.vdi.fleet.v1.Bucket.FreeEntryR\x04free\x12\x1d\n" +
+	"\n" +
+	"node_group\x18\x03 \x01(\tR\tnodeGroup\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B7Z5github.com/vdi-fleet/vdi-fleet/proto/fleet/v1;fleetv1b\x06proto3"
@@ -605,37 +996,54 @@ func file_vdi_fleet_v1_capacity_proto_rawDescGZIP() []byte {
 	return file_vdi_fleet_v1_capacity_proto_rawDescData
 }
 
-var file_vdi_fleet_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_vdi_fleet_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_vdi_fleet_v1_capacity_proto_goTypes = []any{
-	(*TemplateSet)(nil),          // 0: vdi.fleet.v1.TemplateSet
-	(*TemplateRequirements)(nil), // 1: vdi.fleet.v1.TemplateRequirements
-	(*CapacityReport)(nil),       // 2: vdi.fleet.v1.CapacityReport
-	(*PodSecurity)(nil),          // 3: vdi.fleet.v1.PodSecurity
-	(*TemplateCapacity)(nil),     // 4: vdi.fleet.v1.TemplateCapacity
-	(*Bucket)(nil),               // 5: vdi.fleet.v1.Bucket
-	nil,                          // 6: vdi.fleet.v1.TemplateRequirements.ResourcesEntry
-	nil,                          // 7: vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
-	nil,                          // 8: vdi.fleet.v1.TemplateCapacity.OverheadEntry
-	nil,                          // 9: vdi.fleet.v1.Bucket.FreeEntry
-	(*Toleration)(nil),           // 10: vdi.fleet.v1.Toleration
-	(*NetworkPolicy)(nil),        // 11: vdi.fleet.v1.NetworkPolicy
+	(*TemplateSet)(nil),           // 0: vdi.fleet.v1.TemplateSet
+	(*NodeGroup)(nil),             // 1: vdi.fleet.v1.NodeGroup
+	(*Taint)(nil),                 // 2: vdi.fleet.v1.Taint
+	(*TemplateRequirements)(nil),  // 3: vdi.fleet.v1.TemplateRequirements
+	(*CapacityReport)(nil),        // 4: vdi.fleet.v1.CapacityReport
+	(*NodeGroupStatus)(nil),       // 5: vdi.fleet.v1.NodeGroupStatus
+	(*PodSecurity)(nil),           // 6: vdi.fleet.v1.PodSecurity
+	(*TemplateCapacity)(nil),      // 7: vdi.fleet.v1.TemplateCapacity
+	(*Bucket)(nil),                // 8: vdi.fleet.v1.Bucket
+	nil,                           // 9: vdi.fleet.v1.NodeGroup.LabelsEntry
+	nil,                           // 10: vdi.fleet.v1.NodeGroup.AllocatableEntry
+	nil,                           // 11: vdi.fleet.v1.TemplateRequirements.ResourcesEntry
+	nil,                           // 12: vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
+	nil,                           // 13: vdi.fleet.v1.TemplateCapacity.OverheadEntry
+	nil,                           // 14: vdi.fleet.v1.Bucket.FreeEntry
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(*Toleration)(nil),            // 16: vdi.fleet.v1.Toleration
+	(*NetworkPolicy)(nil),         // 17: vdi.fleet.v1.NetworkPolicy
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 }
 var file_vdi_fleet_v1_capacity_proto_depIdxs = []int32{
-	1,  // 0: vdi.fleet.v1.TemplateSet.templates:type_name -> vdi.fleet.v1.TemplateRequirements
-	6,  // 1: vdi.fleet.v1.TemplateRequirements.resources:type_name -> vdi.fleet.v1.TemplateRequirements.ResourcesEntry
-	7,  // 2: vdi.fleet.v1.TemplateRequirements.node_selector:type_name -> vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
-	10, // 3: vdi.fleet.v1.TemplateRequirements.tolerations:type_name -> vdi.fleet.v1.Toleration
-	11, // 4: vdi.fleet.v1.TemplateRequirements.network_policy:type_name -> vdi.fleet.v1.NetworkPolicy
-	4,  // 5: vdi.fleet.v1.CapacityReport.templates:type_name -> vdi.fleet.v1.TemplateCapacity
-	3,  // 6: vdi.fleet.v1.CapacityReport.pod_security:type_name -> vdi.fleet.v1.PodSecurity
-	5,  // 7: vdi.fleet.v1.TemplateCapacity.buckets:type_name -> vdi.fleet.v1.Bucket
-	8,  // 8: vdi.fleet.v1.TemplateCapacity.overhead:type_name -> vdi.fleet.v1.TemplateCapacity.OverheadEntry
-	9,  // 9: vdi.fleet.v1.Bucket.free:type_name -> vdi.fleet.v1.Bucket.FreeEntry
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	3,  // 0: vdi.fleet.v1.TemplateSet.templates:type_name -> vdi.fleet.v1.TemplateRequirements
+	1,  // 1: vdi.fleet.v1.TemplateSet.node_groups:type_name -> vdi.fleet.v1.NodeGroup
+	9,  // 2: vdi.fleet.v1.NodeGroup.labels:type_name -> vdi.fleet.v1.NodeGroup.LabelsEntry
+	2,  // 3: vdi.fleet.v1.NodeGroup.taints:type_name -> vdi.fleet.v1.Taint
+	10, // 4: vdi.fleet.v1.NodeGroup.allocatable:type_name -> vdi.fleet.v1.NodeGroup.AllocatableEntry
+	15, // 5: vdi.fleet.v1.NodeGroup.provisioning_time:type_name -> google.protobuf.Duration
+	11, // 6: vdi.fleet.v1.TemplateRequirements.resources:type_name -> vdi.fleet.v1.TemplateRequirements.ResourcesEntry
+	12, // 7: vdi.fleet.v1.TemplateRequirements.node_selector:type_name -> vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
+	16, // 8: vdi.fleet.v1.TemplateRequirements.tolerations:type_name -> vdi.fleet.v1.Toleration
+	17, // 9: vdi.fleet.v1.TemplateRequirements.network_policy:type_name -> vdi.fleet.v1.NetworkPolicy
+	7,  // 10: vdi.fleet.v1.CapacityReport.templates:type_name -> vdi.fleet.v1.TemplateCapacity
+	6,  // 11: vdi.fleet.v1.CapacityReport.pod_security:type_name -> vdi.fleet.v1.PodSecurity
+	5,  // 12: vdi.fleet.v1.CapacityReport.node_groups:type_name -> vdi.fleet.v1.NodeGroupStatus
+	18, // 13: vdi.fleet.v1.NodeGroupStatus.retry_time:type_name -> google.protobuf.Timestamp
+	15, // 14: vdi.fleet.v1.NodeGroupStatus.provisioning_time:type_name -> google.protobuf.Duration
+	8,  // 15: vdi.fleet.v1.TemplateCapacity.buckets:type_name -> vdi.fleet.v1.Bucket
+	13, // 16: vdi.fleet.v1.TemplateCapacity.overhead:type_name -> vdi.fleet.v1.TemplateCapacity.OverheadEntry
+	8,  // 17: vdi.fleet.v1.TemplateCapacity.provisioning:type_name -> vdi.fleet.v1.Bucket
+	8,  // 18: vdi.fleet.v1.TemplateCapacity.growable:type_name -> vdi.fleet.v1.Bucket
+	14, // 19: vdi.fleet.v1.Bucket.free:type_name -> vdi.fleet.v1.Bucket.FreeEntry
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_capacity_proto_init() }
@@ -644,13 +1052,14 @@ func file_vdi_fleet_v1_capacity_proto_init() {
 		return
 	}
 	file_vdi_fleet_v1_assignment_proto_init()
+	file_vdi_fleet_v1_capacity_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_capacity_proto_rawDesc), len(file_vdi_fleet_v1_capacity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
