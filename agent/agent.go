@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -136,8 +137,9 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 }
 
 // reconcile adds the member's controllers to the manager. The states of nodes, from the
-// capacity watcher, distinguish a lost desktop from one that stops.
-func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options, nodes session.Nodes, store *assignment.Store, lease *fence.Keeper) error {
+// capacity watcher, distinguish a lost desktop from one that stops, and its node groups one that
+// waits for a node from one that fits on none.
+func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options, watcher *capacity.Watcher, store *assignment.Store, lease *fence.Keeper) error {
 	sessions, err := options.session()
 	if err != nil {
 		return err
@@ -155,7 +157,7 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 	events := recorder.Limited(mgr.GetEventRecorder("vdi-agent"))
 	reconciler := session.New(session.Dependencies{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: events, Clock: clock.RealClock{},
-		Nodes: nodes, Lease: lease, Reconciled: store.Starts.End, Trace: store.Trace, ServerVersion: clientset.Discovery().ServerVersion, GuardKey: endpoint.PublicKey, Options: sessions,
+		Nodes: watcher, Growth: watcher, Lease: lease, Reconciled: store.Starts.End, Trace: store.Trace, ServerVersion: clientset.Discovery().ServerVersion, GuardKey: endpoint.PublicKey, Options: sessions,
 	})
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
@@ -170,9 +172,14 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 // watcher.
 func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leadership *election.Leadership, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
+	karpenter, err := dynamic.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return nil, fmt.Errorf("making the client of Karpenter's objects: %w", err)
+	}
 	watcher := capacity.NewWatcher(capacity.Options{
-		Client: clientset, Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
-		OnChange: func() { hub.CapacityChanged() },
+		Client: clientset, Objects: karpenter, Assignments: mgr.GetCache(), Restrictions: options.restrictions(),
+		GroupTimes: options.NodeGroupTimes,
+		OnChange:   func() { hub.CapacityChanged() },
 	})
 	// A rebuilt cluster of the same name has another fingerprint.
 	fingerprint := func(ctx context.Context) (string, error) {

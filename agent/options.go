@@ -11,6 +11,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
 	"github.com/vdi-fleet/vdi-fleet/agent/link"
+	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
@@ -36,6 +37,8 @@ type Options struct {
 	TracingEndpoint string
 	TracingInsecure bool
 	Restrictions    restriction.Settings
+	// NodeGroupTimes are for tests of node groups: the autoscalers' own times do not scale.
+	NodeGroupTimes nodegroup.Times
 }
 
 // HubOptions are how the agent connects to the hub.
@@ -90,6 +93,23 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "Endpoint of an OpenTelemetry collector for traces of sessions, by OTLP over gRPC: host:port, or an http or https URL; by default OTEL_EXPORTER_OTLP_ENDPOINT. Without one nothing is traced. The hub samples the traces.")
 	fs.BoolVar(&o.TracingInsecure, "tracing-insecure", false, "Connect to the collector without TLS.")
 	o.Restrictions.AddFlags(fs)
+	o.addNodeGroupFlags(fs)
+}
+
+// addNodeGroupFlags defines hidden flags: their defaults suit every autoscaler.
+func (o *Options) addNodeGroupFlags(fs *pflag.FlagSet) {
+	for _, f := range []struct {
+		name, usage string
+		value       *time.Duration
+	}{
+		{"node-group-trigger-timeout", "How long a Pod may wait for a node group that adds no node; 0: 1m.", &o.NodeGroupTimes.Trigger},
+		{"node-group-launch-timeout", "How long the launch of a node may take; 0: 1m.", &o.NodeGroupTimes.Launch},
+		{"node-group-provisioning-timeout", "How long a node may take to become usable; 0: 5m, and twice the usual time if that is more.", &o.NodeGroupTimes.Provisioning},
+		{"node-group-backoff", "How long a node group that adds no node is not used at first; 0: 5m.", &o.NodeGroupTimes.Backoff},
+	} {
+		fs.DurationVar(f.value, f.name, 0, f.usage)
+		fs.Lookup(f.name).Hidden = true
+	}
 }
 
 // Validate returns all errors of the options.

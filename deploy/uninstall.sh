@@ -56,7 +56,8 @@ without() {
 	# since its first check for remaining objects fails.
 	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null || true; done
 	k delete crd "$@" --ignore-not-found
-	k delete clusterrolebinding,clusterrole "$name"{,-sessions,-user-roles,-metrics,-metrics-reader} --ignore-not-found
+	k delete clusterrolebinding,clusterrole "$name"{,-sessions,-user-roles,-metrics,-metrics-reader,-node-groups} --ignore-not-found
+	k delete rolebinding,role "$name-node-groups" -n kube-system --ignore-not-found
 	for role in sessions user-roles; do
 		k delete rolebinding --all-namespaces --field-selector "metadata.name=$name-$role" --ignore-not-found
 	done

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 )
 
@@ -62,6 +64,29 @@ func BenchmarkReportOfABurst(b *testing.B) {
 		m.SetAssignment(assigned(types.UID(fmt.Sprint("s", i)), resources(1000, 2)))
 	}
 	for b.Loop() {
+		m.Report()
+	}
+}
+
+// BenchmarkReportWithNodeGroups measures a report with four node groups, of which all nodes are, and a thousand
+// Pods without a node.
+func BenchmarkReportWithNodeGroups(b *testing.B) {
+	m := large()
+	var all []nodegroup.Spec
+	for i := range 4 {
+		all = append(all, desktops(func(s *nodegroup.Spec) {
+			s.Name, s.Labels, s.MaxNodes = fmt.Sprint("g", i), map[string]string{"pool": fmt.Sprint(i)}, ptr.To(int32(5000))
+		}))
+	}
+	groups(all...)(m)
+	for i := range 5000 {
+		m.SetNode(with(machine(fmt.Sprint("node-", i), 64000, 256), func(n *Node) { n.Labels["pool"], n.State.Ready = fmt.Sprint(i%4), true }))
+	}
+	for i := range 1000 {
+		waits(types.UID(fmt.Sprint("p", i)), resources(1000, 2))(m)
+	}
+	for b.Loop() {
+		m.Elapsed(nine)
 		m.Report()
 	}
 }

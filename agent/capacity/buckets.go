@@ -35,16 +35,19 @@ type level struct {
 // all of them have: capacity for the default size is exact for up to maxBuckets different
 // numbers, and never overstated for any size. The nodes with the most of a resource are not
 // merged, so that the largest request that fits is known.
-func bucketsOf(nodes []counted, perPod demand) []Bucket {
-	if len(nodes) <= maxBuckets {
+func bucketsOf(nodes []counted, perPod demand) []Bucket { return atMost(maxBuckets, nodes, perPod) }
+
+// atMost is bucketsOf with another maximum.
+func atMost(most int, nodes []counted, perPod demand) []Bucket {
+	if len(nodes) <= most {
 		out := make([]Bucket, 0, len(nodes))
 		for _, c := range nodes {
 			out = append(out, Bucket{Nodes: c.nodes, Free: c.free})
 		}
 		return out
 	}
-	levels := levelsOf(nodes, perPod)
-	spare, surplus := maxBuckets-len(levels), len(nodes)-len(levels)
+	levels := levelsOf(most, nodes, perPod)
+	spare, surplus := most-len(levels), len(nodes)-len(levels)
 	var out []Bucket
 	if surplus > spare {
 		out = keepLargest(levels, largestOf(nodes, perPod), spare)
@@ -101,7 +104,7 @@ func keepLargest(levels []*level, keep []*vector, most int) []Bucket {
 	return out
 }
 
-func levelsOf(nodes []counted, perPod demand) []*level {
+func levelsOf(most int, nodes []counted, perPod demand) []*level {
 	bySlots := map[int64]*level{}
 	for _, c := range nodes {
 		slots := perPod.timesIn(c.free)
@@ -113,12 +116,12 @@ func levelsOf(nodes []counted, perPod demand) []*level {
 		l.vectors = append(l.vectors, c)
 	}
 	levels := slices.SortedFunc(maps.Values(bySlots), func(a, b *level) int { return cmp.Compare(a.slots, b.slots) })
-	if len(levels) > maxBuckets {
-		last := levels[maxBuckets-1]
-		for _, l := range levels[maxBuckets:] {
+	if len(levels) > most {
+		last := levels[most-1]
+		for _, l := range levels[most:] {
 			last.vectors = append(last.vectors, l.vectors...)
 		}
-		levels = levels[:maxBuckets]
+		levels = levels[:most]
 	}
 	return levels
 }

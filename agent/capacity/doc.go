@@ -6,6 +6,10 @@
 // Watcher is the I/O around it: trimming informers, a debounce, and the number of each
 // report. It keeps some 80 MiB for 5,000 nodes and 50,000 Pods (BenchmarkMember).
 //
+// Node groups (agent/nodegroup) add nodes that are not usable yet: growth has them while any is declared,
+// settle assigns the unbound Pods to existing, provisioning and growable nodes, and what remains is reported
+// by these kinds. The condition of a desktop's Pod states on which it depends.
+//
 // Invariants:
 //   - An assignment uses capacity from the moment it is stored, with or without a Pod,
 //     and counts once together with its Pod. One that is suspended, failed or out of
@@ -18,6 +22,9 @@
 //     and its home's storage class permit it.
 //   - A template that the settings of the member's administrator do not permit
 //     (agent/restriction) is reported as unavailable.
+//   - A node that is not usable yet is never free. Provisioning and growable nodes are never
+//     more than the limits of their groups allow, and no two kinds count the same slot.
+//   - Without node groups, nothing of them is watched, evaluated or reported.
 //   - An event that does not change the capacity causes no report.
 //   - A report has a higher number than any before it, and every report from the
 //     number that Stored returned counts the assignment.

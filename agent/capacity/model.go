@@ -5,11 +5,13 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -39,6 +41,13 @@ type Model struct {
 	sessions map[types.UID]*session
 	// unbound are Pods without a node, and assignments without a Pod, by UID.
 	unbound map[types.UID]*unboundPod
+	// growth has the node groups, nil if there are none: then nothing of them costs anything. now is
+	// the time of the next report, and groupTimes are for the groups.
+	growth     *growth
+	now        time.Time
+	groupTimes nodegroup.Times
+	// pending has what the sessions' unbound Pods depend on.
+	pending pendingPods
 	// version increases with every change that may affect a report.
 	version uint64
 }
@@ -56,6 +65,28 @@ type Pod struct {
 	PodSpec
 	// Done is set once it has succeeded or failed and uses nothing.
 	Done bool
+	// Daemon is set if it is a DaemonSet's.
+	Daemon bool
+	// Times are for node groups alone. A Pod that is bound has them if it is a desktop.
+	Times *PodTimes
+}
+
+// PodTimes is how a Pod was or is to be bound.
+type PodTimes struct {
+	// Key is its namespace and name, the latter that of a desktop's assignment.
+	Key types.NamespacedName
+	// Created, Unschedulable and Bound are when it was created, kube-scheduler found no node for it,
+	// and it was bound. The last two are zero if that is not so.
+	Created, Unschedulable, Bound time.Time
+	// Node is the only one that it may be bound to, for a Pod of a DaemonSet.
+	Node string
+}
+
+// usesLike reports whether two states of a Pod differ at most in their times.
+func (p *Pod) usesLike(o *Pod) bool {
+	a, b := *p, *o
+	a.Times, b.Times = nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 // Assignment is the part of a stored SessionAssignment that the model needs.
@@ -69,6 +100,9 @@ type Assignment struct {
 	// Idle is set if it is suspended, failed, out of time or stopping, so that no Pod
 	// will be created for it.
 	Idle bool
+	// MayAddNode is set if it may be placed where a node must be added first. It matters before it
+	// is stored, and is not stored.
+	MayAddNode bool
 }
 
 // Classes are the names of storage or ingress classes, and whether one of them is the
@@ -134,12 +168,18 @@ func (m *Model) SetNode(n Node) {
 	}
 	m.version++
 	m.nodes[n.Name] = &node{Node: n}
+	if m.growth != nil {
+		m.growth.SetNode(n.ofGroup())
+	}
 }
 
 // DeleteNode removes a node, and keeps the Pods that are bound to it.
 func (m *Model) DeleteNode(name string) {
 	m.version++
 	delete(m.nodes, name)
+	if m.growth != nil {
+		m.growth.DeleteNode(name)
+	}
 }
 
 // Node returns the state of a node.
@@ -152,8 +192,15 @@ func (m *Model) Node(name string) observe.Node {
 
 // SetPod adds or replaces a Pod.
 func (m *Model) SetPod(p Pod) {
-	if known := m.pods[p.UID]; known != nil && reflect.DeepEqual(known, &p) {
-		return
+	known := m.pods[p.UID]
+	if known != nil {
+		if reflect.DeepEqual(known, &p) {
+			return
+		}
+		if m.growth == nil && known.Times != p.Times && known.usesLike(&p) {
+			m.pods[p.UID] = &p
+			return
+		}
 	}
 	m.DeletePod(p.UID)
 	m.version++
@@ -161,6 +208,8 @@ func (m *Model) SetPod(p Pod) {
 	if p.Done {
 		return
 	}
+	m.growth.addDaemon(&p, 1)
+	m.growth.addBound(known, &p)
 	m.charge(p.UID, p.Session, p.Node, p.Resources, p.PodSpec)
 	if p.Session != "" {
 		m.withSession(p.Session, func(s *session) { s.pods++ })
@@ -178,6 +227,7 @@ func (m *Model) DeletePod(uid types.UID) {
 	if p.Done {
 		return
 	}
+	m.growth.addDaemon(p, -1)
 	m.discharge(uid, p.Node, p.Resources)
 	if p.Session != "" {
 		m.withSession(p.Session, func(s *session) { s.pods-- })

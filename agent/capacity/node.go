@@ -3,6 +3,7 @@ package capacity
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,11 @@ type Node struct {
 	Open bool
 	// Images of the node.
 	Images ImageSet
+	// Capacity, which counts for limits of node groups, and Created are only for these.
+	Capacity Resources
+	Created  time.Time
+	// ProviderID of its instance, by which a node group's NodeClaim has the same node.
+	ProviderID string
 }
 
 // NodeOf reads a node.
@@ -33,6 +39,9 @@ func NodeOf(n *corev1.Node) Node {
 		Allocatable: ResourcesOf(n.Status.Allocatable),
 		State:       observe.Node{Known: true},
 		Images:      imageSetOf(n.Status.Images),
+		Capacity:    ResourcesOf(n.Status.Capacity),
+		Created:     n.CreationTimestamp.Time,
+		ProviderID:  n.Spec.ProviderID,
 	}
 	out.State.OutOfService = slices.ContainsFunc(out.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 	if i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }); i >= 0 {

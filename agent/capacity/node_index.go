@@ -14,6 +14,10 @@ type nodeIndex struct {
 	nodes   []indexedNode
 	// templates is the number of the model's templates.
 	templates int
+	// groups are the node groups with the nodes that they are adding and may add.
+	groups []*futureGroup
+	// futures are the distinct vectors of their nodes, by key.
+	futures map[string]*vector
 }
 
 // indexedNode is a node and its vector.
@@ -22,15 +26,19 @@ type indexedNode struct {
 	*vector
 }
 
-// indexNodes builds the index, with unbound Pods assumed where they fit.
-func (m *Model) indexNodes() *nodeIndex {
-	assumed := map[string]Resources{}
-	for _, g := range m.podGroups() {
-		g.assume(m, assumed)
-	}
+// indexNodes builds the index, with unbound Pods assumed where they fit. Nodes that are not usable yet are
+// not in it.
+func indexNodes(m *Model) *nodeIndex {
+	assumed := settle(m)
 	out := &nodeIndex{nodes: make([]indexedNode, 0, len(m.nodes)), templates: len(m.templates)}
+	if m.growth != nil {
+		out.groups, out.futures = m.growth.groups, map[string]*vector{}
+	}
 	byKey := map[string]*vector{}
 	for _, n := range m.nodes {
+		if m.growth.holds(n.Name) {
+			continue
+		}
 		if n.rounded == nil {
 			n.rounded = newVector(n.freeAfter(m.used[n.Name]))
 		}

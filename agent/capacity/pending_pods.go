@@ -5,7 +5,10 @@ import (
 	"container/heap"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // podGroup is an equivalence class of unbound Pods, which are assumed together.
@@ -16,13 +19,18 @@ type podGroup struct {
 	demand    demand
 	constraints
 	count int
+	// owners are the Pods and assignments, the oldest Pods first, if the member has node groups.
+	owners []types.UID
 }
 
 // podGroups groups the unbound Pods. The largest come first, since they fit on the fewest
 // nodes, and the order depends only on the Pods.
-func (m *Model) podGroups() []*podGroup {
+func podGroups(m *Model) []*podGroup {
 	groups := map[string]*podGroup{}
-	for _, c := range m.unbound {
+	for owner, c := range m.unbound {
+		if m.growth != nil && m.growth.deducts(m.pods[owner]) {
+			continue
+		}
 		spec := c.specIn(m.sessions[c.session])
 		key := c.resources.key() + spec.key()
 		if groups[key] == nil {
@@ -30,8 +38,31 @@ func (m *Model) podGroups() []*podGroup {
 			groups[key] = &podGroup{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(spec)}
 		}
 		groups[key].count++
+		if m.growth != nil {
+			groups[key].owners = append(groups[key].owners, owner)
+		}
+	}
+	for _, g := range groups {
+		slices.SortFunc(g.owners, byAge(m.pods))
 	}
 	return slices.SortedFunc(maps.Values(groups), func(a, b *podGroup) int { return cmp.Compare(b.key, a.key) })
+}
+
+// byAge orders Pods by age, and assignments without a Pod after them.
+func byAge(pods map[types.UID]*Pod) func(a, b types.UID) int {
+	created := func(uid types.UID) int64 {
+		if p := pods[uid]; p != nil && p.Times != nil {
+			return p.Times.Created.Unix()
+		}
+		return math.MaxInt64
+	}
+	return func(a, b types.UID) int { return cmp.Or(cmp.Compare(created(a), created(b)), cmp.Compare(a, b)) }
+}
+
+// deducts reports whether a Pod is that of a DaemonSet for a node that is not usable yet: it was deducted from
+// the shape of the node.
+func (g *growth) deducts(p *Pod) bool {
+	return p != nil && p.Times != nil && g.holds(p.Times.Node)
 }
 
 // specIn returns the Pod's spec with the storage class of its session's home, which a Pod
@@ -59,12 +90,12 @@ func (s *PodSpec) key() string {
 }
 
 // assume assigns the Pods of a group as kube-scheduler does by default, each to the node
-// where it fits most often, and sets what is free on these nodes. A Pod that fits nowhere
-// uses nothing.
-func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
+// where it fits most often, and sets what is free on these nodes. It returns how many fit: one
+// that fits nowhere uses nothing.
+func (g *podGroup) assume(m *Model, assumed map[string]Resources) int {
 	var open mostFree
 	for _, n := range m.nodes {
-		if !g.allow(&n.Node) {
+		if !g.allow(&n.Node) || m.growth.holds(n.Name) {
 			continue
 		}
 		free, ok := assumed[n.Name]
@@ -76,9 +107,9 @@ func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
 		}
 	}
 	heap.Init(&open)
-	for range g.count {
+	for i := range g.count {
 		if len(open) == 0 {
-			return
+			return i
 		}
 		l := &open[0]
 		if _, ok := assumed[l.node]; !ok {
@@ -92,6 +123,7 @@ func (g *podGroup) assume(m *Model, assumed map[string]Resources) {
 			heap.Pop(&open)
 		}
 	}
+	return g.count
 }
 
 // candidate is a node on which a Pod fits.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -24,11 +25,50 @@ func PodOf(p *corev1.Pod) Pod {
 		Node:      p.Spec.NodeName,
 		Resources: PodResources(&p.Spec),
 		Done:      observe.Ended(p),
+		Daemon:    isDaemon(p),
 	}
 	if out.Node == "" {
 		out.NodeSelector, out.Tolerations = p.Spec.NodeSelector, p.Spec.Tolerations
 	}
+	if out.Node == "" || out.Session != "" {
+		out.Times = timesOf(p)
+	}
 	return out
+}
+
+func isDaemon(p *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(p)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+func timesOf(p *corev1.Pod) *PodTimes {
+	t := &PodTimes{
+		Key:     types.NamespacedName{Namespace: p.Namespace, Name: p.Name},
+		Created: p.CreationTimestamp.Time, Bound: nodegroup.BoundAt(p),
+	}
+	c := observe.PodCondition(p, corev1.PodScheduled)
+	if c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		t.Unschedulable = c.LastTransitionTime.Time
+	}
+	if p.Spec.NodeName == "" && isDaemon(p) {
+		t.Node = onlyNode(p.Spec.Affinity)
+	}
+	return t
+}
+
+// onlyNode returns the node that a DaemonSet's controller has chosen for a Pod.
+func onlyNode(a *corev1.Affinity) string {
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, f := range term.MatchFields {
+			if f.Key == metav1.ObjectNameField && len(f.Values) == 1 {
+				return f.Values[0]
+			}
+		}
+	}
+	return ""
 }
 
 // AssignmentOf reads an assignment.

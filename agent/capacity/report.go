@@ -12,20 +12,23 @@ import (
 // Report returns a capacity report without a number. Its cost depends on the numbers of
 // nodes, templates and unbound Pods, not on that of bound Pods.
 func (m *Model) Report() *fleetv1.CapacityReport {
-	index := m.indexNodes()
+	index := indexNodes(m)
 	r := &fleetv1.CapacityReport{
 		AdmittedNamespaces: slices.Clone(m.namespaces),
 		PodSecurity:        &fleetv1.PodSecurity{NotEnforced: slices.Clone(m.notEnforced)},
 		Assignments:        int32(len(m.assignments)),
 	}
 	for _, n := range m.nodes {
-		if n.acceptsSessions(m.templates) {
+		if n.acceptsSessions(m.templates) && !m.growth.holds(n.Name) {
 			r.Nodes++
 		}
 	}
 	var lists bucketLists
 	for _, t := range m.templates {
-		r.Templates = append(r.Templates, m.reportOf(t, index, &lists))
+		r.Templates = append(r.Templates, t.report(m, index, &lists))
+	}
+	if m.growth != nil {
+		r.NodeGroups = statusesOf(m.growth.states)
 	}
 	return r
 }
@@ -35,20 +38,24 @@ func (m *Model) Report() *fleetv1.CapacityReport {
 type bucketLists []bucketList
 
 type bucketList struct {
-	nodes []counted
+	nodes  []counted
+	future futureNodes
 	// owner is the template that has the list.
 	owner string
 }
 
 // share returns the template whose list has one bucket for each of these, "" if that becomes the
 // template with this key.
-func (l *bucketLists) share(nodes []counted, key string) (owner string) {
+func (l *bucketLists) share(nodes []counted, future futureNodes, key string) (owner string) {
+	if len(nodes)+future.count() == 0 || len(nodes) > maxBuckets || future.count() > maxBuckets {
+		return ""
+	}
 	for _, known := range *l {
-		if slices.Equal(known.nodes, nodes) {
+		if slices.Equal(known.nodes, nodes) && known.future.equal(&future) {
 			return known.owner
 		}
 	}
-	*l = append(*l, bucketList{nodes, key})
+	*l = append(*l, bucketList{nodes, future, key})
 	return ""
 }
 
@@ -57,9 +64,9 @@ func (n *node) acceptsSessions(templates []*template) bool {
 		slices.ContainsFunc(templates, func(t *template) bool { return t.mayUse(n, len(templates)) }))
 }
 
-func (m *Model) reportOf(t *template, index *nodeIndex, lists *bucketLists) *fleetv1.TemplateCapacity {
+func (t *template) report(m *Model, index *nodeIndex, lists *bucketLists) *fleetv1.TemplateCapacity {
 	out := &fleetv1.TemplateCapacity{Name: t.Name, Revision: t.Revision}
-	if out.Reason, out.Message = m.unavailable(t); out.Reason != "" {
+	if out.Reason, out.Message = t.unavailable(m); out.Reason != "" {
 		return out
 	}
 	out.Available = true
@@ -74,14 +81,15 @@ func (m *Model) reportOf(t *template, index *nodeIndex, lists *bucketLists) *fle
 		slots += int64(b.Nodes) * t.perPod.timesIn(b.Free)
 	}
 	out.Slots = int32(min(slots, math.MaxInt32))
-	if len(nodes) > 0 && len(nodes) <= maxBuckets {
-		if out.BucketsOf = lists.share(nodes, convert.TemplateRef(t.Name, t.Revision)); out.BucketsOf != "" {
-			return out
-		}
+	future := index.future(t)
+	out.GrowableSlots = slotsOn(future.growable, t.perPod)
+	if out.BucketsOf = lists.share(nodes, future, convert.TemplateRef(t.Name, t.Revision)); out.BucketsOf != "" {
+		return out
 	}
 	for _, b := range buckets {
 		out.Buckets = append(out.Buckets, &fleetv1.Bucket{Nodes: b.Nodes, Free: b.Free.wire()})
 	}
+	out.Provisioning, out.Growable = wireBuckets(future.provisioning, t.perPod), wireBuckets(future.growable, t.perPod)
 	return out
 }
 
@@ -89,6 +97,9 @@ func (m *Model) reportOf(t *template, index *nodeIndex, lists *bucketLists) *fle
 // "" if it does or needs no capacity: its session is in the member already, or no Pod will
 // be created. Unbound Pods do not count, since the hub has reports and reservations of
 // them, but not of what other Pods use since the last report.
+//
+// One that may be placed where a node must be added first also fits on a node that is being
+// added, and on one that a node group may add.
 func (m *Model) Unschedulable(a Assignment) string {
 	if a.Idle || m.sessions[a.Session] != nil {
 		return ""
@@ -99,7 +110,7 @@ func (m *Model) Unschedulable(a Assignment) string {
 	usable := 0
 	largest := Resources{}
 	for _, n := range m.nodes {
-		if !allowed.allow(&n.Node) {
+		if !allowed.allow(&n.Node) || m.growth.holds(n.Name) {
 			continue
 		}
 		usable++
@@ -108,6 +119,9 @@ func (m *Model) Unschedulable(a Assignment) string {
 			return ""
 		}
 		largest.raise(free)
+	}
+	if a.MayAddNode && m.mayAddNode(&allowed, demand) {
+		return ""
 	}
 	if usable == 0 {
 		return "no node that the desktop may use is schedulable"
@@ -126,5 +140,7 @@ func (w *Watcher) Refuses(a *v1alpha1.SessionAssignment) string {
 	if !w.synced {
 		return ""
 	}
-	return w.model.Unschedulable(AssignmentOf(a))
+	of := AssignmentOf(a)
+	of.MayAddNode = a.MayAddNode
+	return w.model.Unschedulable(of)
 }

@@ -59,6 +59,24 @@ func (r Resources) plus(more Resources) Resources {
 	return out
 }
 
+// minus returns r less o, which may leave negative amounts; r is not changed.
+func (r Resources) minus(o Resources) Resources {
+	out := maps.Clone(r)
+	out.add(o, -1)
+	return out
+}
+
+// without returns by how much r exceeds o.
+func (r Resources) without(o Resources) Resources {
+	out := Resources{}
+	for name, amount := range r {
+		if left := amount - o[name]; left > 0 {
+			out[name] = left
+		}
+	}
+	return out
+}
+
 // demand returns r as a demand, without zero amounts.
 func (r Resources) demand() demand {
 	out := make(demand, 0, len(r))

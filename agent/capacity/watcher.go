@@ -9,11 +9,15 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -30,6 +34,8 @@ type Assignments interface {
 type Options struct {
 	// Client of the member's API server.
 	Client kubernetes.Interface
+	// Objects reads the objects of Karpenter, if the member has such node groups.
+	Objects dynamic.Interface
 	// Assignments is the manager's cache.
 	Assignments Assignments
 	// Restrictions of the member's administrator.
@@ -40,8 +46,13 @@ type Options struct {
 	// Debounce is how long changes are collected before they are reported, by default
 	// 250 ms.
 	Debounce time.Duration
-	// Recheck is how often assumed assignments are compared with the cache, by default 30 s.
+	// Recheck is how often assumed assignments are compared with the cache, and objects of node
+	// groups that can't be read are tried again, by default 30 s.
 	Recheck time.Duration
+	// GroupTimes are how long a node group may add no node, and GroupInterval is how often that is
+	// checked, by default 5 s.
+	GroupTimes    nodegroup.Times
+	GroupInterval time.Duration
 }
 
 // Watcher keeps a Model up to date and numbers its reports.
@@ -63,6 +74,8 @@ type Watcher struct {
 	required uint64
 	// notEnforced are the namespaces that were last logged.
 	notEnforced []string
+	// growthChanges has the assignments whose Pods depend on other nodes than before.
+	growthChanges chan event.GenericEvent
 	// assumed are stored assignments that the cache does not show yet.
 	assumed map[types.UID]*assumed
 }
@@ -75,13 +88,20 @@ type assumed struct {
 	checked bool
 }
 
+// maxGrowthChanges is how many changes of dependences are queued, before reports wait for the reconciler to read
+// them.
+const maxGrowthChanges = 1024
+
 // NewWatcher returns a Watcher that Start runs.
 func NewWatcher(o Options) *Watcher {
 	o.Debounce = cmp.Or(o.Debounce, 250*time.Millisecond)
 	o.Recheck = cmp.Or(o.Recheck, 30*time.Second)
+	o.GroupInterval = cmp.Or(o.GroupInterval, 5*time.Second)
+	model := NewModel(o.Restrictions)
+	model.groupTimes = o.GroupTimes
 	return &Watcher{
-		options: o, changed: make(chan struct{}, 1),
-		model: NewModel(o.Restrictions), assumed: map[types.UID]*assumed{},
+		options: o, changed: make(chan struct{}, 1), growthChanges: make(chan event.GenericEvent, maxGrowthChanges),
+		model: model, assumed: map[types.UID]*assumed{},
 	}
 }
 
@@ -100,9 +120,17 @@ func (w *Watcher) Report() *fleetv1.CapacityReport {
 	return w.report
 }
 
-// SetTemplates replaces the reported templates.
+// SetTemplates replaces the reported templates and the node groups.
 func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
-	w.update(func(m *Model) { m.SetTemplates(set.GetTemplates()) })
+	groups, err := specsOf(set)
+	if err != nil {
+		log.Log.WithName("capacity").Error(err, "Node groups that the hub has sent are ignored")
+	}
+	w.update(func(m *Model) {
+		m.Elapsed(time.Now())
+		m.SetNodeGroups(groups)
+		m.SetTemplates(set.GetTemplates())
+	})
 }
 
 // Stored counts an assignment that the API server has just stored, and returns the number
@@ -120,6 +148,31 @@ func (w *Watcher) Node(name string) observe.Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.model.Node(name)
+}
+
+// Growth returns what a Pod without a node depends on in the node groups.
+func (w *Watcher) Growth(pod types.UID) observe.Growth {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.model.pending.views[pod]
+}
+
+// GrowthChanges receives an event with the key of an assignment when what its Pod depends on changes.
+func (w *Watcher) GrowthChanges() <-chan event.GenericEvent { return w.growthChanges }
+
+// announce sends the changes of what Pods depend on.
+func (w *Watcher) announce(ctx context.Context) {
+	w.mu.Lock()
+	changed := w.model.pending.take()
+	w.mu.Unlock()
+	for _, key := range changed {
+		a := &v1alpha1.SessionAssignment{}
+		a.Namespace, a.Name = key.Namespace, key.Name
+		select {
+		case w.growthChanges <- event.GenericEvent{Object: a}:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // NextSequence returns the number of the next report, which counts all assignments in the
@@ -166,6 +219,7 @@ func (w *Watcher) build() {
 	if !w.synced {
 		return
 	}
+	w.model.Elapsed(time.Now())
 	required := w.report == nil || w.required > w.sequence
 	if !required && w.reported == w.model.version {
 		return
@@ -205,10 +259,13 @@ func (w *Watcher) Start(ctx context.Context) error {
 }
 
 // loop publishes changes Debounce after the first of them, so that a burst of a thousand
-// makes a few reports.
+// makes a few reports. Node groups also change with time: only while there are any, a ticker runs.
 func (w *Watcher) loop(ctx context.Context) {
 	recheck := time.NewTicker(w.options.Recheck)
 	defer recheck.Stop()
+	sources := groupSources(w)
+	defer stopGroups(sources)
+	var elapsed <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -216,6 +273,7 @@ func (w *Watcher) loop(ctx context.Context) {
 		case <-recheck.C:
 			w.recheck(ctx)
 			continue
+		case <-elapsed:
 		case <-w.changed:
 		}
 		select {
@@ -223,8 +281,12 @@ func (w *Watcher) loop(ctx context.Context) {
 			return
 		case <-time.After(w.options.Debounce):
 		}
+		if elapsed = nil; followGroups(ctx, w, sources) {
+			elapsed = time.After(w.options.GroupInterval)
+		}
 		if w.publish() {
 			w.options.OnChange()
 		}
+		w.announce(ctx)
 	}
 }

@@ -109,6 +109,14 @@ func TestCapacityIsReportedInChangesAndPeriodicallyInFull(t *testing.T) {
 	sends(newest)
 }
 
+func TestChangesHaveTheStateOfEveryNodeGroup(t *testing.T) {
+	before, now := report(1, slots("a", 1)), report(2, slots("a", 1))
+	now.NodeGroups = []*fleetv1.NodeGroupStatus{{Name: "desktops", Growable: 3}}
+	if got := changesOf(before, now); len(got.Templates) != 0 || len(got.NodeGroups) != 1 || got.NodeGroups[0].Growable != 3 {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestAnIdleStreamStillReportsItsCapacity(t *testing.T) {
 	m := preparing(greeted())
 	m.Begin(nil, 1)

@@ -3,7 +3,6 @@
 //
 // Tracker is pure: groups as the MemberCluster declares them, nodes, the objects of Karpenter and the
 // status of cluster-autoscaler are set one by one, and Groups returns what each group may still add.
-// It is the first part of elastic capacity: no other package uses it yet.
 //
 // Invariants:
 //   - A group never adds more than its limits allow: nodes that exist, that are requested and that may be

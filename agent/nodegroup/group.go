@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,6 +68,12 @@ func (s *Shape) Admits(key, value string) bool {
 	return known || s.chosen != nil && s.chosen(key)
 }
 
+// Names reports whether the shape has a value, or a requirement, of this label.
+func (s *Shape) Names(key string) bool {
+	_, has := s.Labels[key]
+	return has || slices.ContainsFunc(s.Requirements, func(r Requirement) bool { return r.Key == key })
+}
+
 // operators are those of labels by those of nodes.
 var operators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
@@ -117,8 +124,12 @@ type Group struct {
 	Growable int32
 	// Shape of a node that may be added; nil if unknown, and then Growable is at most 1: a probe.
 	Shape *Shape
+	// Flexible is set if its autoscaler chooses the size of each node by the Pods that it is for.
+	Flexible bool
 	// Most is the most nodes that it may have, 0 if only resources limit it.
 	Most int32
+	// Possible reports whether its limits permit a node at all, now or once others are gone.
+	Possible bool
 
 	State, Reason, Message string
 	// RetryTime is when it is tried again if it is exhausted.
@@ -138,7 +149,9 @@ type Provisioning struct {
 
 // Node is the part of a node that a Tracker needs.
 type Node struct {
-	Name        string
+	Name string
+	// ProviderID of its instance.
+	ProviderID  string
 	Labels      map[string]string
 	Taints      []corev1.Taint
 	Allocatable Amounts

@@ -29,9 +29,9 @@ type NodePool struct {
 // NodeClaim is the part of a Karpenter NodeClaim that a Tracker needs.
 type NodeClaim struct {
 	Name, NodePool string
-	// Node is its name once it has registered.
-	Node    string
-	Created time.Time
+	// Node is its name once it has registered, and ProviderID that of its instance once it was launched.
+	Node, ProviderID string
+	Created          time.Time
 	// Launched is set once the cloud has provided the node, Initialized once it is usable.
 	Launched, Initialized bool
 	// Message of the condition Launched that is not True.
@@ -94,18 +94,16 @@ func (t *Tracker) surveyKarpenter(g *group, s *survey, nodes []Node) {
 	s.shape.Labels[LabelNodePool] = g.KarpenterNodePool
 	s.shape.Taints, s.shape.Requirements, s.shape.chosen = slices.Concat(pool.Taints, g.Taints), pool.Requirements, isChosen
 	s.learn(nodes)
-	claimed := map[string]bool{}
-	for _, c := range t.claimsOf(g.KarpenterNodePool) {
+	claims := t.claimsOf(g.KarpenterNodePool)
+	for _, c := range claims {
 		s.learnFrom(c)
-		if c.Node != "" {
-			claimed[c.Node] = true
-		}
 	}
-	for _, c := range t.claimsOf(g.KarpenterNodePool) {
-		s.addClaim(c)
+	names, unclaimed := nodesOfClaims(claims, nodes)
+	for i, c := range claims {
+		s.addClaim(c, names[i])
 	}
 	for i := range nodes {
-		if n := &nodes[i]; !claimed[n.Name] {
+		if n := &nodes[i]; unclaimed[n.Name] {
 			s.have++
 			s.use(n.Capacity)
 			if n.Ready {
@@ -139,8 +137,40 @@ func (s *survey) learnFrom(c *NodeClaim) {
 	}
 }
 
+// nodesOfClaims returns the name of each NodeClaim's node, empty if it has none yet, and the nodes without a
+// NodeClaim. A node may be known before its NodeClaim names it: it has the ID of the claim's instance then, and
+// otherwise counts as that of any NodeClaim that may have been launched since it was read. No node is both a
+// usable one and one that is being added.
+func nodesOfClaims(claims []*NodeClaim, nodes []Node) (names []string, unclaimed map[string]bool) {
+	names, unclaimed = make([]string, len(claims)), map[string]bool{}
+	for i := range nodes {
+		unclaimed[nodes[i].Name] = true
+	}
+	claim := func(i int, node string) {
+		names[i] = node
+		delete(unclaimed, node)
+	}
+	for i, c := range claims {
+		if c.Node != "" {
+			claim(i, c.Node)
+		}
+	}
+	for _, mayBe := range []func(*NodeClaim, *Node) bool{
+		func(c *NodeClaim, n *Node) bool { return c.ProviderID != "" && c.ProviderID == n.ProviderID },
+		func(c *NodeClaim, n *Node) bool { return c.ProviderID == "" && !n.Created.Before(c.Created) },
+	} {
+		for i, c := range claims {
+			at := slices.IndexFunc(nodes, func(n Node) bool { return unclaimed[n.Name] && mayBe(c, &n) })
+			if names[i] == "" && at >= 0 {
+				claim(i, nodes[at].Name)
+			}
+		}
+	}
+	return names, unclaimed
+}
+
 // addClaim counts a NodeClaim: one that is being deleted still counts for the limits, but adds no node.
-func (s *survey) addClaim(c *NodeClaim) {
+func (s *survey) addClaim(c *NodeClaim, node string) {
 	s.have++
 	if size := c.Capacity; len(size) > 0 {
 		s.use(size)
@@ -156,7 +186,7 @@ func (s *survey) addClaim(c *NodeClaim) {
 		if len(allocatable) == 0 {
 			allocatable = s.shape.Allocatable
 		}
-		p := s.provision(c.Name, c.Node, allocatable, c.Created)
+		p := s.provision(c.Name, node, allocatable, c.Created)
 		p.launched, p.message = c.Launched, c.Message
 	}
 }

@@ -75,6 +75,7 @@ type nodeClaim struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Status   struct {
 		NodeName    string              `json:"nodeName"`
+		ProviderID  string              `json:"providerID"`
 		Capacity    corev1.ResourceList `json:"capacity"`
 		Allocatable corev1.ResourceList `json:"allocatable"`
 		Conditions  []metav1.Condition  `json:"conditions"`
@@ -88,7 +89,7 @@ func NodeClaimOf(content map[string]any) (NodeClaim, error) {
 		return NodeClaim{}, fmt.Errorf("reading a NodeClaim: %w", err)
 	}
 	out := NodeClaim{
-		Name: c.Metadata.Name, NodePool: c.Metadata.Labels[LabelNodePool], Node: c.Status.NodeName, Created: c.Metadata.CreationTimestamp.Time,
+		Name: c.Metadata.Name, NodePool: c.Metadata.Labels[LabelNodePool], Node: c.Status.NodeName, ProviderID: c.Status.ProviderID, Created: c.Metadata.CreationTimestamp.Time,
 		Launched:    meta.IsStatusConditionTrue(c.Status.Conditions, "Launched"),
 		Initialized: meta.IsStatusConditionTrue(c.Status.Conditions, "Initialized"),
 		Deleting:    c.Metadata.DeletionTimestamp != nil,
@@ -111,7 +112,7 @@ func amountsOf(list corev1.ResourceList) Amounts {
 // NodeOf reads a node.
 func NodeOf(n *corev1.Node) Node {
 	out := Node{
-		Name: n.Name, Labels: maps.Clone(n.Labels), Taints: n.Spec.Taints, Created: n.CreationTimestamp.Time,
+		Name: n.Name, ProviderID: n.Spec.ProviderID, Labels: maps.Clone(n.Labels), Taints: n.Spec.Taints, Created: n.CreationTimestamp.Time,
 		Allocatable: amountsOf(n.Status.Allocatable), Capacity: amountsOf(n.Status.Capacity),
 	}
 	for _, c := range n.Status.Conditions {

@@ -71,11 +71,12 @@ func (t *Tracker) survey(g *group, now time.Time) *survey {
 // nodesOf returns the nodes of a group, by name.
 func (t *Tracker) nodesOf(g *group) []Node {
 	var out []Node
-	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
-		if n := t.nodes[name]; g.has(&n) {
+	for _, n := range t.nodes {
+		if g.has(&n) {
 			out = append(out, n)
 		}
 	}
+	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -148,6 +149,8 @@ func (s *survey) use(capacity Amounts) {
 // limit is what limits a group.
 type limit struct {
 	exists bool
+	// none is set if it permits no node at all.
+	none bool
 	// nodes is the lowest limit of their number, 0 if there is none; more is how many may be added.
 	nodes, more int32
 	// message says what is reached, if more is 0.
@@ -167,6 +170,7 @@ func (s *survey) limit(g *Spec) limit {
 		if most == nil {
 			return
 		}
+		out.none = out.none || *most == 0
 		lower(*most-s.have, fmt.Sprintf("it has %d of %d nodes: raise %s", s.have, *most, of))
 		if out.nodes == 0 || *most < out.nodes {
 			out.nodes = *most

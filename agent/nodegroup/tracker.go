@@ -120,7 +120,7 @@ func (t *Tracker) Groups(now time.Time, waiting map[string]Waiting) []Group {
 
 // assess returns the state of a group with these nodes.
 func (g *group) assess(s *survey, before []*group, now time.Time, times *Times) Group {
-	out := Group{Name: g.Name, Nodes: int32(len(s.usable)), Shape: s.shape, Usual: g.usual.time(g.ProvisioningTime)}
+	out := Group{Name: g.Name, Nodes: int32(len(s.usable)), Shape: s.shape, Usual: g.usual.time(g.ProvisioningTime), Flexible: g.KarpenterNodePool != ""}
 	for i := range s.provisioning {
 		if p := &s.provisioning[i]; !g.overdue(p, now, times) {
 			out.Provisioning = append(out.Provisioning, p.Provisioning)
@@ -128,11 +128,13 @@ func (g *group) assess(s *survey, before []*group, now time.Time, times *Times) 
 	}
 	limit := s.limit(&g.Spec)
 	out.Most = limit.nodes
+	out.Possible = limit.exists && !limit.none
 	switch other := g.duplicateOf(before); {
 	case s.problem != "":
 		out.unknown(ReasonSourceNotFound, s.problem)
 	case other != "":
 		out.unknown(ReasonDuplicate, "node group "+other+" has the same nodes: remove one of them")
+		out.Possible, out.Provisioning = false, nil // they are those of the other
 	case !limit.exists:
 		out.unknown(ReasonNoLimit, "nothing limits its nodes: set maxNodes, or a limit of its source")
 	case limit.more == 0:
@@ -140,7 +142,9 @@ func (g *group) assess(s *survey, before []*group, now time.Time, times *Times) 
 	case g.outage.reason != "":
 		g.outage.describe(&out, s, limit.more, now)
 	case s.shape.Allocatable == nil:
-		out.Growable = min(1, max(0, limit.more-int32(len(s.provisioning))))
+		if len(s.provisioning) == 0 {
+			out.Growable = min(1, limit.more)
+		}
 		out.State, out.Reason, out.Message = StateUnknown, ReasonShapeUnknown, "it has had no node yet, and declares no allocatable: one session tries it"
 	default:
 		out.State, out.Growable = StateAvailable, limit.more

@@ -129,6 +129,9 @@ func TestGrowth(t *testing.T) {
 			s.SetNodePool(NodePool{Name: "general", Limits: Amounts{corev1.ResourceCPU: 64000}})
 			s.SetNodeClaim(NodeClaim{Name: "c", NodePool: "general", Created: start})
 		}, want: "Unknown 0+1, 0 more, ShapeUnknown"},
+		{name: "however many it may have", spec: ofKarpenter(func(s *Spec) { s.MaxNodes = ptr(int32(40)) }), given: func(s *scene) {
+			s.SetNodeClaim(NodeClaim{Name: "c", NodePool: "general", Created: start})
+		}, want: "Unknown 0+1, 0 more, ShapeUnknown"},
 		{name: "its shape is known once it was launched", spec: ofKarpenter(), given: func(s *scene) {
 			s.SetNodePool(NodePool{Name: "general", Limits: Amounts{corev1.ResourceCPU: 64000}})
 			s.SetNodeClaim(NodeClaim{Name: "c", NodePool: "general", Created: start, Launched: true, Allocatable: size(15000, 60), Capacity: size(16000, 64)})
@@ -173,6 +176,45 @@ func TestTwoGroupsOfTheSameNodes(t *testing.T) {
 	}
 	if all[1].Reason != ReasonDuplicate || all[1].Growable != 0 {
 		t.Errorf("the second: %+v", all[1])
+	}
+}
+
+// A group of which another has the same nodes does not count these a second time.
+func TestADuplicateHasNoNodes(t *testing.T) {
+	tracker := NewTracker(Times{})
+	tracker.SetGroups([]Spec{declared(), declared(func(s *Spec) { s.Name = "second" })})
+	n := machine("a")
+	n.Ready, n.Created = false, start
+	tracker.SetNode(n)
+	all := tracker.Groups(start, nil)
+	if len(all[0].Provisioning) != 1 || len(all[1].Provisioning) != 0 || all[1].Possible {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestWhetherNodesArePossible(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec  Spec
+		given func(*scene)
+		want  bool
+	}{
+		"a limit":           {spec: declared(), want: true},
+		"full":              {spec: declared(func(s *Spec) { s.MaxNodes = ptr(int32(1)) }), given: func(s *scene) { s.SetNode(machine("a")) }, want: true},
+		"none is permitted": {spec: declared(func(s *Spec) { s.MaxNodes = ptr(int32(0)) })},
+		"no limit":          {spec: declared(func(s *Spec) { s.MaxNodes = nil })},
+		"by resources": {spec: ofKarpenter(), given: func(s *scene) {
+			s.SetNodePool(NodePool{Name: "general", Limits: Amounts{corev1.ResourceCPU: 1000}})
+			s.SetNode(machine("a"))
+		}, want: true},
+		"none by its source": {spec: ofKarpenter(func(s *Spec) { s.MaxNodes = ptr(int32(5)) }), given: func(s *scene) { s.SetNodePool(NodePool{Name: "general", MaxNodes: ptr(int32(0))}) }},
+	} {
+		s := newScene(tc.spec)
+		if tc.given != nil {
+			tc.given(s)
+		}
+		if got := s.group().Possible; got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 

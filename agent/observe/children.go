@@ -43,11 +43,13 @@ type Children struct {
 	Secrets []string
 	// NodeLost is set if the Pod's node does not answer.
 	NodeLost bool
-	LostPod
+	PodNode
 }
 
-// LostPod is the state of a Pod whose node is lost.
-type LostPod struct {
+// PodNode is the state of a Pod whose node is lost, or that has none.
+type PodNode struct {
+	// Growth is what a Pod without a node depends on.
+	Growth Growth
 	// StopUnknown is set if the Pod is being deleted and its Node is gone without a
 	// reported stop.
 	StopUnknown bool
@@ -72,6 +74,7 @@ type Problem struct {
 var troubles = map[string]bool{
 	api.ReasonHomeInUse:        true,
 	api.ReasonUnschedulablePod: true,
+	api.ReasonScaleUpFailed:    true,
 	api.ReasonNodeLost:         true,
 	api.ReasonQuotaExceeded:    true,
 	api.ReasonApplyFailed:      true,

@@ -104,7 +104,7 @@ func homeOrPodFinding(f Children) (finding, bool) {
 	case f.Pod == nil:
 		return finding{}, false
 	default:
-		return podFinding(f.Pod), true
+		return podFinding(f.Pod, f.Growth), true
 	}
 }
 

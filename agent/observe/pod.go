@@ -34,7 +34,7 @@ func Pod(a *api.SessionAssignment, f Children) metav1.Condition {
 	}
 	found, waits := awaitsHub(a, f.Pod)
 	if !waits {
-		found = podFinding(f.Pod)
+		found = podFinding(f.Pod, f.Growth)
 	}
 	return notReady(found.reason, found.message())
 }
@@ -60,12 +60,12 @@ func absent(a *api.SessionAssignment, f Children) metav1.Condition {
 }
 
 // podFinding returns why an existing Pod is not ready.
-func podFinding(pod *corev1.Pod) finding {
+func podFinding(pod *corev1.Pod, growth Growth) finding {
 	switch {
 	case Ended(pod):
 		return failed(pod)
 	case pod.Spec.NodeName == "":
-		return unbound(pod)
+		return unbound(pod, growth)
 	default:
 		return starting(pod)
 	}
@@ -86,9 +86,12 @@ func isReady(pod *corev1.Pod) bool {
 }
 
 // unbound returns the finding of a Pod without a node.
-func unbound(pod *corev1.Pod) finding {
+func unbound(pod *corev1.Pod, growth Growth) finding {
 	c := PodCondition(pod, corev1.PodScheduled)
 	if c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		if found, depends := growth.finding(); depends {
+			return found
+		}
 		return finding{api.ReasonUnschedulablePod, "No node fits the Pod: " + c.Message}
 	}
 	if c.Message != "" {

@@ -39,8 +39,8 @@ type rule struct {
 
 // rules has the reasons that fail an attempt. Others do not:
 //
-//   - PodUnschedulable, Binding: an autoscaler or an administrator may add nodes and
-//     volumes.
+//   - PodUnschedulable, NodeProvisioning, ScaleUpFailed, Binding: an autoscaler or an
+//     administrator may add nodes and volumes.
 //   - QuotaExceeded, NameTaken, HomeInUse: another owner may release it.
 //   - NodeLost: the desktop may still run there.
 //   - SecretMissing: the hub resends it.

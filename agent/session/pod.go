@@ -54,6 +54,7 @@ func (s *podStep) pod(ctx context.Context, p *pass) error {
 		// It is another owner's Pod.
 		p.Found.Pod = nil
 	}
+	s.observeGrowth(p)
 	if observe.Pod(p.Assignment, p.Found).Status == "True" {
 		p.memory.ended.times = 0
 	}

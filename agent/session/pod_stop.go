@@ -132,6 +132,13 @@ func (s *podStep) observeNode(p *pass, pod *corev1.Pod) {
 	}
 }
 
+// observeGrowth records what a Pod without a node depends on.
+func (s *podStep) observeGrowth(p *pass) {
+	if pod := p.Found.Pod; s.Growth != nil && pod != nil && pod.Spec.NodeName == "" {
+		p.Found.Growth = s.Growth.Growth(pod.UID)
+	}
+}
+
 // orderedSince is the first minor version of Kubernetes 1 whose namespace controller deletes
 // the Pods of a namespace before all other objects.
 const orderedSince = 33

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
@@ -38,6 +39,8 @@ type Dependencies struct {
 	Trace *tracing.Tracer
 	// Nodes of the member.
 	Nodes Nodes
+	// Growth of the member's node groups. Without it there are none.
+	Growth Growth
 	// Activity of desktops: SetupWithManager sets it.
 	Activity Activity
 	// ServerVersion of the member's API server.
@@ -72,6 +75,14 @@ func New(dependencies Dependencies) *Reconciler {
 // Nodes returns the states of the member's nodes, an empty one for a name without a node.
 type Nodes interface {
 	Node(name string) observe.Node
+}
+
+// Growth returns what Pods without a node depend on.
+type Growth interface {
+	// Growth returns that of a Pod, an empty one for a Pod that depends on no node group.
+	Growth(pod types.UID) observe.Growth
+	// GrowthChanges receives an event, with the key of the assignment, when it changes.
+	GrowthChanges() <-chan event.GenericEvent
 }
 
 // pass is one reconcile of one assignment.

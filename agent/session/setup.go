@@ -115,7 +115,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	made, err := ctrl.NewControllerManagedBy(mgr).
+	built := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&api.SessionAssignment{}).
 		Owns(&corev1.Pod{}).
@@ -133,8 +133,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			MaxConcurrentReconciles: workers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				50*time.Millisecond, 30*time.Second),
-		}).
-		Build(r)
+		})
+	if r.Growth != nil {
+		built.WatchesRawSource(source.Channel(r.Growth.GrowthChanges(), &handler.EnqueueRequestForObject{}))
+	}
+	made, err := built.Build(r)
 	if err != nil {
 		return fmt.Errorf("building the session controller: %w", err)
 	}

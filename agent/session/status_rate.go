@@ -41,8 +41,14 @@ func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool
 	}
 	return slices.ContainsFunc(want.Conditions, func(c metav1.Condition) bool {
 		old := meta.FindStatusCondition(have.Conditions, c.Type)
-		return isUrgent(c) && (old == nil || old.Reason != c.Reason)
+		return isUrgent(c) && (old == nil || old.Reason != c.Reason) || old != nil && waitsForNode(*old, c)
 	})
+}
+
+// waitsForNode reports whether a node is being added for a Pod that was reported as one that fits on no node,
+// for which the hub would move its session.
+func waitsForNode(old, c metav1.Condition) bool {
+	return old.Reason == api.ReasonUnschedulablePod && c.Reason == api.ReasonNodeProvisioning
 }
 
 // isUrgent reports whether a condition is urgent. PodUnschedulable is not: it comes and goes

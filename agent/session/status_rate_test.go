@@ -34,6 +34,8 @@ func TestHoldBack(t *testing.T) {
 		pending   = status(metav1.ConditionFalse, api.ReasonPodPending)
 		pull      = status(metav1.ConditionFalse, api.ReasonImagePull)
 		unfit     = status(metav1.ConditionFalse, api.ReasonUnschedulablePod)
+		adding    = status(metav1.ConditionFalse, api.ReasonNodeProvisioning)
+		failing   = status(metav1.ConditionFalse, api.ReasonScaleUpFailed)
 		stopped   = status(metav1.ConditionFalse, api.ReasonPodTerminating)
 		suspended = status(metav1.ConditionFalse, api.ReasonSuspended)
 		stopping  = stopped
@@ -57,6 +59,9 @@ func TestHoldBack(t *testing.T) {
 		"a failure":                {"", starting, pull, old, 0},
 		"the same failure":         {"", pull, pull, old, o.StatusDelay},
 		"no node fits, may pass":   {"", pending, unfit, old, o.StatusDelay},
+		"a node is added":          {"", unfit, adding, old, 0},
+		"a node is added, at once": {"", pending, adding, old, o.StatusDelay},
+		"no node is added":         {"", adding, failing, old, 0},
 		"progress, after a while":  {"", pending, starting, statusMemory{differsSince: ago(time.Second), writtenAt: ago(time.Hour)}, o.StatusDelay - time.Second},
 		"progress, delayed":        {"", pending, starting, statusMemory{differsSince: ago(o.StatusDelay), writtenAt: ago(time.Hour)}, 0},
 		"progress, just written":   {"", pending, starting, statusMemory{differsSince: ago(o.StatusDelay), writtenAt: ago(time.Second)}, o.StatusInterval - time.Second},

@@ -120,6 +120,9 @@ func newScheme() *runtime.Scheme {
 // nodes are the states of the member's nodes for the suite's agent.
 var nodes = &lostNodes{}
 
+// groups are the node groups of the member for the suite's agent.
+var groups = &nodeGroups{changes: make(chan event.GenericEvent)}
+
 // startAgent starts an agent as a test needs it.
 func startAgent(change ...func(*session.Options)) {
 	config, err := member.ConfigFor(agentUser)
@@ -142,7 +145,7 @@ func startAgent(change ...func(*session.Options)) {
 	}
 	reconciler := session.New(session.Dependencies{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-agent"), Reconciled: func(types.NamespacedName) {},
-		Nodes: nodes, Clock: memberClock, Lease: noLease{}, Options: options,
+		Nodes: nodes, Growth: groups, Clock: memberClock, Lease: noLease{}, Options: options,
 		ServerVersion: func() (*version.Info, error) { return &version.Info{Major: "1", Minor: "36"}, nil },
 	})
 	if theHub != nil {
@@ -191,3 +194,17 @@ func (n *lostNodes) Node(name string) observe.Node {
 	_, lost := n.lost.Load(name)
 	return observe.Node{Known: true, Ready: !lost}
 }
+
+// nodeGroups has what Pods without a node depend on.
+type nodeGroups struct {
+	pods    sync.Map
+	changes chan event.GenericEvent
+}
+
+func (g *nodeGroups) Growth(pod types.UID) observe.Growth {
+	growth, _ := g.pods.Load(pod)
+	of, _ := growth.(observe.Growth)
+	return of
+}
+
+func (g *nodeGroups) GrowthChanges() <-chan event.GenericEvent { return g.changes }

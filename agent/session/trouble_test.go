@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/render"
 	api "github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -37,6 +39,20 @@ var _ = Describe("A desktop that does not start", func() {
 			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("1Ti")
 		})
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonUnschedulablePod, "Insufficient memory")
+	}, SpecTimeout(3*time.Minute))
+
+	It("shows that a node is being added, and that none is, as soon as that changes", func(ctx SpecContext) {
+		a := assigned(ctx, func(a *api.SessionAssignment) {
+			a.Spec.Desktop.Resources[corev1.ResourceMemory] = resource.MustParse("1Ti")
+		})
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonUnschedulablePod, "Insufficient memory")
+		pod := get(ctx, podOf(a)).UID
+		groups.pods.Store(pod, observe.Growth{Group: "desktops", Usual: time.Minute})
+		groups.changes <- event.GenericEvent{Object: a}
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonNodeProvisioning, "node group desktops is adding one")
+		groups.pods.Store(pod, observe.Growth{Group: "desktops", Failed: "it has 1 of 1 nodes"})
+		groups.changes <- event.GenericEvent{Object: a}
+		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonScaleUpFailed, "it has 1 of 1 nodes")
 	}, SpecTimeout(3*time.Minute))
 
 	It("makes no desktop without a limit, and does not change one that runs", func(ctx SpecContext) {

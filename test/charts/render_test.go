@@ -164,7 +164,7 @@ func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 				maps.Copy(want, bare(objects(t, read(t, file))))
 			}
 		}
-		var args []string
+		args := []string{"--set", "nodeGroups.enabled=true"}
 		if chart == hubChart {
 			args = hubRequired
 		}

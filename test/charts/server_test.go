@@ -125,6 +125,10 @@ func (s server) lifecycle() {
 	}
 	s.join()
 	s.apply("deploy/samples/namespace.yaml", "deploy/samples/templates.yaml")
+	inSystem := []string{"get", "role,rolebinding", "-n", "kube-system", "-l", "app.kubernetes.io/name=vdi-agent", "-o", "name"}
+	if got := strings.Fields(s.kubectl(inSystem...)); len(got) != 2 {
+		s.Errorf("with node groups the agent has these in kube-system: %q", got)
+	}
 	if out := s.uninstall("hub"); !strings.Contains(out, "namespace vdi-system is kept") {
 		s.Errorf("the agent is still there: %s", out)
 	}
@@ -132,7 +136,7 @@ func (s server) lifecycle() {
 		s.Errorf("without the hub these are left: %q", left)
 	}
 	s.uninstall("member", "--homes")
-	if left := s.left(); len(left) != 0 {
+	if left := append(s.left(), strings.Fields(s.kubectl(inSystem...))...); len(left) != 0 {
 		s.Errorf("these are left: %q", left)
 	}
 }
@@ -321,7 +325,7 @@ func (s server) join() {
 	file := filepath.Join(s.TempDir(), "join.yaml")
 	write(s.T, file, string(out))
 	s.kubectl("apply", "--server-side", "-f", file)
-	s.helm("install", "agent", agentChart)
+	s.helm("install", "agent", agentChart, "--set", "nodeGroups.enabled=true")
 	secret, err := s.Client.CoreV1().Secrets(namespace).Get(s.Context(), v1alpha1.AgentBootstrap, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)

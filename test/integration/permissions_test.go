@@ -52,8 +52,23 @@ func readUncached() []permissions.Exception {
 	return all
 }
 
+// readForNodeGroups are what agents read only of members with node groups, which those of these specs have not.
+func readForNodeGroups() []permissions.Exception {
+	var all []permissions.Exception
+	for group, resources := range map[string][]string{"karpenter.sh": {"nodepools", "nodeclaims"}, "apps": {"daemonsets"}} {
+		for _, resource := range resources {
+			all = append(all, permissions.Exception{
+				Role: "ClusterRole vdi-agent-node-groups", Group: group, Resource: resource, Verbs: []string{"list", "watch"},
+				Because: "a member's autoscaler adds nodes for sessions",
+				Test:    "test/elastic/grow_test.go", Contains: "adds nodes for the sessions that are placed there",
+			})
+		}
+	}
+	return all
+}
+
 // agentExceptions are the permissions that agents need in other suites only.
-var agentExceptions = append(readUncached(), []permissions.Exception{
+var agentExceptions = append(append(readUncached(), readForNodeGroups()...), []permissions.Exception{
 	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"get"},
 		Because: "before an order is refused where the agent has no permissions, it checks that nothing of it is stored",
 		Test:    "test/integration/permissions_test.go", Contains: "is refused in a namespace that is labeled and where the agent has no permissions"},
@@ -84,6 +99,9 @@ var agentExceptions = append(readUncached(), []permissions.Exception{
 	{Role: agentInSessions, Group: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"patch", "delete"}, Chance: true,
 		Because: "a budget that no Pod has used for ten minutes is marked and deleted, and drift is repaired",
 		Test:    "agent/retention/shared_test.go", Contains: "are deleted once no Pod uses them for a while"},
+	{Role: "Role vdi-agent-node-groups", Resource: "configmaps", Name: "cluster-autoscaler-status", Verbs: []string{"get", "list", "watch"},
+		Because: "a member's node group may be one of cluster-autoscaler",
+		Test:    "agent/capacity/watch_groups_test.go", Contains: "func TestOnlyWhatAGroupNeedsIsWatched"},
 	{Role: agentAtHome, Resource: "secrets", Verbs: []string{"create"},
 		Because: "an agent that joins keeps its identity", Test: "test/faults/stage/stage.go", Contains: "Enroll: s.Kind.Enroll"},
 	{Role: agentAtHome, Resource: "secrets", Name: "vdi-agent-identity", Verbs: []string{"get", "update"},

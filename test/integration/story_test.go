@@ -85,6 +85,10 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonCertificateExpired: "hub/member: TestExpiringCertificateIsReported",
 	v1alpha1.ReasonResyncing:          "hub/member: TestMemberThatDisagreesIsShownAsResyncing",
 	v1alpha1.ReasonWithdrawalsStopped: "hub/member: TestWithdrawalsWithoutACauseStop",
+	// No member of this suite adds nodes.
+	v1alpha1.ReasonPlacedOnNewNode:  "test/elastic: a member without nodes",
+	v1alpha1.ReasonNodeProvisioning: "agent/observe, and hub/session: TestSessionWaitsForANodeForMaxProvisioningTime",
+	v1alpha1.ReasonScaleUpFailed:    "test/elastic: a member whose cloud has no capacity",
 }
 
 // Every documented reason must have been shown. A run of part of the suite can't check that.

@@ -58,7 +58,7 @@ func (c *Case) allows(g *Grant, r Request) bool {
 	}
 	switch g.Reach {
 	case OwnNamespace:
-		return r.Namespace == c.Own
+		return r.Namespace == g.Namespace
 	case SessionNamespaces:
 		return slices.Contains(c.Sessions, r.Namespace)
 	}

@@ -28,6 +28,11 @@ kind: Role
 metadata: {name: worker, namespace: own}
 rules:
 - {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [lock], verbs: [get]}
+---
+kind: Role
+metadata: {name: worker-extra, namespace: other}
+rules:
+- {apiGroups: [""], resources: [configmaps], resourceNames: [state], verbs: [watch]}
 `
 
 // everything uses all that the roles allow.
@@ -37,6 +42,7 @@ var everything = []permissions.Request{
 	{Resource: "pods", Verb: "get", Namespace: "desks", Name: "b"},
 	{Resource: "pods/status", Verb: "patch", Namespace: "desks", Name: "b"},
 	{Group: "coordination.k8s.io", Resource: "leases", Verb: "get", Namespace: "own", Name: "lock"},
+	{Resource: "configmaps", Verb: "watch", Namespace: "other", Name: "state"},
 }
 
 func caseOf(t *testing.T, requests ...permissions.Request) *permissions.Case {
@@ -73,6 +79,7 @@ func TestUnusedPermissionsAreReported(t *testing.T) {
 		"the narrower of two":          {without(2), []string{"allowed, and not needed: ClusterRole worker-sessions: get pods"}},
 		"a name":                       {without(4), []string{"allowed, and not needed: Role worker: get leases.coordination.k8s.io lock"}},
 		"another name than was needed": {append(without(4), permissions.Request{Group: "coordination.k8s.io", Resource: "leases", Verb: "get", Namespace: "own", Name: "other"}), []string{"allowed, and not needed: Role worker: get leases.coordination.k8s.io lock"}},
+		"a Role outside of the namespace of its holder": {append(without(5), permissions.Request{Resource: "configmaps", Verb: "watch", Namespace: "own", Name: "state"}), []string{"allowed, and not needed: Role worker-extra: watch configmaps state"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, caseOf(t, c.requests...).Unused(t.TempDir())); diff != "" {

@@ -39,7 +39,7 @@ type Reach int
 // The reaches of roles, the narrowest first: a request counts for the narrowest role that
 // allows it.
 const (
-	// OwnNamespace is the namespace of hub or agent.
+	// OwnNamespace is the namespace of hub or agent, or another one that the Role names.
 	OwnNamespace Reach = iota
 	// SessionNamespaces are the namespaces that may hold sessions.
 	SessionNamespaces
@@ -51,6 +51,8 @@ const (
 type Grant struct {
 	Permission
 	Reach Reach
+	// Namespace of a Role.
+	Namespace string
 }
 
 // Granted reads the roles of a chart's files/rbac.yaml. The ClusterRoles named
@@ -83,7 +85,7 @@ func Granted(file string, inSessions ...string) ([]Grant, error) {
 				return nil, fmt.Errorf("reading roles of %s: %w", file, err)
 			}
 			for _, permission := range permissions {
-				all = append(all, Grant{permission, reach})
+				all = append(all, Grant{permission, reach, role.Namespace})
 			}
 		}
 	}
