@@ -50,8 +50,8 @@ var margins = map[string]margin{
 // hub moves none.
 var noMove = map[string]bool{"Ready": true, "Reported": true}
 
-// better returns the move of a session to the best member, if that is clearly better than
-// its own, and counts it.
+// better returns the move of a session to the best member with a free slot, if that is clearly better
+// than its own, and counts it. The hub moves no session that runs to a node that must be added first.
 func (b *balance) better(from string, clusters []v1alpha1.ClusterVerdict, toRegion string) (move, bool) {
 	var here, best *v1alpha1.ClusterVerdict
 	for i := range clusters {
@@ -59,11 +59,11 @@ func (b *balance) better(from string, clusters []v1alpha1.ClusterVerdict, toRegi
 		if c.ClusterName == from {
 			here = c
 		}
-		if c.Fits && c.Rank == 1 {
+		if c.Fits && freeSlots(c) > 0 && (best == nil || c.Rank < best.Rank) {
 			best = c
 		}
 	}
-	if here == nil || best == nil || best == here || toRegion != "" && best.Region != toRegion || best.Slots <= b.added[best.ClusterName] {
+	if here == nil || best == nil || best == here || toRegion != "" && best.Region != toRegion || freeSlots(best) <= b.added[best.ClusterName] {
 		return move{}, false
 	}
 	why, better := b.why(here, best)
@@ -74,6 +74,9 @@ func (b *balance) better(from string, clusters []v1alpha1.ClusterVerdict, toRegi
 	b.added[best.ClusterName]++
 	return move{From: from, To: best.ClusterName, Why: why}, true
 }
+
+// freeSlots returns how many of a member's slots are on nodes that exist.
+func freeSlots(c *v1alpha1.ClusterVerdict) int64 { return c.Slots - c.Provisioning - c.Growable }
 
 // why returns why the best member is clearly better than the session's.
 func (b *balance) why(here, best *v1alpha1.ClusterVerdict) (string, bool) {

@@ -46,6 +46,24 @@ func TestASessionMovesWhereItIsClearlyBetterOff(t *testing.T) {
 	}
 }
 
+// The hub moves no session that runs to a node that must be added first.
+func TestASessionMovesToFreeSlotsOnly(t *testing.T) {
+	here, best := fitting("eu", 3, 1, "Spread", "9"), fitting("us", 1, 9, "Spread", "1")
+	best.Growable, best.Provisioning = 6, 3
+	if m, moves := newBalance().better("eu", []v1alpha1.ClusterVerdict{best, here}, ""); moves {
+		t.Errorf("%+v, where no slot is free", m)
+	}
+	next := fitting("ap", 2, 9, "Spread", "2")
+	next.Growable = 8
+	b := newBalance()
+	if m, moves := b.better("eu", []v1alpha1.ClusterVerdict{best, next, here}, ""); !moves || m.To != "ap" {
+		t.Errorf("%+v (%v), want the best with a free slot", m, moves)
+	}
+	if m, moves := b.better("eu", []v1alpha1.ClusterVerdict{best, next, here}, ""); moves {
+		t.Errorf("%+v, where one slot was free", m)
+	}
+}
+
 func TestMovesStopBeforeTheyTipTheBalance(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -89,7 +89,7 @@ func TestExplainReviewsHypotheticalSessions(t *testing.T) {
 	g := NewWithT(t)
 	c, requested := answering(t, &v1alpha1.PlacementReviewStatus{
 		Reason: v1alpha1.ReasonUnschedulable, Message: "1 cluster: 1 lacks cpu", Placed: 7, Waiting: 90, NotTried: 3, OmittedClusters: 4,
-		Clusters: []v1alpha1.ClusterVerdict{{ClusterName: "eu", Fits: true, Rank: 1, Slots: 7, Sessions: 7, CapacityAge: "1s"}},
+		Clusters: []v1alpha1.ClusterVerdict{{ClusterName: "eu", Fits: true, Rank: 1, Slots: 199, Provisioning: 14, Growable: 182, Sessions: 7, CapacityAge: "1s"}},
 	})
 	args := []string{"explain", "-n=desktops", "--template=browser", "--user=ann", "--groups=staff,admins", "--resources=cpu=2,memory=4Gi",
 		"--region=eu,us", "--prefer-region=us", "--label=team=red", "--policy=home", "--count=100", "--distinct-users"}
@@ -97,7 +97,7 @@ func TestExplainReviewsHypotheticalSessions(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(And(
 		HavePrefix("Of 100 sessions like this, 7 would be placed now and 90 would wait; 3 were not tried.\nUnschedulable: 1 cluster: 1 lacks cpu\n"),
-		ContainSubstring("\n7          1      eu"), HaveSuffix("and 4 more clusters\n")))
+		ContainSubstring("\n7          1      eu"), ContainSubstring(" 199 (3 free, 14 provisioning, 182 growable) "), HaveSuffix("and 4 more clusters\n")))
 	g.Expect(requested.Session.Resources.Cpu().Equal(resource.MustParse("2"))).To(BeTrue())
 	g.Expect(requested.Session.Resources).To(HaveLen(2))
 	requested.Session.Resources = nil
@@ -115,6 +115,13 @@ func TestExplainReviewsHypotheticalSessions(t *testing.T) {
 	g.Expect(review.Status.Clusters).To(HaveExactElements(HaveField("Sessions", int32(7))))
 	g.Expect(review.Status.Waiting).To(Equal(int32(90)))
 	noReviewIsLeft(t, c)
+}
+
+func TestExplainPrintsHowManySessionsWaitForNodes(t *testing.T) {
+	g := NewWithT(t)
+	c, _ := answering(t, &v1alpha1.PlacementReviewStatus{Reason: v1alpha1.ReasonUnschedulable, Message: "it is full", Placed: 90, PlacedProvisioning: 14, PlacedGrowable: 70, Waiting: 10})
+	g.Expect(run(c, "", "explain", "-n=desktops", "--template=browser", "--user=ann", "--count=100")).To(Equal(
+		"Of 100 sessions like this, 90 would be placed now (6 in free slots, 14 on nodes that are being added, 70 on nodes that must be added first) and 10 would wait.\nUnschedulable: it is full\n"))
 }
 
 func TestExplainPrintsThatASessionIsPlacedNowhere(t *testing.T) {

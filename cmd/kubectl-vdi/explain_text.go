@@ -58,11 +58,20 @@ func headline(review *v1alpha1.PlacementReview) string {
 		}
 		return what + " would be placed now."
 	}
-	out := fmt.Sprintf("Of %d sessions like this, %d would be placed now and %d would wait", review.Spec.Count, s.Placed, s.Waiting)
+	out := fmt.Sprintf("Of %d sessions like this, %d would be placed now%s and %d would wait", review.Spec.Count, s.Placed, byKind(s), s.Waiting)
 	if s.NotTried > 0 {
 		out += fmt.Sprintf("; %d were not tried", s.NotTried)
 	}
 	return out + "."
+}
+
+// byKind returns how many of the placed sessions wait for a node; empty if none does.
+func byKind(s *v1alpha1.PlacementReviewStatus) string {
+	if s.PlacedProvisioning+s.PlacedGrowable == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d in free slots, %d on nodes that are being added, %d on nodes that must be added first)",
+		s.Placed-s.PlacedProvisioning-s.PlacedGrowable, s.PlacedProvisioning, s.PlacedGrowable)
 }
 
 // row returns the row of a member.
@@ -70,7 +79,7 @@ func row(c *v1alpha1.ClusterVerdict, many bool) []string {
 	rank, verdict, slots, why := "-", c.Filter, "-", c.Message
 	if c.Fits {
 		rank, verdict = strconv.Itoa(int(c.Rank)), "fits"
-		slots, why = strconv.FormatInt(c.Slots, 10), scoresOf(c)
+		slots, why = slotsOf(c), scoresOf(c)
 	}
 	out := []string{rank, c.ClusterName, dash(c.Region), verdict, slots, ageOf(c.CapacityAge), why}
 	if many {
@@ -80,6 +89,15 @@ func row(c *v1alpha1.ClusterVerdict, many bool) []string {
 		out[i] = cell(out[i])
 	}
 	return out
+}
+
+// slotsOf returns the slots of a member, and how many of them are on nodes that do not exist yet.
+func slotsOf(c *v1alpha1.ClusterVerdict) string {
+	slots := strconv.FormatInt(c.Slots, 10)
+	if c.Provisioning > 0 || c.Growable > 0 {
+		slots += fmt.Sprintf(" (%d free, %d provisioning, %d growable)", c.Slots-c.Provisioning-c.Growable, c.Provisioning, c.Growable)
+	}
+	return slots
 }
 
 // scoresOf returns the scores without the last, which is a hash.

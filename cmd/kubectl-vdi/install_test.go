@@ -48,6 +48,11 @@ func TestInstallAgentAppliesTheChart(t *testing.T) {
 		"ClusterRoleBinding/vdi-agent", "ClusterRoleBinding/vdi-agent-metrics", "Role/vdi-agent", "RoleBinding/vdi-agent",
 		"Service/vdi-agent-metrics", "Service/vdi-agent-lease", "Deployment/vdi-agent",
 	}))
+	elastic := o
+	elastic.nodeGroups = true
+	more, err := elastic.objects()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(more).To(HaveLen(len(objects)+4), "a ClusterRole and a Role for node groups, with their bindings")
 	g.Expect(objects[0].GetLabels()).To(Equal(map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}))
 
 	secret := &corev1.Secret{}

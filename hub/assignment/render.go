@@ -16,7 +16,7 @@ const defaultMountPath = "/home/user"
 // revision, the member's ingress domain and the Secrets that are sent with it, without their
 // contents: see secret.Set.Payload.
 func Render(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain string, secrets secret.Set) *v1alpha1.SessionAssignment {
-	a := &v1alpha1.SessionAssignment{}
+	a := &v1alpha1.SessionAssignment{MayAddNode: status.MayAddNode(s)}
 	a.Namespace, a.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
 	a.Spec = v1alpha1.SessionAssignmentSpec{
 		Session:          v1alpha1.SessionReference{Namespace: s.Namespace, Name: s.Name, UID: s.UID},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/secret"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
@@ -49,6 +50,25 @@ func fullTemplate() *v1alpha1.TemplateSpec {
 		Mode: v1alpha1.HomePerUser, Size: &size, StorageClassName: "fast", AccessMode: corev1.ReadWriteOncePod, RetentionTime: "720h",
 	}
 	return t
+}
+
+// Whether a node may be added decides only whether the agent refuses the order: another hash would be
+// another assignment.
+func TestAnOrderMayAddANodeIfTheSessionIsPlacedOnANewOne(t *testing.T) {
+	render := func(reason string) *v1alpha1.SessionAssignment {
+		s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.Condition(v1alpha1.ConditionScheduled, sessiontest.Yes, reason))
+		return Render(s, &v1alpha1.TemplateSpec{Image: "browser:1"}, "eu.example.com", secret.Set{})
+	}
+	free, added := render(v1alpha1.ReasonPlaced), render(v1alpha1.ReasonPlacedOnNewNode)
+	if free.MayAddNode || !added.MayAddNode {
+		t.Errorf("placed in a free slot: %v, on a new node: %v", free.MayAddNode, added.MayAddNode)
+	}
+	if convert.SpecHash(&free.Spec) != convert.SpecHash(&added.Spec) {
+		t.Error("the hashes differ")
+	}
+	if wire := convert.AssignmentToWire(added); !wire.GetMayAddNode() {
+		t.Error("the order does not permit it")
+	}
 }
 
 func TestRenderGolden(t *testing.T) {

@@ -140,22 +140,25 @@ func capacityFromWire(r *fleetv1.CapacityReport, templates int) *placement.Capac
 		PodSecurity:        r.GetPodSecurity() != nil,
 		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
 		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, max(templates, len(r.GetTemplates()))),
+		NodeGroups:         nodeGroupsFromWire(r.GetNodeGroups()),
 	}
 	for _, t := range r.GetTemplates() {
 		tc := placement.TemplateCapacity{
-			Available:  t.GetAvailable(),
-			Reason:     t.GetReason(),
-			Message:    t.GetMessage(),
-			ImageNodes: t.GetImageNodes(),
-			Slots:      t.GetSlots(),
-			Bytes:      int32(proto.Size(t)), //nolint:gosec // at most 4 MiB
+			Available:     t.GetAvailable(),
+			Reason:        t.GetReason(),
+			Message:       t.GetMessage(),
+			ImageNodes:    t.GetImageNodes(),
+			Slots:         t.GetSlots(),
+			GrowableSlots: t.GetGrowableSlots(),
+			Bytes:         int32(proto.Size(t)), //nolint:gosec // at most 4 MiB
 		}
 		if len(t.GetOverhead()) > 0 {
 			tc.Overhead = resourcesFromWire(t.GetOverhead())
 		}
 		for _, b := range t.GetBuckets() {
-			tc.Buckets = append(tc.Buckets, placement.Bucket{Nodes: b.GetNodes(), Free: amountsFromWire(b.GetFree())})
+			tc.Buckets = append(tc.Buckets, bucketFromWire(b))
 		}
+		tc.Growth = growthFromWire(t)
 		if t.GetBucketsOf() != "" {
 			name, revision := convert.ParseTemplateRef(t.GetBucketsOf())
 			tc.BucketsOf = unique.Make(placement.TemplateKey{Name: name, Revision: revision})
@@ -168,7 +171,7 @@ func capacityFromWire(r *fleetv1.CapacityReport, templates int) *placement.Capac
 	return c
 }
 
-// shareBuckets gives templates the buckets of those that they refer to. One that is not in the
+// shareBuckets gives templates the buckets and the growth of those that they refer to. One that is not in the
 // report, since the hub no longer requests it, has not changed since the report before.
 func shareBuckets(now, before *placement.Capacity) {
 	for key, t := range now.Templates {
@@ -176,9 +179,9 @@ func shareBuckets(now, before *placement.Capacity) {
 			continue
 		}
 		if owner, reported := now.Templates[t.BucketsOf.Value()]; reported {
-			t.Buckets = owner.Buckets
+			t.Buckets, t.Growth = owner.Buckets, owner.Growth
 		} else if before != nil && before.Templates[key].BucketsOf == t.BucketsOf {
-			t.Buckets = before.Templates[key].Buckets
+			t.Buckets, t.Growth = before.Templates[key].Buckets, before.Templates[key].Growth
 		}
 		now.Templates[key] = t
 	}

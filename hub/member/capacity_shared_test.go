@@ -3,10 +3,14 @@ package member
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -61,6 +65,67 @@ func TestTemplatesShareTheBucketsThatTheyReferTo(t *testing.T) {
 	for _, name := range []string{"b", "c", "d"} {
 		g.Expect(of(name)).To(BeEmpty(), name)
 	}
+}
+
+func TestTemplatesShareTheGrowthOfThoseThatTheyReferTo(t *testing.T) {
+	g := NewWithT(t)
+	key := func(name string) placement.TemplateKey { return placement.TemplateKey{Name: name, Revision: "r"} }
+	growing := func(name, of string, growable ...*fleetv1.Bucket) *fleetv1.TemplateCapacity {
+		for _, b := range growable {
+			b.NodeGroup = "desktops"
+		}
+		c := &fleetv1.TemplateCapacity{Name: name, Revision: "r", Available: true, Growable: growable}
+		if of != "" {
+			c.BucketsOf = convert.TemplateRef(of, "r")
+		}
+		return c
+	}
+	requested := templateKeys{key("b"): {}, key("c"): {}}
+	var was reportedCapacity
+	report := func(r *fleetv1.CapacityReport) func(name string) *placement.Growth {
+		result, err := was.apply(r, requested)
+		g.Expect(err).NotTo(HaveOccurred())
+		was = reportedCapacity{fresh: true, capacity: result.capacity}
+		return func(name string) *placement.Growth { return was.capacity.Templates[key(name)].Growth }
+	}
+
+	// The hub no longer requests a, which the agent still evaluates.
+	of := report(&fleetv1.CapacityReport{Sequence: 1, Templates: []*fleetv1.TemplateCapacity{
+		growing("a", "", wireBuckets(0)...), growing("b", "a"), growing("c", "gone"),
+	}})
+	g.Expect(*of("b")).To(Equal(placement.Growth{Growable: []placement.NodeGroupBucket{{
+		Bucket:    placement.Bucket{Nodes: 1, Free: placement.Resources{"cpu": 64000, "memory": 1 << 38, "pods": 110}.Amounts()},
+		NodeGroup: "desktops",
+	}}}))
+	g.Expect(of("c")).To(BeNil(), "it refers to a template that was not reported")
+
+	of = report(&fleetv1.CapacityReport{Sequence: 2, BasedOn: 1, Templates: []*fleetv1.TemplateCapacity{growing("b", "a")}})
+	g.Expect(of("b").Growable).To(HaveLen(1), "the nodes of a have not changed")
+	of = report(&fleetv1.CapacityReport{Sequence: 3, BasedOn: 2, Templates: []*fleetv1.TemplateCapacity{growing("a", "", wireBuckets(0, 1000)...)}})
+	g.Expect(of("b").Growable).To(HaveLen(2), "the nodes of a have changed")
+	of = report(&fleetv1.CapacityReport{Sequence: 4, BasedOn: 3, Templates: []*fleetv1.TemplateCapacity{growing("a", "")}})
+	g.Expect(of("b")).To(BeNil(), "a can't grow any more")
+}
+
+func TestNodeGroupsOfAReport(t *testing.T) {
+	g := NewWithT(t)
+	groups := []*fleetv1.NodeGroupStatus{
+		{Name: "desktops", Nodes: 12, Provisioning: 2, Growable: 26, MaxNodes: 40, State: "Available", ProvisioningTime: durationpb.New(95 * time.Second)},
+		{Name: "gpu", Nodes: 4, State: "Exhausted", Reason: "InsufficientCapacity", Message: "quota", RetryTime: timestamppb.New(time.Unix(3600, 0)), Growable: -1},
+	}
+	want := []placement.NodeGroup{
+		{Name: "desktops", Nodes: 12, Provisioning: 2, Growable: 26, MaxNodes: 40, State: v1alpha1.NodeGroupAvailable, ProvisioningTime: 95 * time.Second},
+		{Name: "gpu", Nodes: 4, State: v1alpha1.NodeGroupExhausted, Reason: "InsufficientCapacity", Message: "quota", RetryTime: time.Unix(3600, 0).UTC()},
+	}
+	m := &member{}
+	m.takeReport(&fleetv1.CapacityReport{Sequence: 1, NodeGroups: groups, Templates: []*fleetv1.TemplateCapacity{capacityOf("a", 1)}})
+	g.Expect(m.capacity.NodeGroups).To(Equal(want))
+	m.takeReport(&fleetv1.CapacityReport{Sequence: 2, BasedOn: 1, NodeGroups: groups[:1]})
+	g.Expect(m.capacity.NodeGroups).To(Equal(want[:1]), "a report of changes has all groups")
+	g.Expect(m.capacity.Templates).To(HaveLen(1))
+	m.takeReport(&fleetv1.CapacityReport{Sequence: 3, Templates: []*fleetv1.TemplateCapacity{capacityOf("a", 1)}})
+	g.Expect(m.capacity.NodeGroups).To(BeNil())
+	g.Expect(m.capacity.Templates[placement.TemplateKey{Name: "a", Revision: "r"}].Growth).To(BeNil())
 }
 
 // BenchmarkCapacityReport reads the report of a member with 100 templates that may use all nodes.

@@ -38,11 +38,13 @@ type member struct {
 	shown health.State
 	// peer is the open connection, nil while the member is not connected.
 	peer link.Peer
-	// sent are the templates that were sent to sentTo. If assumed, its process is to have them from an
-	// earlier connection, until its first report shows whether it does.
+	// sent are the templates and node groups that were sent to sentTo. If assumed, its process is to
+	// have them from an earlier connection, until its first report shows whether it does.
 	sent    *fleetv1.TemplateSet
 	sentTo  link.Peer
 	assumed bool
+	// own is the set of a member with node groups: see setOf.
+	own ownTemplates
 	// agreement reports whether both sides agree on the member's assignments, by the
 	// digests on its renewals; empty while that is unknown.
 	agreement protocol.Agreement
@@ -77,6 +79,8 @@ type object struct {
 	generation int64
 	labels     map[string]string
 	spec       v1alpha1.MemberClusterSpec
+	// nodeGroups are those of the spec, as agents get them: see regroup.
+	nodeGroups []*fleetv1.NodeGroup
 }
 
 // agent is what a member's agent sent when it was last admitted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 )
 
 // +kubebuilder:rbac:groups=vdi.kasm.io,resources=memberclusters,verbs=list;watch;patch
@@ -188,6 +190,7 @@ func (r *Reconciler) status(ctx context.Context, mc *v1alpha1.MemberCluster, v v
 	r.announce(mc, after)
 	r.announceDrain(mc, after)
 	r.announceFenced(mc, after)
+	r.announceNodeGroups(mc, after)
 	return after, 0, nil
 }
 
@@ -210,7 +213,7 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 			return true
 		}
 	}
-	return drainPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+	return drainPressing(before, after) || groupsPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
 		!equality.Semantic.DeepEqual(before.Restrictions, after.Restrictions) ||
 		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
 }
@@ -271,4 +274,53 @@ func (r *Reconciler) heartbeat(ctx context.Context, mc *v1alpha1.MemberCluster, 
 	}
 	r.renewed.Took(mc.UID, now, every)
 	return every, nil
+}
+
+// exhausted returns the exhausted node groups of a status, by name.
+func exhausted(status *v1alpha1.MemberClusterStatus) map[string]*v1alpha1.NodeGroupStatus {
+	out := map[string]*v1alpha1.NodeGroupStatus{}
+	for i := range status.NodeGroups {
+		if g := &status.NodeGroups[i]; g.State == v1alpha1.NodeGroupExhausted {
+			out[g.Name] = g
+		}
+	}
+	return out
+}
+
+// groupsPressing reports whether a node group became exhausted or no longer is.
+func groupsPressing(before, after *v1alpha1.MemberClusterStatus) bool {
+	return !maps.EqualFunc(exhausted(before), exhausted(after), func(_, _ *v1alpha1.NodeGroupStatus) bool { return true })
+}
+
+// announceNodeGroups records an event for each node group that became exhausted, also for another reason than
+// before, or that adds nodes again.
+func (r *Reconciler) announceNodeGroups(before, after *v1alpha1.MemberCluster) {
+	was, is := exhausted(&before.Status), exhausted(&after.Status)
+	for i := range after.Status.NodeGroups {
+		g := &after.Status.NodeGroups[i]
+		_, now := is[g.Name]
+		earlier := was[g.Name]
+		switch {
+		case now && (earlier == nil || earlier.Reason != g.Reason):
+			r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, v1alpha1.EventNodeGroupExhausted, "Watch", "%s", exhaustedNote(g))
+		case earlier != nil && (g.State == v1alpha1.NodeGroupAvailable || g.State == v1alpha1.NodeGroupFull):
+			r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventNodeGroupRecovered, "Watch",
+				"node group %s adds nodes again: it has %d, is adding %d, and may add %d more", g.Name, g.Nodes, g.Provisioning, g.Growable)
+		}
+	}
+}
+
+// maxNote bounds the message of a node group in an event, whose note is at most 1 KiB, in bytes.
+const maxNote = 500
+
+// exhaustedNote describes an exhausted node group.
+func exhaustedNote(g *v1alpha1.NodeGroupStatus) string {
+	note := fmt.Sprintf("node group %s adds no node: %s", g.Name, g.Reason)
+	if g.Message != "" {
+		note += ", " + convert.Truncated(g.Message, maxNote)
+	}
+	if g.RetryTime != nil {
+		note += fmt.Sprintf("; next attempt at %s", g.RetryTime.UTC().Format("15:04 MST"))
+	}
+	return note
 }

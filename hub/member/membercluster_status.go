@@ -7,6 +7,9 @@ import (
 	"time"
 	"weak"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -193,6 +196,7 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		return
 	}
 	status.Nodes = v.capacity.Nodes
+	writeNodeGroups(status, v.capacity.NodeGroups)
 	listed := v.listed
 	if listed == nil {
 		listed = listTemplates(v)
@@ -213,7 +217,7 @@ func availabilities(v view) (list []v1alpha1.TemplateAvailability, omitted int32
 		}
 		list = append(list, v1alpha1.TemplateAvailability{
 			Name: key.Name, Revision: key.Revision, Available: t.Available,
-			Reason: t.Reason, Message: t.Message, Slots: t.Slots,
+			Reason: t.Reason, Message: t.Message, Slots: t.Slots, Growable: t.GrowableSlots,
 		})
 	}
 	byName := func(a, b v1alpha1.TemplateAvailability) int { return cmp.Compare(a.Name, b.Name) }
@@ -228,4 +232,61 @@ func availabilities(v view) (list []v1alpha1.TemplateAvailability, omitted int32
 		list = append(make([]v1alpha1.TemplateAvailability, 0, len(list)), list...) // kept: no spare capacity
 	}
 	return list, omitted
+}
+
+// writeNodeGroups writes the states of node groups into a status, ordered by name. A group's provisioning
+// time changes there only if it differs by more than a fifth.
+func writeNodeGroups(status *v1alpha1.MemberClusterStatus, reported []placement.NodeGroup) {
+	if len(reported) == 0 {
+		status.NodeGroups, status.GrowableNodes = nil, nil
+		return
+	}
+	before := map[string]v1alpha1.Duration{}
+	for i := range status.NodeGroups {
+		before[status.NodeGroups[i].Name] = status.NodeGroups[i].ProvisioningTime
+	}
+	groups, growable := make([]v1alpha1.NodeGroupStatus, 0, len(reported)), int32(0)
+	for i := range reported {
+		g := &reported[i]
+		groups = append(groups, nodeGroupStatus(g, before[g.Name]))
+		growable += g.Growable
+	}
+	slices.SortFunc(groups, func(a, b v1alpha1.NodeGroupStatus) int { return cmp.Compare(a.Name, b.Name) })
+	status.GrowableNodes = &growable
+	if !equality.Semantic.DeepEqual(status.NodeGroups, groups) {
+		status.NodeGroups = groups
+	}
+}
+
+// nodeGroupStatus returns the state of a node group for a status that shows a provisioning time of it. A state
+// that this hub does not know is Unknown.
+func nodeGroupStatus(g *placement.NodeGroup, shown v1alpha1.Duration) v1alpha1.NodeGroupStatus {
+	s := v1alpha1.NodeGroupStatus{
+		Name: g.Name, Nodes: g.Nodes, Provisioning: g.Provisioning, Growable: g.Growable, MaxNodes: g.MaxNodes,
+		State: g.State, Reason: g.Reason, Message: g.Message, ProvisioningTime: steadyTime(shown, g.ProvisioningTime),
+	}
+	switch s.State {
+	case v1alpha1.NodeGroupAvailable, v1alpha1.NodeGroupFull, v1alpha1.NodeGroupExhausted, v1alpha1.NodeGroupUnknown:
+	default:
+		s.State = v1alpha1.NodeGroupUnknown
+	}
+	if !g.RetryTime.IsZero() {
+		s.RetryTime = ptr.To(metav1.NewTime(g.RetryTime).Rfc3339Copy()) // as the API server returns it
+	}
+	return s
+}
+
+// provisioningStep is the precision of provisioning times in a status.
+const provisioningStep = 5 * time.Second
+
+// steadyTime returns the provisioning time to show, rounded to provisioningStep: the one that is shown,
+// unless the reported one differs from it by more than a fifth.
+func steadyTime(shown v1alpha1.Duration, reported time.Duration) v1alpha1.Duration {
+	if reported == 0 {
+		return ""
+	}
+	if was, ok := shown.Value(); ok && (reported-was).Abs() <= was/5 {
+		return shown
+	}
+	return v1alpha1.DurationOf(max(reported.Round(provisioningStep), provisioningStep))
 }

@@ -53,7 +53,7 @@ type memberCollector struct {
 func (c *memberCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		membersByHealth, membersLost, failoverSlowed, failoverCutOff, memberHealth, memberFlips, memberWithheld, memberLease, memberExpiry,
-		memberSessions, memberReleasing, memberNodes, templateSlots,
+		memberSessions, memberReleasing, memberNodes, templateSlots, templateGrowable,
 	} {
 		out <- d
 	}
@@ -146,6 +146,9 @@ var (
 	templateSlots = prometheus.NewDesc("vdi_hub_template_slots",
 		"Free capacity, in sessions of the template's current revision with its default resources, of the members that are Ready and accept new sessions, as they last reported. The same capacity may be counted for several templates.",
 		[]string{"template", "region"}, nil)
+	templateGrowable = prometheus.NewDesc("vdi_hub_template_growable_slots",
+		"Capacity, in sessions of the template's current revision with its default resources, on nodes that the node groups of members may still add, as they last reported, of the members that are Ready and accept new sessions. Only regions with node groups have series. The same nodes may be counted for several templates.",
+		[]string{"template", "region"}, nil)
 )
 
 // slotsOf is the capacity for sessions of one template in the members of one region.
@@ -174,7 +177,7 @@ func (f *state) collectSessions(out chan<- prometheus.Metric) {
 // series for each template in each member.
 func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 	reports, current := f.capacities()
-	slots := map[slotsOf]int32{}
+	slots, growable := map[slotsOf]int32{}, map[slotsOf]int32{}
 	for i := range reports {
 		r := &reports[i]
 		out <- prometheus.MustNewConstMetric(memberNodes, prometheus.GaugeValue, float64(r.capacity.Nodes), r.member, r.region)
@@ -182,15 +185,22 @@ func (f *state) collectCapacity(out chan<- prometheus.Metric) {
 			if current[key.Name] != key.Revision {
 				continue
 			}
-			n := r.capacity.Templates[key].Slots
+			t := r.capacity.Templates[key]
+			n, more := t.Slots, t.GrowableSlots
 			if !r.accepts {
-				n = 0 // so that the series shows 0, and does not end
+				n, more = 0, 0 // so that the series shows 0, and does not end
 			}
 			slots[slotsOf{key.Name, r.region}] += n
+			if len(r.capacity.NodeGroups) > 0 {
+				growable[slotsOf{key.Name, r.region}] += more
+			}
 		}
 	}
 	for key, n := range slots {
 		out <- prometheus.MustNewConstMetric(templateSlots, prometheus.GaugeValue, float64(n), key.template, key.region)
+	}
+	for key, n := range growable {
+		out <- prometheus.MustNewConstMetric(templateGrowable, prometheus.GaugeValue, float64(n), key.template, key.region)
 	}
 }
 

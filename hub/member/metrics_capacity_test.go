@@ -27,7 +27,7 @@ func TestCapacityAndUseAreMeasuredByRegion(t *testing.T) {
 	a, _ := x.connect("uid-eu-a", "i1")
 	b, _ := x.connect("uid-eu-b", "i1")
 	us, _ := x.connect("uid-us", "i1")
-	a.Capacity(capacityReport(2, 10))
+	a.Capacity(growing(capacityReport(2, 10), 26, &fleetv1.NodeGroupStatus{Name: "desktops", Growable: 26, State: "Available"}))
 	b.Capacity(capacityReport(2, 5))
 	report := capacityReport(2, 7)
 	report.Templates = append(report.Templates, &fleetv1.TemplateCapacity{Name: "browser", Revision: "old", Available: true, Slots: 99})
@@ -48,10 +48,11 @@ func TestCapacityAndUseAreMeasuredByRegion(t *testing.T) {
 		"vdi_hub_member_sessions{member=eu-b,region=eu} 1",
 		"vdi_hub_member_sessions{member=new,region=eu} 0",
 		"vdi_hub_member_sessions{member=us,region=us} 0",
+		"vdi_hub_template_growable_slots{region=eu,template=browser} 26",
 		"vdi_hub_template_slots{region=eu,template=browser} 15",
 		"vdi_hub_template_slots{region=us,template=browser} 0",
 	}
-	if diff := cmp.Diff(want, x.collected("vdi_hub_member_nodes", "vdi_hub_member_releasing", "vdi_hub_member_sessions", "vdi_hub_template_slots")); diff != "" {
+	if diff := cmp.Diff(want, x.collected("vdi_hub_member_nodes", "vdi_hub_member_releasing", "vdi_hub_member_sessions", "vdi_hub_template_")); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
 	}
 }

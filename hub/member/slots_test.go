@@ -2,12 +2,16 @@ package member
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 func TestSlotsOfSomeMembersOrOfAll(t *testing.T) {
@@ -46,4 +50,34 @@ func TestSlotsForResumingSessions(t *testing.T) {
 	x.Expect(x.ResumeSlots(request("a"), "uid-eu", 100)).To(Equal(int64(3)))
 	x.Expect(x.ResumeSlots(request("a"), "uid-eu", 2)).To(Equal(int64(2)))
 	x.Expect(x.ResumeSlots(request("a"), "uid-gone", 2)).To(BeZero())
+}
+
+// What a member reports of new nodes is capacity for decisions, until it reports otherwise: also if only
+// its node groups have changed, and after the reservations are counted.
+func TestReportedNewNodesAreCapacity(t *testing.T) {
+	x := newFixture(t)
+	x.register("eu", "uid-eu")
+	m, _ := x.connect("uid-eu", "i1")
+	report := func(sequence uint64, basedOn uint64, growable int32, state string) *fleetv1.CapacityReport {
+		r := growing(capacityReport(sequence, 0), growable, &fleetv1.NodeGroupStatus{
+			Name: "desktops", Nodes: 3, MaxNodes: 3 + growable, Growable: growable, State: state, ProvisioningTime: durationpb.New(95 * time.Second),
+		})
+		r.BasedOn = basedOn
+		r.Templates[0].Growable = []*fleetv1.Bucket{{Nodes: growable, NodeGroup: "desktops", Free: map[string]int64{"cpu": 1000, "pods": 1}}}
+		return r
+	}
+	m.Capacity(report(1, 0, 2, "Available"))
+	x.Expect(x.Place(request("a"), 1)).To(And(
+		HaveField("Placed", true), HaveField("Kind", placement.Growable), HaveField("NodeGroup", "desktops"), HaveField("ProvisioningTime", 95*time.Second)))
+	x.Expect(x.Place(request("b"), 1).Placed).To(BeTrue())
+	x.Expect(x.Place(request("c"), 1).Placed).To(BeFalse(), "both nodes are reserved")
+
+	m.Capacity(report(2, 1, 0, "Full"))
+	x.Expect(x.Place(request("c"), 1).Message).To(ContainSubstring("node group desktops has 3 of 3: raise maxNodes of the MemberCluster"))
+	only := report(3, 2, 0, "Exhausted")
+	only.Templates = nil
+	m.Capacity(only)
+	x.Expect(x.Place(request("c"), 1).Message).To(ContainSubstring("adds no nodes now (node group desktops"))
+	m.Capacity(report(4, 3, 3, "Available"))
+	x.Expect(x.Slots(request("c"), nil, 100)).To(Equal(int64(1)), "less the reservations, which are not counted yet")
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -65,11 +66,38 @@ func (f *Registry) SetTemplates(ctx context.Context, set *fleetv1.TemplateSet, c
 	return nil
 }
 
+// ownTemplates is the set of a member with node groups.
+type ownTemplates struct {
+	// of is the set of all members, whose templates it shares.
+	of, set *fleetv1.TemplateSet
+}
+
+// setOf returns the set that a member's agent evaluates: the one of all members, or one of its own, with
+// the same templates, if it has node groups. It returns the same set until either of them changes.
+func (f *templateState) setOf(m *member) *fleetv1.TemplateSet {
+	if len(m.nodeGroups) == 0 {
+		return f.templates
+	}
+	if m.own.of != f.templates {
+		m.own = ownTemplates{of: f.templates, set: &fleetv1.TemplateSet{Templates: f.templates.GetTemplates(), NodeGroups: m.nodeGroups}}
+	}
+	return m.own.set
+}
+
+// regroup sends a member's agent the node groups that its MemberCluster now declares, at once. The caller
+// holds the lock.
+func (f *templateState) regroup(m *member) {
+	m.nodeGroups, m.own = convert.NodeGroupsToWire(m.spec.NodeGroups), ownTemplates{}
+	f.sendTemplates(m)
+}
+
 // openTemplates sends the templates to an agent that connects; to the same process as before (again)
 // only if its first report shows that it lacks any: when all agents of a large fleet connect at once,
-// each set is some 60 KB, after which the agent evaluates all its nodes again. The caller holds the lock.
+// each set is some 60 KB, after which the agent evaluates all its nodes again. A member with node groups
+// always gets them, since no report shows which limits of theirs its agent has. The caller holds the
+// lock.
 func (f *templateState) openTemplates(m *member, again bool) {
-	if again {
+	if again && len(m.nodeGroups) == 0 {
 		m.sent, m.sentTo, m.assumed = f.templates, m.peer, true
 		return
 	}
@@ -77,25 +105,28 @@ func (f *templateState) openTemplates(m *member, again bool) {
 }
 
 // reportedTemplates sends the templates to an agent that was assumed to have them, if its first report
-// of a connection shows that it does not. A revision has the same requirements always. The caller holds
-// the lock.
+// of a connection shows that it does not, or that it has node groups which the member no longer has. A
+// revision has the same requirements always. The caller holds the lock.
 func (f *templateState) reportedTemplates(m *member, report *fleetv1.CapacityReport, known *placement.Capacity) {
 	if !m.assumed {
 		return
 	}
 	m.assumed = false
-	if !f.requested.equal(report, known) {
+	if !f.requested.equal(report, known) || len(known.NodeGroups) > 0 {
 		m.sent = nil
 		f.sendTemplates(m)
 	}
 }
 
-// sendTemplates sends the templates to a member's agent unless it has them. The caller holds the
-// lock.
+// sendTemplates sends the templates, with the member's node groups, to its agent unless it has them. The
+// caller holds the lock.
 func (f *templateState) sendTemplates(m *member) {
-	if m.peer != nil && (m.sentTo != m.peer || m.sent != f.templates) {
-		m.sent, m.sentTo, m.assumed = f.templates, m.peer, false
-		m.peer.SetTemplates(f.templates)
+	if m.peer == nil {
+		return
+	}
+	if set := f.setOf(m); m.sentTo != m.peer || m.sent != set {
+		m.sent, m.sentTo, m.assumed = set, m.peer, false
+		m.peer.SetTemplates(set)
 	}
 }
 

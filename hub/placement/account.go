@@ -24,6 +24,8 @@ type account struct {
 	version  uint64
 	// overheads is set if some template's Pods use more there than their sessions request.
 	overheads bool
+	// grows is set if the member has node groups.
+	grows bool
 	// spareValid reports whether the groups' spare is up to date.
 	spareValid bool
 	// reserved is set if there are groups, so that those of a member without are not read.
@@ -75,13 +77,18 @@ type evaluation struct {
 	// known reports whether the member has evaluated the template.
 	known     bool
 	available bool
-	// slots that the report shows, before reservations and headroom.
-	slots int64
 	// image reports whether a usable node has the template's image.
 	image bool
+	// slots that the report shows on usable nodes, before reservations and headroom.
+	slots int64
+	// growth are those on nodes that do not exist yet, nil if there are none.
+	growth *growth
 	// short is the reason why there are no slots; computed on first use.
 	short *lack
 }
+
+// total returns the slots of all kinds.
+func (e *evaluation) total() int64 { return e.slots + e.growth.total() }
 
 func newAccount(member types.UID, slot int) *account {
 	return &account{member: member, hash: hashOf(member), slot: slot, reservations: map[types.UID]*reservation{}}
@@ -122,11 +129,11 @@ func (a *account) remove(session types.UID, r *reservation) {
 
 // read makes the account use this report, nil if there is none, which has this version.
 func (a *account) read(c *Capacity, version uint64) {
-	a.capacity, a.version, a.spareValid, a.overheads, a.namespaces = c, version, false, false, Namespaces{}
+	a.capacity, a.version, a.spareValid, a.overheads, a.grows, a.namespaces = c, version, false, false, false, Namespaces{}
 	if c == nil {
 		return
 	}
-	a.namespaces = c.AdmittedNamespaces
+	a.namespaces, a.grows = c.AdmittedNamespaces, len(c.NodeGroups) > 0
 	for key := range c.Templates {
 		if len(c.Templates[key].Overhead) > 0 {
 			a.overheads = true
@@ -156,7 +163,7 @@ func (a *account) evaluationIn(q *requestClass) *evaluation {
 func (a *account) shortage(q *requestClass) lack {
 	known := a.evaluate(q)
 	if known.short == nil {
-		l := shortage(known.class.shape, a.capacity.Templates[q.template].Buckets)
+		l := shortage(known.class.shape, a.capacity.Templates[q.template])
 		known.short = &l
 	}
 	return *known.short
@@ -170,10 +177,11 @@ func (a *account) withOverhead(q *requestClass) *requestClass {
 	return a.evaluate(q).class
 }
 
-// slots returns the slots left for a request class: those of the report, less the most
-// that the outstanding reservations can cost, wherever they land. It may be negative.
-func (a *account) slots(q *requestClass) int64 {
-	slots := a.evaluate(q).slots
+// slots returns the slots of all kinds left for a request class, which known evaluates: those of the
+// report, less the most that the outstanding reservations can cost, wherever they land. Each lands on
+// one node, of whatever kind. It may be negative.
+func (a *account) slots(q *requestClass, known *evaluation) int64 {
+	slots := known.total()
 	if !a.reserved {
 		return slots
 	}
@@ -224,7 +232,7 @@ func (a *account) computeSpare() {
 	for i := range a.groups {
 		g := &a.groups[i]
 		known := a.evaluate(g.class)
-		g.covered, g.spare = known.available, known.slots
+		g.covered, g.spare = known.available, known.total()
 		for _, other := range a.groups {
 			g.spare -= other.count * a.withOverhead(other.class).shape.costIn(a.withOverhead(g.class).shape)
 		}

@@ -73,35 +73,54 @@ var sizes = []Resources{
 // two decisions, as in a busy fleet.
 func BenchmarkPlace(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
-		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) {
-			candidates, ledger := fleet(n)
-			policy, counts := everything(candidates)
-			took := make([]time.Duration, 0, b.N)
-			b.ReportAllocs()
-			b.ResetTimer()
-			for i := range b.N {
-				r := session("bench")
-				r.UID = types.UID(fmt.Sprintf("session-%d", i))
-				r.Resources = sizes[i%len(sizes)]
-				r.PolicyName, r.Policy, r.Counts = "p", policy, counts
-				c := &candidates[i%n]
-				fresh := *c.Capacity
-				fresh.Sequence++
-				c.Capacity = &fresh
-				ledger.Reported(c.UID, fresh.Sequence)
-				began := time.Now()
-				d := Place(r, candidates, ledger)
-				took = append(took, time.Since(began))
-				if !d.Placed {
-					b.Fatal(d.Message)
-				}
-				ledger.ReserveFor(r.UID, 1, d.Cluster.UID, r.Template, r.Resources)
-				ledger.Release(r.UID, 1, d.Cluster.UID)
-			}
-			b.StopTimer()
-			reportDecisions(b, took)
-		})
+		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) { benchmarkPlace(b, n, 0) })
 	}
+}
+
+// BenchmarkPlaceOnNewNodes does the same where each member has four node groups, and no slot is free.
+func BenchmarkPlaceOnNewNodes(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) { benchmarkPlace(b, n, 4) })
+	}
+}
+
+func benchmarkPlace(b *testing.B, n, groups int) {
+	b.Helper()
+	candidates, ledger := fleet(n)
+	for i := range candidates {
+		for g := range groups {
+			addGrowth(candidates[i].Capacity, NodeGroup{Name: fmt.Sprint("group-", g), Provisioning: 2, Growable: int32(max(10, 20_000/n)), ProvisioningTime: time.Minute})
+		}
+		if t := candidates[i].Capacity.Templates[desk]; groups > 0 {
+			t.Buckets = nil
+			candidates[i].Capacity.Templates[desk] = t
+		}
+	}
+	policy, counts := everything(candidates)
+	took := make([]time.Duration, 0, b.N)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		r := session("bench")
+		r.UID = types.UID(fmt.Sprintf("session-%d", i))
+		r.Resources = sizes[i%len(sizes)]
+		r.PolicyName, r.Policy, r.Counts = "p", policy, counts
+		c := &candidates[i%n]
+		fresh := *c.Capacity
+		fresh.Sequence++
+		c.Capacity = &fresh
+		ledger.Reported(c.UID, fresh.Sequence)
+		began := time.Now()
+		d := Place(r, candidates, ledger)
+		took = append(took, time.Since(began))
+		if !d.Placed {
+			b.Fatal(d.Message)
+		}
+		ledger.ReserveFor(r.UID, 1, d.Cluster.UID, r.Template, r.Resources)
+		ledger.Release(r.UID, 1, d.Cluster.UID)
+	}
+	b.StopTimer()
+	reportDecisions(b, took)
 }
 
 // BenchmarkEvaluation evaluates a report of 100 nodes for the 100 classes of the last decisions: Compute

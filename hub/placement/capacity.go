@@ -30,6 +30,8 @@ type Capacity struct {
 	NotEnforced []string
 	// Templates that the member has evaluated.
 	Templates map[TemplateKey]TemplateCapacity
+	// NodeGroups of the member; nil if it has none.
+	NodeGroups []NodeGroup
 }
 
 // ByTemplate returns the templates of a report, none for no report.
@@ -47,14 +49,17 @@ type TemplateCapacity struct {
 	Available bool
 	// ImageNodes is how many of the nodes that it may use are known to have its image.
 	ImageNodes int32
-	// Slots for sessions with the template's default resources, and Bytes of the report about
-	// it. Placement ignores both.
-	Slots, Bytes    int32
-	Reason, Message string
+	// Slots for sessions with the template's default resources, GrowableSlots for such on nodes
+	// that may still be added, and Bytes of the report about it. Placement ignores them.
+	Slots, GrowableSlots, Bytes int32
+	Reason, Message             string
 	// Buckets are the nodes that it may use.
 	Buckets []Bucket
-	// BucketsOf is the template whose buckets it has; zero if it has its own. Placement
-	// ignores it.
+	// Growth is the capacity on nodes that do not exist yet; nil if no node group of the member
+	// adds any that it may use.
+	Growth *Growth
+	// BucketsOf is the template whose buckets and growth it has; zero if it has its own.
+	// Placement ignores it.
 	BucketsOf unique.Handle[TemplateKey]
 	// Overhead is what each Pod uses there in addition to its session's request.
 	Overhead Resources

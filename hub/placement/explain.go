@@ -14,13 +14,14 @@ import (
 func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	d := Place(req, candidates, ledger)
 	q := newQuery(&req, ledger)
-	var fitting []score
+	q.grows = slices.ContainsFunc(candidates, func(c Candidate) bool { return c.Capacity != nil && len(c.Capacity.NodeGroups) > 0 })
+	var fitting []fit
 	for i := range candidates {
 		c := &candidates[i]
 		a := ledger.read(i, c)
 		failing := firstFailing(q, c, a)
 		if failing < 0 {
-			fitting = append(fitting, q.score(c, a))
+			fitting = append(fitting, fit{q.score(c, a), a})
 			continue
 		}
 		f := &pipeline[failing]
@@ -37,14 +38,27 @@ func Explain(req Request, candidates []Candidate, ledger *Ledger) Decision {
 	return d
 }
 
-func rankedVerdicts(q *query, fitting []score) []v1alpha1.ClusterVerdict {
-	slices.SortFunc(fitting, func(a, b score) int { return a.compare(&b) })
+// fit is a candidate that fits.
+type fit struct {
+	score
+	account *account
+}
+
+func rankedVerdicts(q *query, fitting []fit) []v1alpha1.ClusterVerdict {
+	slices.SortFunc(fitting, func(a, b fit) int { return a.compare(&b.score) })
 	out := make([]v1alpha1.ClusterVerdict, 0, len(fitting))
-	for i, s := range fitting {
-		out = append(out, v1alpha1.ClusterVerdict{
+	for i := range fitting {
+		s := &fitting[i]
+		v := v1alpha1.ClusterVerdict{
 			ClusterName: s.candidate.Name, ClusterUID: s.candidate.UID, Region: s.candidate.Region, Fits: true,
 			Message: slotsLeft(s.slots), Slots: s.slots, Rank: int32(i + 1), Scores: s.named(q), //nolint:gosec // a fleet has no billions of members
-		})
+		}
+		if known := s.account.evaluate(q.class); known.growth != nil {
+			by := q.byKind(s.candidate, s.account, known)
+			v.Slots, v.Provisioning, v.Growable = by[Free]+by[Provisioning]+by[Growable], by[Provisioning], by[Growable]
+			v.Message = q.slotsByKind(by, known.growth)
+		}
+		out = append(out, v)
 	}
 	return out
 }

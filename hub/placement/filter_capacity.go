@@ -9,16 +9,21 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// capacityFilter requires that some node of the member has free capacity for all of
-// the session, besides reservations and headroom.
+// capacityFilter requires that some node of the member has capacity for all of the session,
+// besides reservations and headroom: one that exists, or one of a node group that the request may
+// use.
 var capacityFilter = filter{
 	name: "Capacity",
 	check: func(q *query, c *Candidate, a *account) bool {
-		return q.left(c, a) > 0 && (q.isCurrent(c) && q.Current.UsesCapacity || !a.harms(q.class))
+		_, left := q.offer(c, a)
+		return left > 0 && (q.isCurrent(c) && q.Current.UsesCapacity || !a.harms(q.class))
 	},
 	explain: func(q *query, c *Candidate, a *account) lack {
+		known := a.evaluate(q.class)
 		switch {
-		case q.slots(c, a) > 0 && q.left(c, a) <= 0:
+		case q.refusedFree(c):
+			return q.refusal(c)
+		case q.slots(c, a, known) > 0 && q.left(c, a, known) <= 0:
 			l := lack{
 				one:    "keeps its last free capacity for failover",
 				many:   "keep their last free capacity for failover",
@@ -28,43 +33,31 @@ var capacityFilter = filter{
 				l.remedy = "spec.headroomPercent of " + q.policyRef()
 			}
 			return l
-		case a.evaluate(q.class).slots > 0:
+		case known.growth != nil && q.left(c, a, known) > 0 && !a.harms(q.class):
+			return notAdmitted(q, c, known.growth)
+		case known.total() > 0:
 			return lack{
 				one:    "has just reserved its last capacity for other sessions",
 				many:   "have just reserved their last capacity for other sessions",
 				remedy: "wait until they have started, or add nodes",
 			}
 		}
+		if a.grows {
+			if l := addsNone(c.Capacity); l != nil {
+				return *l
+			}
+		}
 		return a.shortage(q.class)
 	},
 }
 
-// left returns how many slots the request may use, before the check for harm to outstanding
-// reservations.
-func (q *query) left(c *Candidate, a *account) int64 {
-	left := q.slots(c, a)
-	if q.Failover {
-		return left
-	}
-	return left - headroom(q.headroomPercent(c), q.sessions(c), left)
-}
-
-// slots returns the slots that no other session uses or has reserved.
-func (q *query) slots(c *Candidate, a *account) int64 {
-	slots := a.slots(q.class)
-	if q.isCurrent(c) && q.Current.UsesCapacity {
-		slots += a.own(q.UID, q.class)
-	}
-	return slots
-}
-
 // shortage returns the resources of which no node has enough, or that each is available
-// but not on one node.
-func shortage(s *shape, buckets []Bucket) lack {
+// but not on one node. Nodes that are being added or may be added count.
+func shortage(s *shape, t TemplateCapacity) lack {
 	var names, details []string
 	severity := int64(0)
 	for _, n := range s.needs {
-		largest := largestFree(buckets, n.name)
+		largest := t.largestFree(n.name)
 		if largest >= n.amount {
 			continue
 		}
@@ -81,14 +74,27 @@ func shortage(s *shape, buckets []Bucket) lack {
 		remedy: strings.Join(details, "; "), severity: severity}
 }
 
-func largestFree(buckets []Bucket, name corev1.ResourceName) int64 {
+func (t *TemplateCapacity) largestFree(name corev1.ResourceName) int64 {
 	largest := int64(0)
-	for _, b := range buckets {
-		if b.Nodes > 0 {
-			largest = max(largest, b.Free.Of(name))
+	for i := range t.Buckets {
+		largest = max(largest, t.Buckets[i].freeOf(name))
+	}
+	if t.Growth != nil {
+		for _, buckets := range [][]NodeGroupBucket{t.Growth.Provisioning, t.Growth.Growable} {
+			for i := range buckets {
+				largest = max(largest, buckets[i].freeOf(name))
+			}
 		}
 	}
 	return largest
+}
+
+// freeOf returns how much of a resource is free on each node; 0 if there is no node.
+func (b *Bucket) freeOf(name corev1.ResourceName) int64 {
+	if b.Nodes <= 0 {
+		return 0
+	}
+	return b.Free.Of(name)
 }
 
 // roundToQuarter rounds the free amount down to quarters of the requested one, so that the

@@ -74,21 +74,30 @@ func tolerated(taint *corev1.Taint, tolerations []corev1.Toleration) bool {
 	})
 }
 
-// refusedFilter requires that the member has not refused the session recently.
+// refusedFilter requires that the member has not refused the session recently. One that has refused
+// it since no slot was free may still add a node for it.
 var refusedFilter = filter{
 	name:    "Refused",
 	applies: func(q *query) bool { return len(q.Refused) > 0 },
-	check: func(q *query, c *Candidate, _ *account) bool {
+	check: func(q *query, c *Candidate, a *account) bool {
 		_, refused := q.Refused[c.UID]
-		return !refused
+		return !refused || q.refusedFree(c) && a.evaluate(q.class).growth != nil
 	},
-	explain: func(q *query, c *Candidate, _ *account) lack {
-		remedy := c.Name
-		if why := q.Refused[c.UID]; why != "" {
-			remedy += ": " + why
-		}
-		return lack{one: "refused it recently", many: "refused it recently", remedy: remedy}
-	},
+	explain: func(q *query, c *Candidate, _ *account) lack { return q.refusal(c) },
+}
+
+// refusedFree reports whether a candidate has refused the session only for lack of a free slot.
+func (q *query) refusedFree(c *Candidate) bool {
+	_, refused := q.Refused[c.UID]
+	return refused && q.RefusedFree.Has(c.UID)
+}
+
+func (q *query) refusal(c *Candidate) lack {
+	remedy := c.Name
+	if why := q.Refused[c.UID]; why != "" {
+		remedy += ": " + why
+	}
+	return lack{one: "refused it recently", many: "refused it recently", remedy: remedy}
 }
 
 // capFilter requires that the member has fewer sessions than its cap.

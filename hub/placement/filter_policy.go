@@ -15,7 +15,7 @@ var overflowFilter = filter{
 	name:    "Overflow",
 	applies: func(q *query) bool { return len(q.overflow) > 0 },
 	check: func(q *query, c *Candidate, _ *account) bool {
-		return len(q.overflow) == 0 || q.tierOf(c) < len(q.overflow)
+		return len(q.overflow) == 0 || q.tierOf(c, Free) < len(q.overflow)
 	},
 	explain: func(q *query, _ *Candidate, _ *account) lack {
 		what := "in no overflow tier of " + q.policyRef()
@@ -23,11 +23,13 @@ var overflowFilter = filter{
 	},
 }
 
-// tierOf returns the first tier of the overflow that a candidate is in, from 0; the number
-// of tiers if it is in none.
-func (q *query) tierOf(c *Candidate) int {
+// tierOf returns the first tier of the overflow that a candidate is in and that admits a kind of
+// capacity, from 0; the number of tiers if there is none. Every tier admits free slots. Where the
+// user's home is, every tier admits all kinds: the session can run nowhere else.
+func (q *query) tierOf(c *Candidate, kind Kind) int {
 	for i := range q.overflow {
-		if q.overflow[i].has(c) {
+		t := &q.overflow[i]
+		if (kind == Free || !t.freeOnly || q.Home != nil) && t.has(c) {
 			return i
 		}
 	}
@@ -38,6 +40,8 @@ func (q *query) tierOf(c *Candidate) int {
 type tier struct {
 	regions []string
 	labels  labels.Selector
+	// freeOnly is set if it admits only free slots.
+	freeOnly bool
 }
 
 func tiersOf(overflow []v1alpha1.OverflowTier) []tier {
@@ -46,7 +50,8 @@ func tiersOf(overflow []v1alpha1.OverflowTier) []tier {
 	}
 	out := make([]tier, len(overflow))
 	for i := range overflow {
-		out[i] = tier{overflow[i].Regions, labels.SelectorFromValidatedSet(overflow[i].ClusterLabels)}
+		t := &overflow[i]
+		out[i] = tier{t.Regions, labels.SelectorFromValidatedSet(t.ClusterLabels), t.Capacity == v1alpha1.TierCapacityFree}
 	}
 	return out
 }

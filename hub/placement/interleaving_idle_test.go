@@ -58,7 +58,7 @@ func (w *world) resume(t *rapid.T) {
 			release()
 			continue
 		}
-		s.idle, s.run = false, s.run+1
+		s.idle, s.run, s.kind = false, s.run+1, d.Kind
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // world simulates members with nodes, their agents and the messages to the hub, under
@@ -24,6 +26,8 @@ type world struct {
 type simMember struct {
 	candidate Candidate
 	nodes     []Resources
+	// kinds of the nodes: Free for all that exist. The others are of its only node group.
+	kinds     []Kind
 	otherPods []landing
 	sequence  uint64
 	// inFlight are the agent's undelivered messages, in order.
@@ -38,6 +42,8 @@ type simSession struct {
 	member    *simMember
 	template  TemplateKey
 	resources Resources
+	// kind of its slot, by the hub's decision.
+	kind Kind
 	// stored on a node since the order was received; gone once the Pod is.
 	stored, gone bool
 	node         int
@@ -57,6 +63,7 @@ type landing struct {
 // first is a template that may use only the first node of a member.
 var first = TemplateKey{Name: "first", Revision: "r1"}
 
+// fitting returns the nodes of any kind on which a session fits.
 func (m *simMember) fitting(template TemplateKey, r Resources) []int {
 	var out []int
 	s := newShape(r)
@@ -68,6 +75,13 @@ func (m *simMember) fitting(template TemplateKey, r Resources) []int {
 	return out
 }
 
+// refuses reports whether the agent refuses an order that may add no node: no node that exists fits,
+// but one that does not.
+func (m *simMember) refuses(s *simSession, fitting []int) bool {
+	grows := func(node int) bool { return m.kinds[node] != Free }
+	return s.kind == Free && slices.ContainsFunc(fitting, grows) && !slices.ContainsFunc(fitting, func(node int) bool { return !grows(node) })
+}
+
 func (m *simMember) take(node int, r Resources, sign int64) {
 	m.nodes[node][corev1.ResourcePods] -= sign
 	for name, amount := range r {
@@ -75,7 +89,7 @@ func (m *simMember) take(node int, r Resources, sign int64) {
 	}
 }
 
-func newWorld(t *rapid.T) *world {
+func newWorld(t *rapid.T, kinds ...Kind) *world {
 	w := &world{ledger: NewLedger(), sessions: map[types.UID]*simSession{}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "members") {
 		m := &simMember{candidate: member(fmt.Sprint("m", i), 0), counted: map[types.UID]bool{}}
@@ -83,6 +97,7 @@ func newWorld(t *rapid.T) *world {
 			node := drawResources(t, "node", 0, 8)
 			node[corev1.ResourcePods] = rapid.Int64Range(1, 6).Draw(t, "pods")
 			m.nodes = append(m.nodes, node)
+			m.kinds = append(m.kinds, rapid.SampledFrom(kinds).Draw(t, "kind"))
 		}
 		w.members = append(w.members, m)
 		w.report(m)
@@ -95,12 +110,8 @@ func newWorld(t *rapid.T) *world {
 func (w *world) report(m *simMember) {
 	m.sequence++
 	sequence, capacity, counted := m.sequence, reporting(), map[types.UID]bool{}
-	var buckets []Bucket
-	for _, free := range m.nodes {
-		buckets = append(buckets, Bucket{Nodes: 1, Free: free.Amounts()})
-	}
-	capacity.Templates[desk] = TemplateCapacity{Available: true, Buckets: buckets}
-	capacity.Templates[first] = TemplateCapacity{Available: true, Buckets: buckets[:1]}
+	capacity.NodeGroups = []NodeGroup{{Name: "g", State: v1alpha1.NodeGroupAvailable}}
+	capacity.Templates[desk], capacity.Templates[first] = m.capacityOf(len(m.nodes)), m.capacityOf(min(1, len(m.nodes)))
 	for _, s := range w.sessions {
 		if s.member == m && s.stored && !s.gone {
 			counted[s.uid] = true
@@ -110,6 +121,26 @@ func (w *world) report(m *simMember) {
 		m.candidate.Capacity, m.counted = capacity, counted
 		w.ledger.Reported(m.candidate.UID, sequence)
 	})
+}
+
+// capacityOf returns the capacity of the first nodes.
+func (m *simMember) capacityOf(nodes int) TemplateCapacity {
+	c := TemplateCapacity{Available: true}
+	growth := &Growth{}
+	for i, free := range m.nodes[:nodes] {
+		b := Bucket{Nodes: 1, Free: free.Amounts()}
+		switch m.kinds[i] {
+		case Free:
+			c.Buckets = append(c.Buckets, b)
+			continue
+		case Provisioning:
+			growth.Provisioning = append(growth.Provisioning, NodeGroupBucket{b, "g"})
+		case Growable:
+			growth.Growable = append(growth.Growable, NodeGroupBucket{b, "g"})
+		}
+		c.Growth = growth
+	}
+	return c
 }
 
 func (w *world) deliver(m *simMember) {
@@ -151,7 +182,7 @@ func (w *world) place(t *rapid.T) {
 	}
 	w.placed++
 	i := slices.IndexFunc(w.members, func(m *simMember) bool { return m.candidate.UID == d.Cluster.UID })
-	s.epoch, s.member, s.stored, s.gone = s.epoch+1, w.members[i], false, false
+	s.epoch, s.member, s.stored, s.gone, s.kind = s.epoch+1, w.members[i], false, false, d.Kind
 	s.run, s.idle, s.has = 1, false, ""
 	w.sessions[s.uid] = s
 	w.reserve(s)
@@ -172,6 +203,10 @@ func (w *world) store(t *rapid.T) {
 			fitting := s.member.fitting(s.template, s.resources)
 			if len(fitting) == 0 {
 				t.Fatalf("%s was placed where no node has capacity for %v: %v", s.uid, s.resources, s.member.nodes)
+			}
+			if s.member.refuses(s, fitting) {
+				w.stopped(s, s.member, s.epoch)
+				continue
 			}
 			s.node, s.stored = rapid.SampledFrom(fitting).Draw(t, "lands on"), true
 			s.member.take(s.node, s.resources, 1)
@@ -317,9 +352,18 @@ func (w *world) settle(t *rapid.T) {
 	}
 }
 
-func TestNeverOverANodeUnderAnyInterleaving(t *testing.T) {
+func TestNeverOverANodeUnderAnyInterleaving(t *testing.T) { interleave(t, Free) }
+
+// Sessions of several templates share the nodes that a group may add. Together they never exceed them,
+// whichever nodes they land on and whenever these become usable.
+func TestNeverOverTheLimitOfAGroupUnderAnyInterleaving(t *testing.T) {
+	interleave(t, Free, Provisioning, Growable, Growable)
+}
+
+func interleave(t *testing.T, kinds ...Kind) {
+	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newWorld(t, kinds...)
 		t.Repeat(map[string]func(*rapid.T){
 			"place":     w.place,
 			"store":     w.store,
@@ -334,6 +378,7 @@ func TestNeverOverANodeUnderAnyInterleaving(t *testing.T) {
 			},
 			"report":        func(t *rapid.T) { w.report(rapid.SampledFrom(w.members).Draw(t, "member")) },
 			"other Pods":    w.changeOtherPods,
+			"nodes":         w.changeNodes,
 			"restart agent": w.restartAgent,
 			"restart hub":   func(*rapid.T) { w.restartHub() },
 			"":              w.check,

@@ -28,12 +28,16 @@ next:
 				continue next
 			}
 		}
-		c.add(q.score(&candidates[i], a))
+		s := q.score(&candidates[i], a)
+		c.add(&s)
 	}
 	if c.fits == 0 {
 		return unschedulable(q, candidates, ledger)
 	}
-	return placed(q, c, len(candidates))
+	if c.best.kind == Free {
+		return placed(q, c, len(candidates))
+	}
+	return placedOnGrowth(q, c, len(candidates), ledger)
 }
 
 // selection tracks the best of the candidates that fit.
@@ -42,9 +46,12 @@ type selection struct {
 	// fits counts the candidates that entered, peers those that differ from the best only
 	// by the strategy.
 	fits, peers int
+	// free is the best with a free slot, if hasFree is set. It is up to date unless best has one.
+	free    score
+	hasFree bool
 }
 
-func (c *selection) add(s score) {
+func (c *selection) add(s *score) {
 	c.fits++
 	order := -1
 	if c.fits > 1 {
@@ -52,12 +59,17 @@ func (c *selection) add(s score) {
 	}
 	switch {
 	case order < 0:
-		c.best, c.peers = s, 1
+		if c.fits > 1 && c.best.kind == Free {
+			c.free, c.hasFree = c.best, true
+		}
+		c.best, c.peers = *s, 1
 	case order == 0:
 		c.peers++
 		if s.compareStrategy(&c.best) < 0 {
-			c.best = s
+			c.best = *s
 		}
+	case s.kind == Free && c.best.kind != Free && (!c.hasFree || s.compare(&c.free) < 0):
+		c.free, c.hasFree = *s, true
 	}
 }
 

@@ -1,16 +1,19 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"math/rand"
 	"slices"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -48,8 +51,29 @@ func drawCandidate(t *rapid.T, name string) Candidate {
 	}
 	if rapid.IntRange(0, 9).Draw(t, "reported") > 0 {
 		c.Capacity = withImage(rapid.Int32Range(0, 1).Draw(t, "images"), reporting(drawBuckets(t)...))
+		drawGrowth(t, c.Capacity)
 	}
 	return c
+}
+
+// drawGrowth adds node groups to a report, with some nodes that do not exist yet.
+func drawGrowth(t *rapid.T, c *Capacity) {
+	of := c.Templates[desk]
+	for i := range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "node groups") {
+		g := NodeGroup{Name: fmt.Sprint("g", i), ProvisioningTime: rapid.SampledFrom([]time.Duration{0, time.Minute, 20 * time.Minute}).Draw(t, "usual time")}
+		g.State = rapid.SampledFrom([]v1alpha1.NodeGroupState{"Available", "Full", "Exhausted"}).Draw(t, "state")
+		c.NodeGroups = append(c.NodeGroups, g)
+		of.Growth = cmp.Or(of.Growth, &Growth{})
+		named := func(buckets []Bucket) (out []NodeGroupBucket) {
+			for _, b := range buckets {
+				out = append(out, NodeGroupBucket{b, g.Name})
+			}
+			return out
+		}
+		of.Growth.Provisioning = append(of.Growth.Provisioning, named(drawBuckets(t))...)
+		of.Growth.Growable = append(of.Growth.Growable, named(drawBuckets(t))...)
+	}
+	c.Templates[desk] = of
 }
 
 func drawBuckets(t *rapid.T) []Bucket {
@@ -74,7 +98,14 @@ func drawScene(t *rapid.T) (Request, []Candidate, *Ledger) {
 	}
 	r := session("s")
 	r.Resources = drawResources(t, "requested", 1, 3)
-	r.Failover = rapid.Bool().Draw(t, "failover")
+	r.Failover, r.FreeOnly = rapid.Bool().Draw(t, "failover"), rapid.IntRange(0, 5).Draw(t, "free only") == 0
+	if rapid.IntRange(0, 5).Draw(t, "refused") == 0 {
+		by := rapid.SampledFrom(candidates).Draw(t, "refused by").UID
+		r.Refused, r.RefusedFree = map[types.UID]string{by: "no capacity"}, sets.New[types.UID]()
+		if rapid.Bool().Draw(t, "no free slot") {
+			r.RefusedFree.Insert(by)
+		}
+	}
 	drawPolicy(t, &r, candidates)
 	if rapid.IntRange(0, 5).Draw(t, "picky") == 0 {
 		r.RequiredRegions = []string{"eu"}
@@ -98,10 +129,14 @@ func drawPolicy(t *rapid.T, r *Request, candidates []Candidate) {
 	p := &v1alpha1.PlacementPolicySpec{
 		Strategy: rapid.SampledFrom([]v1alpha1.Strategy{
 			v1alpha1.StrategySpread, v1alpha1.StrategyBinPack, v1alpha1.StrategyLeastLoaded, v1alpha1.StrategyWeighted}).Draw(t, "strategy"),
-		HeadroomPercent: rapid.SampledFrom([]int32{0, 0, 0, 30, 90}).Draw(t, "policy headroom"),
+		HeadroomPercent:     rapid.SampledFrom([]int32{0, 0, 0, 30, 90}).Draw(t, "policy headroom"),
+		MaxProvisioningTime: rapid.SampledFrom([]v1alpha1.Duration{"", "", "0s", "90s"}).Draw(t, "max provisioning time"),
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "tiers") {
-		tier := v1alpha1.OverflowTier{Regions: rapid.SampledFrom([][]string{nil, {"eu"}, {"us"}, {"us", "eu"}}).Draw(t, "tier regions")}
+		tier := v1alpha1.OverflowTier{
+			Regions:  rapid.SampledFrom([][]string{nil, {"eu"}, {"us"}, {"us", "eu"}}).Draw(t, "tier regions"),
+			Capacity: rapid.SampledFrom([]v1alpha1.TierCapacity{"", "Any", "Free"}).Draw(t, "tier capacity"),
+		}
 		if rapid.Bool().Draw(t, "tier by label") {
 			tier.ClusterLabels = map[string]string{"tier": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tier label")}
 		}
@@ -138,7 +173,7 @@ func TestOrderOfCandidatesDoesNotMatter(t *testing.T) {
 		rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed"))).Shuffle(len(shuffled), func(i, j int) {
 			shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
 		})
-		if diff := cmp.Diff(want, Explain(r, shuffled, ledger), cmpopts.EquateEmpty()); diff != "" {
+		if diff := gocmp.Diff(want, Explain(r, shuffled, ledger), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -164,7 +199,10 @@ func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 			"tainted":                   tainted && len(r.Policy.ClusterTolerations) == 0,
 			"in another region":         len(r.RequiredRegions) > 0 && c.Region != "eu",
 			"not selected":              r.ClusterSelector != nil && c.Labels["tier"] != "a",
-			"in no tier":                len(r.Policy.Overflow) > 0 && expectedTier(r.Policy.Overflow, c) < 0,
+			"in no tier":                len(r.Policy.Overflow) > 0 && expectedTier(r.Policy.Overflow, c, d.Kind) < 0,
+			"one that has refused":      refusedBy(r, c) && (d.Kind == Free || !r.RefusedFree.Has(c.UID)),
+			"one without a free slot":   r.FreeOnly && d.Kind != Free,
+			"one that grows too slowly": d.Kind != Free && r.Policy.MaxProvisioningTime == "0s",
 			"one that never reported":   c.Capacity == nil,
 			"at its cap":                c.SessionCap != nil && c.Sessions-own >= *c.SessionCap,
 			"at the policy's cap":       caps.PerCluster != nil && r.Counts.Clusters[c.UID] >= *caps.PerCluster,
@@ -181,8 +219,16 @@ func TestNeverOnAMemberThatIsFilteredOut(t *testing.T) {
 	})
 }
 
-func expectedTier(tiers []v1alpha1.OverflowTier, c Candidate) int {
+func refusedBy(r Request, c Candidate) bool {
+	_, refused := r.Refused[c.UID]
+	return refused
+}
+
+func expectedTier(tiers []v1alpha1.OverflowTier, c Candidate, kind Kind) int {
 	for i, tier := range tiers {
+		if kind != Free && tier.Capacity == "Free" {
+			continue
+		}
 		region := len(tier.Regions) == 0
 		for _, r := range tier.Regions {
 			region = region || r == c.Region
@@ -195,16 +241,17 @@ func expectedTier(tiers []v1alpha1.OverflowTier, c Candidate) int {
 }
 
 // A later tier is used only where no member of an earlier one fits, unless the
-// session itself prefers another region.
+// session itself prefers another region, or has lost its member.
 func TestNoLaterTierWhereAnEarlierOneFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, candidates, ledger := drawScene(t)
-		r.PreferredRegions = nil
+		r.PreferredRegions, r.Failover = nil, false
 		if d := Place(r, candidates, ledger); d.Placed && len(r.Policy.Overflow) > 0 {
 			at := slices.IndexFunc(candidates, func(c Candidate) bool { return c.UID == d.Cluster.UID })
-			tier := expectedTier(r.Policy.Overflow, candidates[at])
+			tier := expectedTier(r.Policy.Overflow, candidates[at], d.Kind)
 			for _, c := range candidates {
-				if other := expectedTier(r.Policy.Overflow, c); other >= 0 && other < tier && Place(r, []Candidate{c}, ledger).Placed {
+				there := Place(r, []Candidate{c}, ledger)
+				if other := expectedTier(r.Policy.Overflow, c, there.Kind); there.Placed && other < tier {
 					t.Fatalf("placed in tier %d of %s where %s fits in tier %d", tier, d.Cluster.Name, c.Name, other)
 				}
 			}
@@ -253,7 +300,11 @@ func TestMoreCapacityNeverHurts(t *testing.T) {
 		i := rapid.IntRange(0, len(candidates)-1).Draw(t, "which")
 		grown := slices.Clone(candidates)
 		if c := grown[i].Capacity; c != nil {
-			grown[i].Capacity = withImage(c.Templates[desk].ImageNodes, reporting(grow(t, c.Templates[desk].Buckets)...))
+			was := c.Templates[desk]
+			grown[i].Capacity = withImage(was.ImageNodes, reporting(grow(t, was.Buckets)...))
+			now := grown[i].Capacity.Templates[desk]
+			now.Growth = was.Growth
+			grown[i].Capacity.NodeGroups, grown[i].Capacity.Templates[desk] = c.NodeGroups, now
 		}
 		if d := Place(r, grown, ledger); !d.Placed {
 			t.Fatalf("no longer placed: %s", d.Message)

@@ -3,10 +3,13 @@ package placement
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // query is a request with its selectors compiled once for all candidates.
@@ -32,6 +35,19 @@ type query struct {
 	policyRegions []string
 	// overflow are the policy's tiers, if any.
 	overflow []tier
+	// freeTiers is set if some tier admits only free slots.
+	freeTiers bool
+	// provisioningLimit is how long the nodes of a group may usually take, to be used.
+	provisioningLimit time.Duration
+	// grows is set if some candidate has node groups; only Explain sets it.
+	grows bool
+	// offered is the result of the last call of offer, for this account: the capacity filter and the
+	// score use it one after the other.
+	offered struct {
+		account *account
+		kind    Kind
+		left    int64
+	}
 	// caps are the policy's caps on all members together, and cap the first that is reached,
 	// nil if there is none.
 	caps []policyCap
@@ -74,6 +90,8 @@ func newQuery(r *Request, ledger *Ledger) *query {
 		strategy: leastLoaded,
 		hash:     hashOf(r.UID),
 		noLimit:  r.Resources.withoutLimit(),
+
+		provisioningLimit: v1alpha1.DefaultMaxProvisioningTime,
 	}
 	q.class.used = ledger.decisions
 	q.requireRegions("spec.placement.requiredRegions", r.RequiredRegions)
@@ -81,7 +99,8 @@ func newQuery(r *Request, ledger *Ledger) *query {
 	if p := r.Policy; p != nil {
 		q.requireRegions("the policy's requiredRegions", p.RequiredRegions)
 		q.requireClusters("the policy's requiredClusters", p.RequiredClusters)
-		q.policyRegions, q.overflow = p.PreferredRegions, tiersOf(p.Overflow)
+		q.policyRegions, q.overflow, q.provisioningLimit = p.PreferredRegions, tiersOf(p.Overflow), p.ProvisioningLimit()
+		q.freeTiers = slices.ContainsFunc(q.overflow, func(t tier) bool { return t.freeOnly })
 		q.caps = q.capsOf(p)
 		if i := slices.IndexFunc(q.caps, func(c policyCap) bool { return c.count >= c.most }); i >= 0 {
 			q.cap = &q.caps[i]

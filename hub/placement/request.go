@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -37,13 +38,30 @@ type Request struct {
 	Counts     Counts
 	// Home is the member that holds the user's home, nil if no member does.
 	Home *v1alpha1.ClusterRef
-	// Refused are the members that recently refused this session, with their reasons.
-	Refused map[types.UID]string
-	// Failover is set if the session's member is lost: it may use the headroom.
+	Refusals
+	// Failover is set if the session's member is lost: it may use the headroom, and free slots
+	// rank before all preferences.
 	Failover bool
+	// FreeOnly is set if the session uses only nodes that exist: it runs well where it is.
+	FreeOnly bool
 	// Current is set to compute where a placed session would be rescheduled, nil for a
 	// session without a placement.
 	Current *CurrentPlacement
+}
+
+// Refusals are the members in which a session is not placed now.
+type Refusals struct {
+	// Refused are the members that recently refused the session, or that are excluded for another
+	// reason, with the reasons.
+	Refused map[types.UID]string
+	// RefusedFree are those of them that had no free slot, and may add a node for the session.
+	RefusedFree sets.Set[types.UID]
+}
+
+// Exclude excludes a member, whatever its capacity. The maps must be the caller's own.
+func (r *Refusals) Exclude(member types.UID, why string) {
+	r.Refused[member] = why
+	r.RefusedFree.Delete(member)
 }
 
 // CurrentPlacement is a session's current placement. The session does not compete with itself there,
@@ -117,7 +135,31 @@ type Decision struct {
 	// score of the chosen one. They are set if Placed.
 	Candidates, Fit int
 	Score           v1alpha1.PlacementScore
+	// Kind of the slot, if Placed, and unless it is free the node group of its node and how long
+	// a node of it usually takes. Another group may add the node: its autoscaler decides.
+	Kind             Kind
+	NodeGroup        string
+	ProvisioningTime time.Duration
 	// Verdicts on every candidate, best first, then by name. Only Explain sets them. Slots of
 	// one that fits are those left after reservations and headroom.
 	Verdicts []v1alpha1.ClusterVerdict
+}
+
+// RequestFor returns the placement request, without resources, of a session with a template
+// revision and a policy, which may be nil.
+func RequestFor(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, revision string, policy *v1alpha1.PlacementPolicy) Request {
+	req := Request{
+		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
+		Template:                TemplateKey{Name: s.Spec.Template, Revision: revision},
+		TemplateClusterSelector: t.ClusterSelector,
+		RequiredRegions:         s.Spec.Placement.RequiredRegions,
+		PreferredRegions:        s.Spec.Placement.PreferredRegions,
+		ClusterSelector:         s.Spec.Placement.ClusterSelector,
+		ClusterTolerations:      s.Spec.Placement.ClusterTolerations,
+		Priority:                s.Spec.Placement.Priority,
+	}
+	if policy != nil {
+		req.PolicyName, req.Policy = policy.Name, &policy.Spec
+	}
+	return req
 }

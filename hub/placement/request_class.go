@@ -113,6 +113,7 @@ func evaluate(report *Capacity, q *requestClass) evaluation {
 		}
 		if t.Available {
 			out.slots = out.class.shape.slotsIn(t.Buckets)
+			out.growth = growthFor(report, t.Growth, out.class.shape)
 			out.image = t.ImageNodes > 0
 		}
 	}

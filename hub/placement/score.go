@@ -2,11 +2,14 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // score ranks a candidate that fits. The fields are compared in the order of their
@@ -14,6 +17,9 @@ import (
 type score struct {
 	candidate *Candidate
 
+	// lost is the kind of the slot for a session of a lost member, which uses free slots anywhere
+	// first, and 0 for others.
+	lost Kind
 	// region is the index of the member's region in the session's preferred regions; their
 	// number if it is not among them.
 	region int
@@ -25,6 +31,8 @@ type score struct {
 	notPreferred int
 	// avoided counts the PreferNoSchedule taints that are not tolerated.
 	avoided int
+	// kind of the slot: a node that must be added comes after one that exists.
+	kind Kind
 	// strategy is the policy's score; lower is better.
 	strategy ratio
 	// second is the strategy's own tie-break; lower is better.
@@ -37,25 +45,29 @@ type score struct {
 	// image is 1 for a member where a usable node has the image; the strategy takes it into
 	// account.
 	image int64
-	// slots left, for explanations; not compared.
+	// slots left of the kind, for explanations; not compared.
 	slots int64
 }
 
 func (q *query) score(c *Candidate, a *account) score {
-	left := q.left(c, a)
+	kind, left := q.offer(c, a)
 	s := score{
 		candidate:    c,
 		region:       rankOf(c.Region, q.PreferredRegions),
-		tier:         q.tierOf(c),
+		tier:         q.tierOf(c, kind),
 		policyRegion: rankOf(c.Region, q.policyRegions),
 		notPreferred: 1,
 		avoided:      countAvoided(q, c),
+		kind:         kind,
 		moves:        1,
 		tie:          tieBreak(q.hash, a.hash),
 		slots:        left,
 	}
 	if a.evaluate(q.class).image {
 		s.image = 1
+	}
+	if q.Failover {
+		s.lost = kind
 	}
 	if q.isCurrent(c) {
 		s.moves = 0
@@ -67,21 +79,58 @@ func (q *query) score(c *Candidate, a *account) score {
 	return s
 }
 
+// named returns the numbers of a score in the order in which they decide.
+func (s *score) named(q *query) []v1alpha1.PlacementScore {
+	out := make([]v1alpha1.PlacementScore, 0, 11)
+	add := func(name string, value any) {
+		out = append(out, v1alpha1.PlacementScore{Name: name, Value: fmt.Sprint(value)})
+	}
+	if q.grows && q.Failover {
+		add("Capacity", int(s.lost))
+	}
+	add("PreferredRegion", s.region)
+	add("Overflow", s.tier)
+	add("PolicyRegion", s.policyRegion)
+	add("PolicyCluster", s.notPreferred)
+	add("AvoidedTaints", s.avoided)
+	if q.grows && !q.Failover {
+		add("Capacity", int(s.kind))
+	}
+	add(q.strategy.name, s.strategy)
+	if second := q.strategy.second; second != "" {
+		add(second, s.second)
+	}
+	if q.Current != nil {
+		add("Moves", s.moves)
+	}
+	add("Hash", s.tie)
+	return out
+}
+
 // compare orders two candidates for a session. It is never 0, so that the order of the
 // input never matters.
 func (s *score) compare(t *score) int {
 	return cmp.Or(s.comparePreferences(t), s.compareStrategy(t))
 }
 
-// comparePreferences compares by preferences, whatever the capacity.
+// comparePreferences compares by preferences and by the kind of the slot, whatever the number of
+// slots.
 func (s *score) comparePreferences(t *score) int {
-	return cmp.Or(
-		cmp.Compare(s.region, t.region),
-		cmp.Compare(s.tier, t.tier),
-		cmp.Compare(s.policyRegion, t.policyRegion),
-		cmp.Compare(s.notPreferred, t.notPreferred),
-		cmp.Compare(s.avoided, t.avoided),
-	)
+	switch {
+	case s.lost != t.lost:
+		return cmp.Compare(s.lost, t.lost)
+	case s.region != t.region:
+		return cmp.Compare(s.region, t.region)
+	case s.tier != t.tier:
+		return cmp.Compare(s.tier, t.tier)
+	case s.policyRegion != t.policyRegion:
+		return cmp.Compare(s.policyRegion, t.policyRegion)
+	case s.notPreferred != t.notPreferred:
+		return cmp.Compare(s.notPreferred, t.notPreferred)
+	case s.avoided != t.avoided:
+		return cmp.Compare(s.avoided, t.avoided)
+	}
+	return cmp.Compare(s.kind, t.kind)
 }
 
 // compareStrategy compares by the policy's strategy, and then by the tie-breaks.

@@ -26,7 +26,7 @@ func Slots(req Request, candidates []Candidate, ledger *Ledger, most int64) int6
 
 // slotsIn returns how many sessions fit in a candidate that fits at least one.
 func (q *query) slotsIn(c *Candidate, a *account) int64 {
-	slots := q.left(c, a)
+	slots := q.usable(c, a)
 	if c.SessionCap != nil {
 		slots = min(slots, int64(*c.SessionCap)-int64(c.Sessions))
 	}

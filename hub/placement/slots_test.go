@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"pgregory.net/rapid"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -37,6 +38,13 @@ func TestSlotsCountWhatFits(t *testing.T) {
 		{"the policy's cap on a cluster", requestWith(session("s"), capped(v1alpha1.SessionCaps{PerCluster: ptr[int32](3)}, Counts{Clusters: map[types.UID]int32{"uid-m1": 1}})), two, NewLedger(), 100, 5},
 		{"a cap that is reached", requestWith(session("s"), capped(v1alpha1.SessionCaps{Total: ptr[int32](6)}, Counts{Total: 6})), two, NewLedger(), 100, 0},
 		{"no members", session("s"), nil, NewLedger(), 100, 0},
+		{"on nodes that exist, are being added, or may be added", session("s"), []Candidate{growing("m1", "eu", 1, 1, 2)}, NewLedger(), 100, 32},
+		{"less what is reserved on any of them", session("s"), []Candidate{growing("m1", "eu", 1, 1, 2)}, busy, 100, 29},
+		{"on nodes that exist, for a session that runs", requestWith(session("s"), func(r *Request) { r.FreeOnly = true }), []Candidate{growing("m1", "eu", 1, 1, 2)}, NewLedger(), 100, 8},
+		{"on nodes that exist, if the policy permits no others", governed(tiers(freeIn("eu"))), []Candidate{growing("m1", "eu", 1, 1, 2)}, NewLedger(), 100, 8},
+		{"on new nodes, if no slot is free after all", requestWith(session("s"), func(r *Request) {
+			r.Refused, r.RefusedFree = map[types.UID]string{"uid-m1": "full"}, sets.New[types.UID]("uid-m1")
+		}), []Candidate{growing("m1", "eu", 1, 1, 2)}, NewLedger(), 100, 24},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := Slots(c.request, c.candidates, c.ledger, c.most); got != c.want {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -279,7 +280,11 @@ func TestEquivalenceClassesCoverWhatDecidesTheFit(t *testing.T) {
 		"tolerations": func(r *Request) { r.Placement.ClusterTolerations = []corev1.Toleration{{Key: "gpu"}} },
 		"home":        func(r *Request) { r.Placement.Home = &v1alpha1.ClusterRef{UID: here} },
 		"refusals":    func(r *Request) { r.Placement.Refused = map[types.UID]string{here: "x"} },
+		"refusals of free slots alone": func(r *Request) {
+			r.Placement.Refused, r.Placement.RefusedFree = map[types.UID]string{here: "x"}, sets.New(here)
+		},
 		"failover":    func(r *Request) { r.Placement.Failover = true },
+		"free slots":  func(r *Request) { r.Placement.FreeOnly = true },
 		"where it is": func(r *Request) { r.Resume = &Resume{Member: v1alpha1.ClusterRef{UID: here}} },
 		"a user where users are counted": func(r *Request) {
 			r.Placement.Policy = &v1alpha1.PlacementPolicySpec{SessionCaps: v1alpha1.SessionCaps{PerUser: ptr.To[int32](1)}}
@@ -288,6 +293,11 @@ func TestEquivalenceClassesCoverWhatDecidesTheFit(t *testing.T) {
 		if request("s", "ann", "browser", change).class() == base {
 			t.Errorf("%s makes no class of its own", name)
 		}
+	}
+	refused := func(r *Request) { r.Placement.Refused = map[types.UID]string{here: "x"} }
+	free := func(r *Request) { r.Placement.RefusedFree = sets.New(here) }
+	if request("s", "ann", "browser", refused).class() == request("s", "ann", "browser", refused, free).class() {
+		t.Error("whether a member may add a node after its refusal makes no class of its own")
 	}
 	same := request("n", "ben", "browser", func(r *Request) {
 		r.Placement.Priority, r.Placement.PreferredRegions = 9, []string{"eu"}

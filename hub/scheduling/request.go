@@ -116,11 +116,17 @@ func (r *Request) class() string {
 	}
 	if len(p.Refused) > 0 {
 		fmt.Fprintf(&b, " not %q", slices.Sorted(maps.Keys(p.Refused)))
+		if len(p.RefusedFree) > 0 {
+			fmt.Fprintf(&b, " but on new nodes of %q", slices.Sorted(maps.Keys(p.RefusedFree)))
+		}
 	}
 	if r.Resume != nil {
 		fmt.Fprintf(&b, " idle in %q %t", r.Resume.Member.UID, r.Resume.Pinned)
 	}
 	fmt.Fprintf(&b, " failover %t", p.Failover)
+	if p.FreeOnly {
+		b.WriteString(" free only")
+	}
 	return b.String()
 }
 

@@ -135,10 +135,10 @@ func (r *Reconciler) written(ctx context.Context, before *v1alpha1.VDISession, i
 func (r *Reconciler) updateMemory(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
 	from := before.Status.Placement
 	if x := w.Refused; x != nil {
-		r.memory.Refuse(before.UID, from.ClusterUID, from.Epoch, x.Status.Reason, x.Status.Message, in.Now)
+		r.memory.Refuse(before.UID, from.ClusterUID, from.Epoch, x.Status.Reason, x.Status.Message, status.MayAddNode(before), in.Now)
 	}
 	switch w.Moved {
-	case v1alpha1.ReasonUnschedulablePod:
+	case v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonScaleUpFailed, lifecycle.MovedByProvisioningTimeout:
 		r.memory.Moved(before.UID, from, in.Now)
 	case lifecycle.MovedByDrain, lifecycle.MovedByRebalance:
 		r.memory.Avoid(before.UID, from.ClusterUID, in.Now)

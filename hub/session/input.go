@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -166,6 +167,24 @@ func (g gatherer) members(in *lifecycle.Input) {
 	}
 }
 
+// nodeWait returns how long a session's member still has to find a node for its Pod. One that adds
+// no node has no more time: it has found none, and its autoscaler has had its time.
+func (g gatherer) nodeWait(in *lifecycle.Input) time.Duration {
+	s := in.Session
+	switch lifecycle.WithoutNode(s) {
+	case v1alpha1.ReasonScaleUpFailed:
+		return 0
+	case v1alpha1.ReasonNodeProvisioning:
+		g.memory.Settled(s) // if the node does not come, kube-scheduler has its whole time again
+		limit := v1alpha1.DefaultMaxProvisioningTime
+		if policy, _ := in.Policies.Governing(s); policy != nil {
+			limit = policy.Spec.ProvisioningLimit()
+		}
+		return max(0, s.Status.Placement.PlacementTime.Add(limit).Sub(in.Now))
+	}
+	return g.memory.MisfitWait(s, in.Now, in.Timings.MoveAfter)
+}
+
 // track records since when a session's cleanup is forced, and since when no node fits its
 // Pod, and tracks the drain of its member, or ends that.
 func (g gatherer) track(in *lifecycle.Input) {
@@ -179,10 +198,10 @@ func (g gatherer) track(in *lifecycle.Input) {
 		return
 	case at == nil:
 		return
-	case !lifecycle.WaitsForNode(s):
+	case lifecycle.WithoutNode(s) == "":
 		g.memory.Settled(s)
 	case in.Members[at.ClusterUID].Health == health.Ready:
-		in.Known.NodeWait = ptr.To(g.memory.MisfitWait(s, in.Now, in.Timings.MoveAfter))
+		in.Known.NodeWait = ptr.To(g.nodeWait(in))
 	}
 	there := in.Members[at.ClusterUID]
 	d := there.Drain

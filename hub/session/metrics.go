@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
@@ -16,11 +17,11 @@ var leading atomic.Pointer[Reconciler]
 
 var (
 	placements = metrics.NewCounterVec("vdi_hub_placements_total",
-		"Placement decisions by result (placed, resumed, failedOver, unschedulable, refused).", "result")
+		"Placement decisions by result: placed (in a free slot), provisioning (on a node that is being added), growable (on a node that must be added first), resumed, failedOver, unschedulable, refused.", "result")
 	startSeconds = metrics.NewHistogram("vdi_hub_session_start_seconds",
 		"From a session's creation to its first being ready.", prometheus.ExponentialBuckets(0.1, 2, 12))
 	moved = metrics.NewCounterVec("vdi_hub_sessions_moved_total",
-		"Sessions moved out of their members because another member has capacity, by reason (PodUnschedulable, NoCapacityToResume, Drain, Rebalance).", "reason")
+		"Sessions moved out of their members because another member has capacity, by reason (PodUnschedulable, ScaleUpFailed, ProvisioningTimeout, NoCapacityToResume, Drain, Rebalance).", "reason")
 	_ = metrics.NewGaugeFunc("vdi_hub_failover_pending_sessions",
 		"Sessions that are to run and whose member is lost. They wait for their failover time, for capacity, for the member, or for an operator's declaration.", func() float64 {
 			if r := leading.Load(); r != nil {
@@ -39,7 +40,10 @@ var (
 )
 
 func init() {
-	for _, reason := range []string{v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNoCapacityToResume, lifecycle.MovedByDrain, lifecycle.MovedByRebalance} {
+	for _, reason := range []string{
+		v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonScaleUpFailed, lifecycle.MovedByProvisioningTimeout,
+		v1alpha1.ReasonNoCapacityToResume, lifecycle.MovedByDrain, lifecycle.MovedByRebalance,
+	} {
 		moved.WithLabelValues(reason) // from the start, so that the first one shows as an increase
 	}
 	for _, mode := range []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverFence, v1alpha1.FailoverHold} {
@@ -53,7 +57,7 @@ func init() {
 func observe(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Write) {
 	s, now := w.Session, in.Now
 	if w.Result != "" && w.Result != lifecycle.ResultUnschedulable {
-		placements.WithLabelValues(w.Result).Inc()
+		placements.WithLabelValues(resultOf(w)).Inc()
 	}
 	if w.Moved != "" {
 		moved.WithLabelValues(w.Moved).Inc()
@@ -67,6 +71,15 @@ func observe(before *v1alpha1.VDISession, in *lifecycle.Input, w *lifecycle.Writ
 	if f := s.Status.LastFailover; f != nil && f.RecoveredTime != nil && before.Status.LastFailover.RecoveredTime == nil {
 		recovery.Observe(max(0, now.Sub(f.Time.Time).Seconds()))
 	}
+}
+
+// resultOf returns the result of a placement for the metric: that of a new placement without a free slot
+// is the kind of its slot.
+func resultOf(w *lifecycle.Write) string {
+	if w.Result == lifecycle.ResultPlaced && w.Decision.Kind != placement.Free {
+		return w.Decision.Kind.String()
+	}
+	return w.Result
 }
 
 // observeFailover measures a failover: the loss of the session's member was detected at

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
@@ -77,10 +78,74 @@ func TestSessionThatNoNodeFitsIsMovedToAnotherMember(t *testing.T) {
 }
 
 // movesCounted returns how often sessions were moved because no node fits their Pods.
-func (h *hubInMemory) movesCounted() int {
+func (h *hubInMemory) movesCounted() int { return h.movesCountedFor(v1alpha1.ReasonUnschedulablePod) }
+
+// movesCountedFor returns how often sessions were moved for a reason.
+func (h *hubInMemory) movesCountedFor(reason string) int {
 	var m dto.Metric
-	h.Expect(moved.WithLabelValues(v1alpha1.ReasonUnschedulablePod).Write(&m)).To(Succeed())
+	h.Expect(moved.WithLabelValues(reason).Write(&m)).To(Succeed())
 	return int(m.GetCounter().GetValue())
+}
+
+// podReason sets the reason for which the session's Pod has no node.
+func podReason(reason string) func(*v1alpha1.VDISession) {
+	return sessiontest.Condition(v1alpha1.ConditionPodReady, sessiontest.No, reason)
+}
+
+func TestSessionIsMovedAtOnceIfItsMemberAddsNoNode(t *testing.T) {
+	h, _ := misfitInMemory(t, podReason(v1alpha1.ReasonNodeProvisioning))
+	before := h.movesCountedFor(v1alpha1.ReasonScaleUpFailed)
+	h.edit(podReason(v1alpha1.ReasonScaleUpFailed))
+	s := h.pass()
+	h.Expect(s.Status.Placement).To(BeNil(), "kube-scheduler needs no more time: its autoscaler has had it")
+	h.Expect(h.events()).To(Equal([]string{v1alpha1.EventMoved}))
+	h.Expect(h.movesCountedFor(v1alpha1.ReasonScaleUpFailed)).To(Equal(before + 1))
+	excluded := func(after time.Duration) map[types.UID]string {
+		return h.memory.Known(s, h.Clock.Now().Add(after), h.fleet.ReportedAt).Excluded
+	}
+	h.Expect(excluded(memory.LeftFor - time.Second)).To(HaveKey(sessiontest.Here))
+	h.Expect(excluded(memory.LeftFor)).To(BeEmpty())
+}
+
+func TestSessionWaitsForANodeForMaxProvisioningTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy *v1alpha1.PlacementPolicySpec
+		want   time.Duration
+	}{
+		"by default":         {nil, v1alpha1.DefaultMaxProvisioningTime},
+		"without a limit":    {&v1alpha1.PlacementPolicySpec{}, v1alpha1.DefaultMaxProvisioningTime},
+		"of its policy":      {&v1alpha1.PlacementPolicySpec{MaxProvisioningTime: "3m"}, 3 * time.Minute},
+		"of its policy, 0 s": {&v1alpha1.PlacementPolicySpec{MaxProvisioningTime: "0s"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, clock := misfitInMemory(t, podReason(v1alpha1.ReasonPodPending))
+			if c.policy != nil {
+				h.Expect(h.api.Create(t.Context(), &v1alpha1.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: *c.policy})).To(Succeed())
+			}
+			before := h.movesCountedFor(lifecycle.MovedByProvisioningTimeout)
+			h.edit(podReason(v1alpha1.ReasonNodeProvisioning))
+			if c.want > 0 {
+				result, err := h.reconcile()
+				h.Expect(err).NotTo(HaveOccurred())
+				h.Expect(result.RequeueAfter).To(And(BeNumerically(">", 0), BeNumerically("<=", c.want)))
+				h.Expect(h.later(clock, c.want-time.Second).Status.Placement).NotTo(BeNil())
+				clock.SetTime(clock.Now().Add(time.Second))
+			}
+			h.Expect(h.pass().Status.Placement).To(BeNil())
+			h.Expect(h.movesCountedFor(lifecycle.MovedByProvisioningTimeout)).To(Equal(before + 1))
+		})
+	}
+}
+
+func TestKubeSchedulerHasItsWholeTimeAfterANodeThatDidNotCome(t *testing.T) {
+	h, clock := misfitInMemory(t)
+	h.later(clock, lifecycle.DefaultMoveAfter-time.Second)
+	h.edit(podReason(v1alpha1.ReasonNodeProvisioning))
+	h.Expect(h.later(clock, time.Minute).Status.Placement).NotTo(BeNil())
+	h.edit(podReason(v1alpha1.ReasonUnschedulablePod))
+	h.pass()
+	h.Expect(h.later(clock, lifecycle.DefaultMoveAfter-time.Second).Status.Placement).NotTo(BeNil())
+	h.Expect(h.later(clock, time.Second).Status.Placement).To(BeNil())
 }
 
 func TestSessionThatNoNodeFitsStays(t *testing.T) {

@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
@@ -16,6 +17,9 @@ const (
 	maxNamespaces = 4096
 	maxTemplates  = 4096
 	maxBuckets    = 1024
+	// A node group. No member has more nodes, and the total of all groups is far below the overflow.
+	maxNodes            = 1 << 20
+	maxNodeGroupMessage = 1024
 )
 
 func boundHello(h *fleetv1.Hello) error {
@@ -61,6 +65,7 @@ func boundCapacity(r *fleetv1.CapacityReport) (malformed []error) {
 		p.NotEnforced = within("pod_security.not_enforced", p.NotEnforced, maxNamespaces, convert.CheckName, &malformed)
 	}
 	r.Templates = within("templates", r.Templates, maxTemplates, boundTemplate, &malformed)
+	r.NodeGroups = within("node_groups", r.NodeGroups, v1alpha1.MaxNodeGroups, distinct(boundNodeGroup), &malformed)
 	return malformed
 }
 
@@ -87,19 +92,62 @@ func boundTemplate(_ string, t *fleetv1.TemplateCapacity) error {
 	c.Name("templates.name", t.GetName())
 	c.Token("templates.revision", t.GetRevision(), convert.MaxToken)
 	c.Token("templates.reason", t.GetReason(), convert.MaxToken)
-	c.Count("templates.buckets", len(t.GetBuckets()), maxBuckets)
 	c.Token("templates.buckets_of", t.GetBucketsOf(), convert.MaxName+convert.MaxToken)
 	c.NotNegative("templates.slots", int64(t.GetSlots()))
+	c.NotNegative("templates.growable_slots", int64(t.GetGrowableSlots()))
 	c.NotNegative("templates.image_nodes", int64(t.GetImageNodes()))
 	boundResources(c, "templates.overhead", t.GetOverhead())
-	for _, b := range t.GetBuckets() {
-		c.NotNegative("templates.buckets.nodes", int64(b.GetNodes()))
-		boundResources(c, "templates.buckets.free", b.GetFree())
-	}
+	boundBuckets(c, "templates.buckets", t.GetBuckets())
+	boundBuckets(c, "templates.provisioning", t.GetProvisioning())
+	boundBuckets(c, "templates.growable", t.GetGrowable())
 	if c.Err != nil {
 		return fmt.Errorf("template %.*q: %w", maxQuoted, t.GetName(), c.Err)
 	}
 	t.Message = convert.Sentence(t.GetMessage(), convert.MaxMessage)
+	return nil
+}
+
+func boundBuckets(c *convert.Checks, field string, buckets []*fleetv1.Bucket) {
+	c.Count(field, len(buckets), maxBuckets)
+	for _, b := range buckets {
+		c.NotNegative(field+".nodes", int64(b.GetNodes()))
+		c.Token(field+".node_group", b.GetNodeGroup(), convert.MaxName)
+		boundResources(c, field+".free", b.GetFree())
+	}
+}
+
+// distinct returns a check that also refuses a node group with the name of an earlier one.
+func distinct(check func(field string, g *fleetv1.NodeGroupStatus) error) func(field string, g *fleetv1.NodeGroupStatus) error {
+	names := map[string]bool{}
+	return func(field string, g *fleetv1.NodeGroupStatus) error {
+		if err := check(field, g); err != nil {
+			return err
+		}
+		if names[g.GetName()] {
+			return fmt.Errorf("%s: %q is reported twice", field, g.GetName())
+		}
+		names[g.GetName()] = true
+		return nil
+	}
+}
+
+func boundNodeGroup(_ string, g *fleetv1.NodeGroupStatus) error {
+	c := &convert.Checks{}
+	c.Name("node_groups.name", g.GetName())
+	c.Token("node_groups.state", g.GetState(), convert.MaxToken)
+	c.Token("node_groups.reason", g.GetReason(), convert.MaxToken)
+	for _, number := range []int32{g.GetNodes(), g.GetProvisioning(), g.GetGrowable(), g.GetMaxNodes()} {
+		c.NotNegative("node_groups: a number of nodes", int64(number))
+		c.AtMost("node_groups: a number of nodes", int64(number), maxNodes)
+	}
+	c.NotNegative("node_groups.provisioning_time", g.GetProvisioningTime().GetSeconds())
+	if c.Err != nil {
+		return fmt.Errorf("node group %.*q: %w", maxQuoted, g.GetName(), c.Err)
+	}
+	if t := g.GetRetryTime(); t != nil && !t.IsValid() {
+		return fmt.Errorf("node group %s: node_groups.retry_time is not a time", g.GetName())
+	}
+	g.Message = convert.Sentence(g.GetMessage(), maxNodeGroupMessage)
 	return nil
 }
 

@@ -1,8 +1,13 @@
 package protocol
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
@@ -56,5 +61,66 @@ func TestOneTemplateBeyondItsLimitsCostsNoOther(t *testing.T) {
 	malformed := boundCapacity(report)
 	if len(malformed) != 5 || len(report.Templates) != 1 || len(report.AdmittedNamespaces) != 1 || report.Nodes != 0 {
 		t.Errorf("%v is left, without %v", report, malformed)
+	}
+}
+
+func TestOneNodeGroupBeyondItsLimitsCostsNoOther(t *testing.T) {
+	group := func(name string, change func(*fleetv1.NodeGroupStatus)) *fleetv1.NodeGroupStatus {
+		g := &fleetv1.NodeGroupStatus{Name: name, State: "Available", Nodes: 1, ProvisioningTime: durationpb.New(time.Minute), RetryTime: timestamppb.New(time.Unix(1, 0))}
+		change(g)
+		return g
+	}
+	const obeyed = "\x1b[2A\rforged"
+	report := &fleetv1.CapacityReport{NodeGroups: []*fleetv1.NodeGroupStatus{
+		group("good", func(g *fleetv1.NodeGroupStatus) { g.Message = obeyed + strings.Repeat("m", 2000) }),
+		group("good", func(*fleetv1.NodeGroupStatus) {}),
+		group("", func(*fleetv1.NodeGroupStatus) {}),
+		group("a b", func(*fleetv1.NodeGroupStatus) {}),
+		group("state", func(g *fleetv1.NodeGroupStatus) { g.State = obeyed }),
+		group("reason", func(g *fleetv1.NodeGroupStatus) { g.Reason = strings.Repeat("R", 200) }),
+		group("nodes", func(g *fleetv1.NodeGroupStatus) { g.Nodes = -1 }),
+		group("provisioning", func(g *fleetv1.NodeGroupStatus) { g.Provisioning = -1 }),
+		group("growable", func(g *fleetv1.NodeGroupStatus) { g.Growable = maxNodes + 1 }),
+		group("most", func(g *fleetv1.NodeGroupStatus) { g.MaxNodes = -1 }),
+		group("time", func(g *fleetv1.NodeGroupStatus) { g.ProvisioningTime = durationpb.New(-time.Second) }),
+		group("retry", func(g *fleetv1.NodeGroupStatus) { g.RetryTime = &timestamppb.Timestamp{Seconds: 1 << 62} }),
+	}}
+	malformed := boundCapacity(report)
+	if len(malformed) != 11 || len(report.NodeGroups) != 1 {
+		t.Errorf("%v are left, without %v", report.NodeGroups, malformed)
+	}
+	if message := report.NodeGroups[0].Message; len(message) != maxNodeGroupMessage || strings.ContainsAny(message, "\x1b\r") {
+		t.Errorf("%q", message)
+	}
+	report.NodeGroups = nil
+	for i := range 40 {
+		report.NodeGroups = append(report.NodeGroups, group(fmt.Sprint("g", i), func(*fleetv1.NodeGroupStatus) {}))
+	}
+	if malformed := boundCapacity(report); len(malformed) != 8 || len(report.NodeGroups) != 32 {
+		t.Errorf("%d are left, without %d", len(report.NodeGroups), len(malformed))
+	}
+}
+
+func TestGrowthBeyondItsLimitsIsNoCapacity(t *testing.T) {
+	many := make([]*fleetv1.Bucket, maxBuckets+1)
+	for i := range many {
+		many[i] = &fleetv1.Bucket{}
+	}
+	for _, r := range []*fleetv1.TemplateCapacity{
+		{GrowableSlots: -1},
+		{Growable: many}, {Provisioning: many},
+		{Growable: []*fleetv1.Bucket{{Nodes: -1}}}, {Provisioning: []*fleetv1.Bucket{{Nodes: -1}}},
+		{Growable: []*fleetv1.Bucket{{NodeGroup: "a b"}}}, {Provisioning: []*fleetv1.Bucket{{Free: map[string]int64{"cpu": -1}}}},
+	} {
+		r.Name = "t"
+		if len(boundCapacity(&fleetv1.CapacityReport{Templates: []*fleetv1.TemplateCapacity{r}})) == 0 {
+			t.Errorf("%v was read", r)
+		}
+	}
+	good := &fleetv1.CapacityReport{Templates: []*fleetv1.TemplateCapacity{{
+		Name: "t", GrowableSlots: 3, Provisioning: []*fleetv1.Bucket{{Nodes: 1, NodeGroup: "desktops"}}, Growable: []*fleetv1.Bucket{{Nodes: 2, NodeGroup: "desktops"}},
+	}}}
+	if malformed := boundCapacity(good); len(malformed) > 0 {
+		t.Error(malformed)
 	}
 }

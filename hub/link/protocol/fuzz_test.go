@@ -57,7 +57,8 @@ func FuzzConn(f *testing.F) {
 	results := &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Results{Results: &fleetv1.ResultBatch{Items: []*fleetv1.OrderResult{
 		{SessionUid: "u", Namespace: "n", Name: "s", Epoch: 1, Code: fleetv1.ResultCode_RESULT_CODE_STOPPED}}}}}
 	capacity := &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_Capacity{Capacity: &fleetv1.CapacityReport{Sequence: 1, Nodes: 2, Templates: []*fleetv1.TemplateCapacity{
-		{Name: "t", Available: true, Buckets: []*fleetv1.Bucket{{Nodes: 2, Free: map[string]int64{"cpu": 1}}}}}}}}
+		{Name: "t", Available: true, Buckets: []*fleetv1.Bucket{{Nodes: 2, Free: map[string]int64{"cpu": 1}}}, Growable: []*fleetv1.Bucket{{Nodes: 1, NodeGroup: "g"}}}},
+		NodeGroups: []*fleetv1.NodeGroupStatus{{Name: "g", Growable: 1, State: "Available"}}}}}
 	ack := &fleetv1.ConnectRequest{Message: &fleetv1.ConnectRequest_OrderAck{OrderAck: &fleetv1.OrderAck{Sequence: 1}}}
 	var held convert.Digest
 	held.Add(convert.BucketOf("u"), 7)

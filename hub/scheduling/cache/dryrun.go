@@ -45,7 +45,7 @@ func (c *Cache) Review(ctx context.Context, in DryRun) v1alpha1.PlacementReviewS
 	default:
 		t.record(&req, first)
 	}
-	req.Home, req.Refused, req.Current = nil, nil, nil
+	req.Home, req.Refused, req.RefusedFree, req.Current = nil, nil, nil, nil
 	for n := int32(2); n <= count; n++ {
 		if ctx.Err() != nil {
 			t.NotTried = count - t.Placed - t.Waiting
@@ -120,6 +120,13 @@ func (t *trial) record(req *placement.Request, d placement.Decision) {
 	}
 	member := d.Cluster.UID
 	t.Placed++
+	switch d.Kind {
+	case placement.Free:
+	case placement.Provisioning:
+		t.PlacedProvisioning++
+	case placement.Growable:
+		t.PlacedGrowable++
+	}
 	t.sessions[member]++
 	t.counts.Total++
 	t.counts.User++
@@ -202,6 +209,7 @@ func (c *Cache) misplaced(req placement.Request) (misplaced, ok bool) {
 	if slices.ContainsFunc(fleet.Candidates, func(x placement.Candidate) bool { return x.UID == req.Current.Cluster && !x.Ready }) {
 		return false, true
 	}
+	req.FreeOnly = true // it would not be moved to a node that must be added first
 	restore := c.placed.counted(&req)
 	d := placement.Place(req, fleet.Candidates, c.ledger)
 	restore()

@@ -32,11 +32,11 @@ func (c *Cache) Failover(req placement.Request, session failover.Session, from t
 	if v.Wait = c.rateLimit.FleetWait(req.UID, v.MassFailure, now); v.Wait > 0 {
 		return rateLimited(v)
 	}
-	req.Failover, req.Refused = true, maps.Clone(req.Refused)
+	req.Failover, req.Refused, req.RefusedFree = true, maps.Clone(req.Refused), maps.Clone(req.RefusedFree)
 	if req.Refused == nil {
 		req.Refused = map[types.UID]string{}
 	}
-	req.Refused[from] = "it is lost"
+	req.Exclude(from, "it is lost")
 	restore := c.placed.counted(&req)
 	d := placement.Place(req, fleet.Candidates, c.ledger)
 	restore()

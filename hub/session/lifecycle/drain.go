@@ -55,7 +55,12 @@ func evictDrained(p *pass, deadline time.Time) next {
 		p.soon(max(0, deadline.Sub(p.in.Now)))
 		return waits(drain.InUse, inUseMessage(at.ClusterName, deadline))
 	}
-	switch decision, answered := p.another(isDrained, v1alpha1.ReasonDraining, &l); {
+	// Until the deadline, a desktop that runs here is better off than one that waits for a node.
+	freeOnly := !neverRan(s) && (deadline.IsZero() || p.in.Now.Before(deadline))
+	if freeOnly && !deadline.IsZero() {
+		p.soon(deadline.Sub(p.in.Now))
+	}
+	switch decision, answered := p.another(isDrained, v1alpha1.ReasonDraining, &l, freeOnly); {
 	case !answered:
 		return proceed
 	case !decision.Placed:
@@ -132,7 +137,7 @@ func rebalance(p *pass) next {
 	case p.keptByHome():
 		return endMove(p, "its home is in "+at.ClusterName)
 	}
-	switch decision, answered := p.another(memory.MovedOut, MovedByRebalance, nil); {
+	switch decision, answered := p.another(memory.MovedOut, MovedByRebalance, nil, true); {
 	case !answered:
 		return proceed
 	case !decision.Placed:

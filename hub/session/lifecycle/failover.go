@@ -53,7 +53,7 @@ func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, loss failover.Session
 	}
 	req := p.request(policy)
 	req.Failover = true
-	req.Refused[from] = "it is lost"
+	req.Exclude(from, "it is lost")
 	a, ok := p.decide(Request{Evaluate: p.template != nil, Request: scheduling.Request{
 		Placement: req, Epoch: p.in.nextEpoch(s), Failover: &scheduling.Failover{Session: loss, From: from}, Reason: v1alpha1.ReasonFailoverPending,
 	}})

@@ -15,16 +15,17 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
-// move releases a placement whose Pod fits no node of the member, if another member has
+// move releases a placement whose Pod has had no node for too long, if another member has
 // capacity for the session now. The member's free capacity may differ from the hub's
-// count: kube-scheduler chooses the nodes. The session is rescheduled once its stop is
-// confirmed; until then the capacity elsewhere stays reserved. Without capacity
-// elsewhere it stays, and is queued like a pending session.
+// count: kube-scheduler chooses the nodes, and autoscalers may add none. The session is
+// rescheduled once its stop is confirmed; until then the capacity elsewhere stays reserved.
+// Without capacity elsewhere it stays, and is queued like a pending session.
 //
 // A session that has run there is not moved, nor one whose home is there.
 func move(p *pass) next {
 	s := p.Session
-	if !WaitsForNode(s) {
+	reason := WithoutNode(s)
+	if reason == "" {
 		return proceed
 	}
 	if m := p.in.Members[s.Status.Placement.ClusterUID]; m.Drain != nil || m.Health != health.Ready {
@@ -41,21 +42,39 @@ func move(p *pass) next {
 	if p.keptByHome() {
 		return proceed
 	}
-	d, answered := p.another(memory.NoNodeFits, v1alpha1.ReasonUnschedulablePod, nil)
+	d, answered := p.another(memory.NoNodeFits, v1alpha1.ReasonUnschedulablePod, nil, false)
 	if !answered || !d.Placed {
 		return proceed
 	}
-	p.Moved = v1alpha1.ReasonUnschedulablePod
-	p.warn(v1alpha1.EventMoved, "Move", fmt.Sprintf("no node of %s fits its Pod: it is moved to %s", s.Status.Placement.ClusterName, d.Cluster.Name))
+	why := moves[reason]
+	p.Moved = why.reason
+	p.warn(v1alpha1.EventMoved, "Move", fmt.Sprintf(why.message, s.Status.Placement.ClusterName, d.Cluster.Name))
 	releasePlacement(s)
 	return done
 }
 
-// WaitsForNode reports whether a session that never ran where it is placed has a Pod that
-// fits no node there.
-func WaitsForNode(s *v1alpha1.VDISession) bool {
+// MovedByProvisioningTimeout is why a session was moved that has waited for a node for longer
+// than its policy's maxProvisioningTime.
+const MovedByProvisioningTimeout = "ProvisioningTimeout"
+
+// moves are the reasons for which a session is moved, by those for which its Pod has no node.
+var moves = map[string]struct{ reason, message string }{
+	v1alpha1.ReasonUnschedulablePod: {v1alpha1.ReasonUnschedulablePod, "no node of %s fits its Pod: it is moved to %s"},
+	v1alpha1.ReasonScaleUpFailed:    {v1alpha1.ReasonScaleUpFailed, "%s adds no node for its Pod: it is moved to %s"},
+	v1alpha1.ReasonNodeProvisioning: {MovedByProvisioningTimeout, "%s has not added a node for its Pod within maxProvisioningTime: it is moved to %s"},
+}
+
+// WithoutNode returns the reason for which the Pod of a session that never ran where it is
+// placed has no node there, or "" if it has one or has no Pod yet.
+func WithoutNode(s *v1alpha1.VDISession) string {
 	pod := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionPodReady)
-	return s.Status.Placement != nil && pod != nil && pod.Status == metav1.ConditionFalse && pod.Reason == v1alpha1.ReasonUnschedulablePod && neverRan(s)
+	if s.Status.Placement == nil || pod == nil || pod.Status != metav1.ConditionFalse || !neverRan(s) {
+		return ""
+	}
+	if _, without := moves[pod.Reason]; without {
+		return pod.Reason
+	}
+	return ""
 }
 
 // neverRan reports whether a session that is to run was never ready where it is placed.
@@ -69,9 +88,10 @@ func neverRan(s *v1alpha1.VDISession) bool {
 
 // another requests capacity in any member other than the current one, by the current
 // policies. why is the reason against the current member, reason is what the session
-// waits for, and evicted is set if a drain's budget has to allow it first. The decision
-// is not Placed if no policy governs the session.
-func (p *pass) another(why, reason string, evicted *drain.Session) (d placement.Decision, answered bool) {
+// waits for, evicted is set if a drain's budget has to allow it first, and freeOnly if the
+// session must not wait for a node to be added. The decision is not Placed if no policy governs
+// the session.
+func (p *pass) another(why, reason string, evicted *drain.Session, freeOnly bool) (d placement.Decision, answered bool) {
 	s := p.Session
 	policy, found := p.in.Policies.Governing(s)
 	if !found {
@@ -79,7 +99,8 @@ func (p *pass) another(why, reason string, evicted *drain.Session) (d placement.
 		return d, true
 	}
 	req := p.request(policy)
-	req.Refused[s.Status.Placement.ClusterUID] = why
+	req.Exclude(s.Status.Placement.ClusterUID, why)
+	req.FreeOnly = freeOnly
 	a, answered := p.decide(Request{Evict: evicted, Request: scheduling.Request{Placement: req, Epoch: p.in.nextEpoch(s), Reason: reason}})
 	return a.Decision, answered
 }

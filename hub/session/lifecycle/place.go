@@ -121,8 +121,9 @@ func (p *pass) request(policy *v1alpha1.PlacementPolicy) placement.Request {
 	if req.Refused = maps.Clone(p.in.Known.Excluded); req.Refused == nil {
 		req.Refused = map[types.UID]string{}
 	}
+	req.RefusedFree = maps.Clone(p.in.Known.RefusedFree)
 	for _, o := range p.Session.Status.Releasing {
-		req.Refused[o.ClusterUID] = fmt.Sprintf("it has not confirmed yet that the session's copy of epoch %d is stopped there", o.Epoch)
+		req.Exclude(o.ClusterUID, fmt.Sprintf("it has not confirmed yet that the session's copy of epoch %d is stopped there", o.Epoch))
 	}
 	req.Failover = status.Displaced(p.Session)
 	req.Home = p.home.pinned

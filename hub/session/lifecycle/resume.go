@@ -85,10 +85,11 @@ func notResumed(p *pass, a scheduling.Answer) {
 // placed, and the policy's caps count the session already.
 func inPlace(req placement.Request) placement.Request {
 	req.TemplateClusterSelector, req.ClusterSelector = nil, nil
-	req.RequiredRegions, req.PreferredRegions, req.Refused, req.Home = nil, nil, nil, nil
+	req.RequiredRegions, req.PreferredRegions, req.Refused, req.RefusedFree, req.Home = nil, nil, nil, nil, nil
 	if req.Policy != nil {
 		req.Policy = &v1alpha1.PlacementPolicySpec{
 			ClusterTolerations: req.Policy.ClusterTolerations, HeadroomPercent: req.Policy.HeadroomPercent,
+			MaxProvisioningTime: req.Policy.MaxProvisioningTime,
 		}
 	}
 	return req

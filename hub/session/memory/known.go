@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
@@ -17,6 +18,9 @@ type Known struct {
 	// Excluded are the members to which the session is not assigned now, with the reason:
 	// they refused it, or had no node for its Pod, or it was moved out of them.
 	Excluded map[types.UID]string
+	// RefusedFree are those of them that refused it since no slot was free, although they may
+	// add a node.
+	RefusedFree sets.Set[types.UID]
 	// Refused are the members that refused the session recently, with the reason. Pause
 	// is how long it is not placed because too many did, or zero. RetryAfter is how
 	// long until the first of them may be tried again; zero if none refused it.
@@ -49,7 +53,7 @@ func (m *Memory) Known(s *v1alpha1.VDISession, now time.Time, reported func(memb
 		k.Refused, k.Pause, k.RetryAfter = f.of(now), f.pause(now), f.expiry(now)
 		for member, why := range k.Refused {
 			if !f.lifted(member, reported(member)) {
-				k.Excluded[member] = why
+				k.exclude(member, why, f.members[member].free)
 			}
 		}
 		if at := s.Status.Placement; at != nil {
@@ -57,4 +61,16 @@ func (m *Memory) Known(s *v1alpha1.VDISession, now time.Time, reported func(memb
 		}
 	})
 	return k
+}
+
+// exclude excludes a member that refused the session; free is set if it may still add a node. One that
+// is excluded for another reason stays so.
+func (k *Known) exclude(member types.UID, why string, free bool) {
+	if _, excluded := k.Excluded[member]; free && !excluded {
+		if k.RefusedFree == nil {
+			k.RefusedFree = sets.Set[types.UID]{}
+		}
+		k.RefusedFree.Insert(member)
+	}
+	k.Excluded[member] = why
 }

@@ -36,10 +36,7 @@ type misfit struct {
 // another is tried.
 func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, timeout time.Duration) (wait time.Duration) {
 	m.with(s.UID, func(r *record) {
-		if r.misfit == nil {
-			r.misfit = &misfit{left: map[types.UID]time.Time{}}
-		}
-		f, at := r.misfit, s.Status.Placement
+		f, at := r.misfits(), s.Status.Placement
 		if f.epoch != at.Epoch {
 			f.epoch, f.due = at.Epoch, now.Add(timeout<<min(f.count, timeoutDoubles))
 		}
@@ -48,13 +45,20 @@ func (m *Memory) MisfitWait(s *v1alpha1.VDISession, now time.Time, timeout time.
 	return wait
 }
 
-// Moved records that a session was moved since no node fit its Pod.
+// misfits returns the record of a session's misfits, and begins one.
+func (r *record) misfits() *misfit {
+	if r.misfit == nil {
+		r.misfit = &misfit{left: map[types.UID]time.Time{}}
+	}
+	return r.misfit
+}
+
+// Moved records that a session was moved since its Pod had no node.
 func (m *Memory) Moved(session types.UID, from *v1alpha1.Placement, now time.Time) {
 	m.with(session, func(r *record) {
-		if r.misfit != nil {
-			r.misfit.count++
-			r.misfit.left[from.ClusterUID] = now.Add(LeftFor)
-		}
+		f := r.misfits()
+		f.count++
+		f.left[from.ClusterUID] = now.Add(LeftFor)
 	})
 }
 

@@ -45,6 +45,8 @@ type refused struct {
 type refusal struct {
 	reason, why string
 	at          time.Time
+	// free is set if the member lacked a free slot, and was not ordered to add a node.
+	free bool
 }
 
 // left returns how long the refusal still counts; negative if it does not.
@@ -57,13 +59,17 @@ func (x refusal) left(now time.Time) time.Duration {
 }
 
 // add records that a member refused the session's epoch. After RefusalStreak refusals
-// in a row the session pauses. An epoch that is recorded again counts once.
-func (f *refused) add(member types.UID, epoch int64, reason, message string, now time.Time) {
+// in a row the session pauses. An epoch that is recorded again counts once. mayAddNode reports
+// whether the order permitted the member to add a node.
+func (f *refused) add(member types.UID, epoch int64, reason, message string, mayAddNode bool, now time.Time) {
 	if now.Sub(f.last) > streakLasts {
 		*f = refused{members: map[types.UID]refusal{}}
 	}
 	maps.DeleteFunc(f.members, func(_ types.UID, x refusal) bool { return x.left(now) < 0 })
-	f.members[member] = refusal{reason: reason, why: fmt.Sprintf("%s: %s", reason, message), at: now}
+	f.members[member] = refusal{
+		reason: reason, why: fmt.Sprintf("%s: %s", reason, message), at: now,
+		free: reason == v1alpha1.RefusedNoCapacity && !mayAddNode,
+	}
 	f.last = now
 	if f.epoch == epoch {
 		return
@@ -125,12 +131,12 @@ func (f *refused) lifted(member types.UID, reported time.Time) bool {
 }
 
 // Refuse records that a member refused a session's epoch; see refused.add.
-func (m *Memory) Refuse(session, member types.UID, epoch int64, reason, message string, now time.Time) {
+func (m *Memory) Refuse(session, member types.UID, epoch int64, reason, message string, mayAddNode bool, now time.Time) {
 	m.with(session, func(r *record) {
 		if r.refused == nil {
 			r.refused = &refused{}
 		}
-		r.refused.add(member, epoch, reason, message, now)
+		r.refused.add(member, epoch, reason, message, mayAddNode, now)
 	})
 }
 

@@ -22,8 +22,8 @@ func textOf(r *refused, at time.Time) map[string]string {
 
 func TestRefusalsFade(t *testing.T) {
 	var r refused
-	r.add(sessiontest.Here, 1, "NoCapacity", "full", sessiontest.Now)
-	r.add(sessiontest.Elsewhere, 2, "Invalid", "bad", sessiontest.Now.Add(refusalLasts))
+	r.add(sessiontest.Here, 1, "NoCapacity", "full", false, sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 2, "Invalid", "bad", false, sessiontest.Now.Add(refusalLasts))
 	if diff := cmp.Diff(map[string]string{"uid-here": "NoCapacity: full", "uid-elsewhere": "Invalid: bad"}, textOf(&r, sessiontest.Now.Add(refusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -40,7 +40,7 @@ func TestRefusalsFade(t *testing.T) {
 			t.Fatalf("after %s there are still %d refusals", at, before)
 		}
 	}
-	r.add(sessiontest.Here, 3, "NoCapacity", "full", sessiontest.Now.Add(refusalLasts+streakLasts+1))
+	r.add(sessiontest.Here, 3, "NoCapacity", "full", false, sessiontest.Now.Add(refusalLasts+streakLasts+1))
 	if r.streak != 1 {
 		t.Errorf("%d refusals in a row, want the last alone", r.streak)
 	}
@@ -48,8 +48,8 @@ func TestRefusalsFade(t *testing.T) {
 
 func TestMemberThatDoesNotAllowASessionIsNotTriedAgainSoon(t *testing.T) {
 	var r refused
-	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", sessiontest.Now)
-	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoCapacity, "full", sessiontest.Now)
+	r.add(sessiontest.Here, 10, v1alpha1.RefusedNotAllowed, "host", false, sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 11, v1alpha1.RefusedNoCapacity, "full", false, sessiontest.Now)
 	want := map[string]string{"uid-here": "NotAllowed: host"}
 	if diff := cmp.Diff(want, textOf(&r, sessiontest.Now.Add(adminRefusalLasts))); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
@@ -65,7 +65,7 @@ func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 	for i, most := range []time.Duration{0, 0, 1, 2, 4, 8, 16, 30, 30, 30} {
 		most *= time.Second
 		pauses := r.pausesNext(int64(i+1), now)
-		r.add(types.UID(fmt.Sprint("m", i)), int64(i+1), "NoCapacity", "full", now)
+		r.add(types.UID(fmt.Sprint("m", i)), int64(i+1), "NoCapacity", "full", false, now)
 		pause := r.pause(now)
 		if pauses != (most > 0) || pause > most || pause < most*9/10 {
 			t.Errorf("refusal %d pauses %v for %s, want about %s", i+1, pauses, pause, most)
@@ -77,7 +77,7 @@ func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 	}
 	var m Memory
 	for i := range RefusalStreak {
-		m.Refuse("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoCapacity", "full", now)
+		m.Refuse("s", types.UID(fmt.Sprint("m", i)), int64(i+1), "NoCapacity", "full", false, now)
 	}
 	known := func(session types.UID) Known {
 		s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 4))
@@ -97,7 +97,7 @@ func TestTooManyRefusalsInARowPauseTheSession(t *testing.T) {
 func TestRefusedEpochCountsOnce(t *testing.T) {
 	var r refused
 	for range 2 * RefusalStreak {
-		r.add(sessiontest.Here, 1, "NoCapacity", "full", sessiontest.Now)
+		r.add(sessiontest.Here, 1, "NoCapacity", "full", false, sessiontest.Now)
 	}
 	if r.streak != 1 || r.pause(sessiontest.Now) != 0 || r.pausesNext(1, sessiontest.Now) {
 		t.Errorf("%d refusals of one epoch, and a pause of %s", r.streak, r.pause(sessiontest.Now))
@@ -106,9 +106,9 @@ func TestRefusedEpochCountsOnce(t *testing.T) {
 
 func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	var r refused
-	r.add(sessiontest.Here, 5, "NoCapacity", "full", sessiontest.Now)
-	r.add(sessiontest.Elsewhere, 6, "NoCapacity", "full", sessiontest.Now)
-	r.add("uid-invalid", 7, "Invalid", "bad", sessiontest.Now)
+	r.add(sessiontest.Here, 5, "NoCapacity", "full", false, sessiontest.Now)
+	r.add(sessiontest.Elsewhere, 6, "NoCapacity", "full", false, sessiontest.Now)
+	r.add("uid-invalid", 7, "Invalid", "bad", false, sessiontest.Now)
 	for _, c := range []struct {
 		member   types.UID
 		reported time.Time
@@ -134,5 +134,36 @@ func TestRefusalIsLiftedByALaterReportAlone(t *testing.T) {
 	}).Excluded
 	if diff := cmp.Diff(map[types.UID]string{sessiontest.Elsewhere: "NoCapacity: full", "uid-invalid": "Invalid: bad"}, got); diff != "" {
 		t.Errorf("members that are not tried (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusalForLackOfAFreeSlotExcludesFreeSlotsOnly(t *testing.T) {
+	never := func(types.UID) time.Time { return time.Time{} }
+	for _, c := range []struct {
+		name, reason string
+		mayAddNode   bool
+		before       func(*Memory)
+		want         bool
+	}{
+		{name: "no free slot", reason: v1alpha1.RefusedNoCapacity, want: true},
+		{name: "no slot of any kind", reason: v1alpha1.RefusedNoCapacity, mayAddNode: true},
+		{name: "another reason", reason: v1alpha1.RefusedInvalid},
+		{name: "a member that it was moved out of", reason: v1alpha1.RefusedNoCapacity, before: func(m *Memory) {
+			m.Avoid("s", sessiontest.Here, sessiontest.Now)
+		}},
+	} {
+		m, s := &Memory{}, sessiontest.With()
+		s.UID = "s"
+		if c.before != nil {
+			c.before(m)
+		}
+		m.Refuse("s", sessiontest.Here, 1, c.reason, "full", c.mayAddNode, sessiontest.Now)
+		known := m.Known(s, sessiontest.Now, never)
+		if _, excluded := known.Excluded[sessiontest.Here]; !excluded || known.RefusedFree.Has(sessiontest.Here) != c.want {
+			t.Errorf("%s: excluded %v, free slots only %v", c.name, known.Excluded, known.RefusedFree)
+		}
+		if known = m.Known(s, sessiontest.Now.Add(refusalLasts+1), never); len(known.RefusedFree) > 0 {
+			t.Errorf("%s: %v refuse it for too long", c.name, known.RefusedFree)
+		}
 	}
 }

@@ -16,6 +16,14 @@ type Desired struct {
 	StopEpoch int64
 }
 
+// MayAddNode reports whether a session was placed where no slot was free: its order permits the member
+// to add a node. Condition Scheduled stores it, so that a later leader sends the same order. An order
+// for a free slot does not permit it: if the slot is gone, the agent refuses, and the session is placed
+// again by its policy, for which a free slot elsewhere may come before a new node.
+func MayAddNode(s *v1alpha1.VDISession) bool {
+	return ReasonOf(s, v1alpha1.ConditionScheduled) == v1alpha1.ReasonPlacedOnNewNode
+}
+
 // DesiredIn derives from a session's status what it requires of a member.
 func DesiredIn(s *v1alpha1.VDISession, member types.UID) Desired {
 	var w Desired

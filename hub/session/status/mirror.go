@@ -148,7 +148,7 @@ func HoldBack(before, after *v1alpha1.VDISession, now time.Time) time.Duration {
 // problems are the reasons that a user should see at once.
 var problems = sets.New(
 	v1alpha1.ReasonImagePull, v1alpha1.ReasonCrashLoop, v1alpha1.ReasonContainerError, v1alpha1.ReasonPodFailed,
-	v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonOutOfMemory,
+	v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonNodeProvisioning, v1alpha1.ReasonScaleUpFailed, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonConflict, v1alpha1.ReasonOutOfMemory,
 	v1alpha1.ReasonEvicted, v1alpha1.ReasonNodeLost, v1alpha1.ReasonQuotaExceeded,
 )
 
