@@ -30,7 +30,7 @@ TOOL_BUILD  := GOGC=$(BUILD_GOGC) CGO_ENABLED=0 go build -trimpath -ldflags "-s 
 # two, since more would disturb its timings, and of those with a fleet one: with two, hubs lose
 # their leadership on a slow machine.
 MODULE      := github.com/vdi-fleet/vdi-fleet
-FLEET_PKGS  := $(addprefix $(MODULE)/,test/integration test/faults test/placement test/harness)
+FLEET_PKGS  := $(addprefix $(MODULE)/,test/integration test/faults test/placement test/harness test/elastic)
 SLOW_PKGS   := $(FLEET_PKGS) $(addprefix $(MODULE)/,hub/session agent/session)
 TEST_PKGS    = $(SLOW_PKGS) $(filter-out $(SLOW_PKGS) $(MODULE)/test/scale,$(shell go list ./...))
 # Packages with concurrent code, which `make test` runs with the race detector; `make test-all`
@@ -88,7 +88,7 @@ test-race:
 test-other:
 	CGO_ENABLED=0 $(GO_TEST) -trimpath -short -timeout 20m -p 2 $(TESTFLAGS) $(filter-out $(RACE_PKGS),$(TEST_PKGS))
 
-test-all: controlplane build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, the short fault scenarios, and scale-fleet.
+test-all: controlplane karpenter build $(BIN)/helm $(BIN)/kube-score $(BIN)/crdcompat ## Run all tests with the race detector, the short fault scenarios, and scale-fleet.
 	@echo "test-all: compiling with the race detector takes some minutes the first time"
 	GOGC=$(BUILD_GOGC) go build -race ./agent/... ./api/... ./hub/... ./proto/...
 	@$(MAKE) --no-print-directory -j2 test-fleets test-rest
@@ -100,6 +100,11 @@ test-fleets:
 test-rest:
 	$(GO_TEST) -race -timeout 40m -p 1 $(TESTFLAGS) $(filter-out $(FLEET_PKGS),$(TEST_PKGS))
 	cd deploy/desktop && $(GO_TEST) -race ./...
+	cd test/karpenter && CGO_ENABLED=0 $(GO_TEST) -trimpath ./...
+
+.PHONY: test-elastic
+test-elastic: controlplane karpenter build ## Test members that add nodes for sessions, by a real Karpenter (FOCUS=).
+	$(GO_TEST) -count=1 -timeout 30m -v ./test/elastic -args -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
 
 .PHONY: test-faults
 test-faults: controlplane build ## Inject faults into a fleet, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).
@@ -144,6 +149,9 @@ run: build install ## Run the hub against the cluster of the current kubeconfig.
 controlplane: ## Build real Kubernetes control planes into bin/ (about 5 minutes the first time).
 	@test/controlplane/build.sh $(BIN)
 
+.PHONY: karpenter
+karpenter: $(BIN)/karpenter ## Build bin/karpenter, the autoscaler of members in test/harness (2 minutes or more the first time).
+
 .PHONY: docker-build
 docker-build: ## Build the images HUB_IMG and AGENT_IMG (PLATFORMS=linux/amd64,linux/arm64; GO_IMAGE=golang:1.26 builds in that image).
 	@VERSION=$(VERSION) HUB_IMG=$(HUB_IMG) AGENT_IMG=$(AGENT_IMG) PLATFORMS=$(PLATFORMS) GO_IMAGE=$(GO_IMAGE) tools/images.sh
@@ -179,6 +187,10 @@ scale-fleet: MEMBERS = 100
 scale-fleet: SESSIONS = 5000
 scale-fleet: controlplane build ## Measure the hub with simulated MEMBERS (1000), SESSIONS (100000) and TEMPLATES of them.
 	go run ./test/scale/fleet -members $(MEMBERS) -sessions $(SESSIONS) -templates $(TEMPLATES) $(ARGS)
+
+.PHONY: scale-elastic
+scale-elastic: controlplane karpenter build ## Measure a burst of SESSIONS in members without nodes, which real Karpenters add.
+	go run ./test/scale/elastic -members $(MEMBERS) -sessions $(SESSIONS) $(ARGS)
 
 ##@ kind
 
@@ -305,6 +317,10 @@ $(BIN)/govulncheck: tools/govulncheck/go.mod
 $(BIN)/crdcompat: tools/crdcompat/go.mod $(wildcard tools/crdcompat/*.go)
 	@echo "tools: building crdcompat"
 	@cd tools/crdcompat && $(TOOL_BUILD) -o $(abspath $@) .
+
+$(BIN)/karpenter: test/karpenter/go.mod $(filter-out %_test.go,$(wildcard test/karpenter/*.go))
+	@echo "karpenter: building Karpenter with its KWOK provider (2 minutes or more the first time)"
+	@cd test/karpenter && $(TOOL_BUILD) -o $(abspath $@) .
 
 # Without a cluster, Helm renders for the version of Kubernetes in its linker flags, by
 # default 1.20.

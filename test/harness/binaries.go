@@ -37,7 +37,7 @@ func Root() (string, error) {
 }
 
 // makeTargets are the make targets that build a binary, for the error message.
-var makeTargets = map[string]string{"hub": "build", "agent": "build", "fleet": "build"}
+var makeTargets = map[string]string{"hub": "build", "agent": "build", "fleet": "build", "karpenter": "karpenter"}
 
 // binary returns the path of bin/NAME.
 func binary(name string) (string, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/admission"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/component"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/karpenter"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kubeconfig"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/pki"
@@ -40,10 +41,11 @@ type ControlPlane struct {
 
 	Etcd              *Process
 	APIServer         *Process
-	ControllerManager *Process // nil if APIOnly
-	Scheduler         *Process // nil if APIOnly or NoScheduling
-	KWOK              *Process // nil if APIOnly or NoScheduling
-	Kubelet           *Process // nil unless Kubelets
+	ControllerManager *Process   // nil if APIOnly
+	Scheduler         *Process   // nil if APIOnly or NoScheduling
+	KWOK              *Process   // nil if APIOnly or NoScheduling
+	Kubelet           *Process   // nil unless Kubelets
+	Karpenter         *Karpenter // nil unless ControlPlaneOptions.Karpenter
 
 	options     ControlPlaneOptions
 	components  *component.Cluster
@@ -75,6 +77,9 @@ type ControlPlaneOptions struct {
 	// Kubelets is as in Options.
 	Kubelets    bool
 	KubeletArgs []string
+	// Karpenter runs an autoscaler that adds nodes for pending Pods. Its region defaults to
+	// Name.
+	Karpenter *karpenter.Options
 	// Namespaces to create, with labels.
 	Namespaces map[string]map[string]string
 	// APIServerArgs are appended to kube-apiserver's.
@@ -142,7 +147,11 @@ func newControlPlane(options ControlPlaneOptions) (*ControlPlane, error) {
 	if err := cp.components.WriteFiles(); err != nil {
 		return nil, err
 	}
-	return cp, cp.connect()
+	if err := cp.connect(); err != nil {
+		return nil, err
+	}
+	cp.Karpenter, err = newKarpenter(cp)
+	return cp, err
 }
 
 // attachControlPlane returns the control plane of that name in a fleet's directory,
@@ -186,6 +195,9 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", cp.Name, err)
 		}
 	}
+	if err := cp.Karpenter.installCRDs(ctx, cp); err != nil {
+		return fmt.Errorf("%s: %w", cp.Name, err)
+	}
 	if cp.options.AdmissionDir != "" {
 		if err := cp.ApplyFile(ctx, cp.options.AdmissionDir); err != nil {
 			return fmt.Errorf("%s: %w", cp.Name, err)
@@ -203,6 +215,7 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 	for name, labels := range cp.options.Namespaces {
 		group.Go(func() error { return cp.EnsureNamespace(ctx, name, labels) })
 	}
+	group.Go(func() error { return cp.Karpenter.startFirst(ctx) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("%s: %w", cp.Name, err)
 	}
@@ -311,7 +324,7 @@ func (cp *ControlPlane) process(component string, args []string) (*Process, erro
 // Processes returns the processes that exist, in the order of their start.
 func (cp *ControlPlane) Processes() []*Process {
 	var all []*Process
-	for _, process := range []*Process{cp.Etcd, cp.APIServer, cp.ControllerManager, cp.Scheduler, cp.KWOK, cp.Kubelet} {
+	for _, process := range []*Process{cp.Etcd, cp.APIServer, cp.ControllerManager, cp.Scheduler, cp.KWOK, cp.Kubelet, cp.Karpenter.process()} {
 		if process != nil {
 			all = append(all, process)
 		}

@@ -9,6 +9,7 @@
 //	apply        applies manifests to an API server
 //	component    arguments and files of the components of a control plane
 //	hubservice   Pods and Service of the hub's replicas
+//	karpenter    NodePools of an autoscaler, and the faults of its cloud
 //	kubeconfig   credentials of the users of a cluster
 //	kubelet      simulated kubelets
 //	kwok         simulated nodes
@@ -62,6 +63,14 @@
 //
 //	fleet.Members[0].PowerOff(); fleet.Members[0].PowerOn(ctx)
 //	fleet.Members[0].ControlPlane.PowerOffNodes() // and PowerOnNodes
+//
+// With MemberSpec.Karpenter, or ControlPlaneOptions.Karpenter, a real Karpenter with its KWOK
+// provider adds nodes for pending Pods, and removes them. The command is test/karpenter, which
+// make karpenter builds; KWOK makes its nodes Ready as it does those of Nodes:
+//
+//	MemberSpec{..., Karpenter: &karpenter.Options{NodePools: []karpenter.NodePool{{Name: "desktops"}}}}
+//	cp.Karpenter.NodePools.SetFaults(ctx, "desktops", karpenter.Faults{InsufficientCapacity: "no capacity in eu-west-a"})
+//	cp.Karpenter.Kill(); cp.Karpenter.Start(); cp.Karpenter.WaitReady(ctx)
 //
 // CountWrites counts the writes to a control plane, by user, from its audit log. Hub and
 // agents are HubUser and AgentUser there.

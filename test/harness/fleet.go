@@ -229,7 +229,7 @@ func (f *Fleet) memberOptions(spec MemberSpec, crds []string) ControlPlaneOption
 		namespaces[name] = map[string]string{AdmitSessionsLabel: "true"}
 	}
 	return ControlPlaneOptions{
-		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes,
+		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes, Karpenter: spec.karpenter(),
 		Kubelets: f.options.Kubelets, KubeletArgs: f.options.kubeletArgs(), fleetBin: f.detachedBy,
 		LowPriority: f.options.HubFirst, fleetDir: f.Dir, detach: f.detachedBy != "",
 	}

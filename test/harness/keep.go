@@ -79,6 +79,9 @@ func (f *Fleet) restartable() []*Process {
 		if m.ControlPlane.Scheduler != nil {
 			processes = append(processes, m.ControlPlane.Scheduler)
 		}
+		if m.ControlPlane.Karpenter != nil {
+			processes = append(processes, m.ControlPlane.Karpenter.Process)
+		}
 	}
 	return processes
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness/karpenter"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
@@ -58,7 +59,7 @@ type Options struct {
 	// NoFleetProcesses starts the control planes and proxies, but neither hub
 	// nor agents.
 	NoFleetProcesses bool
-	// KeepRunning starts hub, agents and kube-schedulers again that end by
+	// KeepRunning starts hub, agents, kube-schedulers and Karpenters again that end by
 	// themselves, as a kubelet would.
 	KeepRunning bool
 	// NoWait makes Start return before the members are Ready.
@@ -96,6 +97,9 @@ type MemberSpec struct {
 	// Labels of its MemberCluster.
 	Labels map[string]string
 	Nodes  []kwok.NodeGroup
+	// Karpenter runs an autoscaler in the member that adds nodes for pending Pods, besides
+	// Nodes; bin/karpenter is from make karpenter.
+	Karpenter *karpenter.Options
 }
 
 var memberNames = []string{"eu-west", "us-east", "ap-south"}

@@ -145,7 +145,11 @@ func (cp *ControlPlane) powerOn(ctx context.Context) error {
 	if err := cp.WaitAPI(ctx); err != nil {
 		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
-	if err := errors.Join(cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx)); err != nil {
+	errs := []error{cp.ControllerManager.Start(), cp.Scheduler.Start(), cp.PowerOnNodes(ctx)}
+	if cp.Karpenter != nil {
+		errs = append(errs, cp.Karpenter.Start())
+	}
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("powering on %s: %w", cp.Name, err)
 	}
 	return nil
@@ -188,6 +192,9 @@ func (d *Detached) member(name string) (*ControlPlane, *Process, error) {
 	cp := attachControlPlane(name, d.Dir)
 	cp.Etcd, cp.APIServer, cp.ControllerManager = named("etcd"), named("kube-apiserver"), named("kube-controller-manager")
 	cp.Scheduler, cp.KWOK, cp.Kubelet = named("kube-scheduler"), named("kwok"), named("kubelet")
+	if autoscaler := named("karpenter"); autoscaler != nil {
+		cp.Karpenter = &Karpenter{Process: autoscaler}
+	}
 	if err := cp.connect(); err != nil {
 		return nil, nil, err
 	}

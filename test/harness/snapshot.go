@@ -21,7 +21,7 @@ func (cp *ControlPlane) SaveEtcd(ctx context.Context, name string) error {
 
 // RestoreEtcd replaces etcd by a copy, as after a disaster. Clients have received later
 // resource versions than the copy has, so each watch must start over: the controller manager
-// is restarted here, and the watch of the hub's Service is replaced.
+// and Karpenter are restarted here, and the watch of the hub's Service is replaced.
 func (cp *ControlPlane) RestoreEtcd(ctx context.Context, name string) error {
 	err := cp.withoutEtcd(ctx, func() error {
 		if err := os.RemoveAll(cp.components.EtcdData()); err != nil {
@@ -34,8 +34,10 @@ func (cp *ControlPlane) RestoreEtcd(ctx context.Context, name string) error {
 			err = restored(ctx)
 		}
 	}
-	if err == nil && cp.ControllerManager != nil {
-		err = errors.Join(cp.ControllerManager.Kill(), cp.ControllerManager.Start())
+	for _, process := range []*Process{cp.ControllerManager, cp.Karpenter.process()} {
+		if err == nil && process != nil {
+			err = errors.Join(process.Kill(), process.Start())
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("restoring the etcd of %s: %w", cp.Name, err)

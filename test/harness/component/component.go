@@ -14,13 +14,14 @@ import (
 )
 
 // The users of the components in audit logs. ControllerManager has the rights of every
-// controller, KWOK and Kubelet those of every kubelet.
+// controller, KWOK and Kubelet those of every kubelet, and Karpenter those of a cloud besides.
 var (
 	Admin             = kubeconfig.User{Name: "admin", Groups: []string{"system:masters"}}
 	ControllerManager = kubeconfig.User{Name: "system:kube-controller-manager", Groups: []string{"system:masters"}}
 	Scheduler         = kubeconfig.User{Name: "system:kube-scheduler"}
 	KWOK              = kubeconfig.User{Name: "kwok", Groups: []string{"system:masters"}}
 	Kubelet           = kubeconfig.User{Name: "kubelet", Groups: []string{"system:masters"}}
+	Karpenter         = kubeconfig.User{Name: "karpenter", Groups: []string{"system:masters"}}
 )
 
 // Ports are the ports of the components of a cluster.
