@@ -137,7 +137,7 @@ func (g *growth) measure(m *Model) {
 	}
 }
 
-// holds reports whether a node is registered and not usable yet. Nobody's free capacity is on it.
+// holds reports whether a node is registered and not usable yet. Its capacity is not free.
 func (g *growth) holds(node string) bool { return g != nil && g.provisioning[node] }
 
 // Elapsed sets the time of the next report. It is a change if a node group's state depends on it.

@@ -79,7 +79,7 @@ func (i *instances) Reconcile(ctx context.Context, request reconcile.Request) (r
 // register creates the node of an instance when it is due, and returns the time until then.
 func (i *instances) register(ctx context.Context, claim *v1.NodeClaim, faults faults) (delay, error) {
 	if claim.StatusConditions().Get(v1.ConditionTypeRegistered).IsTrue() {
-		return never, nil // it was there, and somebody deleted it
+		return never, nil // it existed, and was deleted
 	}
 	var class v1alpha1.KWOKNodeClass
 	if err := i.kube.Get(ctx, types.NamespacedName{Name: claim.Spec.NodeClassRef.Name}, &class); err != nil {
