@@ -48,10 +48,10 @@ var _ = Describe("A desktop that does not start", func() {
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonUnschedulablePod, "Insufficient memory")
 		pod := get(ctx, podOf(a)).UID
 		groups.pods.Store(pod, observe.Growth{Group: "desktops", Usual: time.Minute})
-		groups.changes <- event.GenericEvent{Object: a}
+		groups.changes <- event.GenericEvent{Object: a.DeepCopy()}
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonNodeProvisioning, "node group desktops is adding one")
 		groups.pods.Store(pod, observe.Growth{Group: "desktops", Failed: "it has 1 of 1 nodes"})
-		groups.changes <- event.GenericEvent{Object: a}
+		groups.changes <- event.GenericEvent{Object: a.DeepCopy()}
 		expectCondition(ctx, a, api.ConditionPodReady, metav1.ConditionFalse, api.ReasonScaleUpFailed, "it has 1 of 1 nodes")
 	}, SpecTimeout(3*time.Minute))
 
