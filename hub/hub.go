@@ -189,6 +189,7 @@ func setup(ctx context.Context, mgr mcmanager.Manager, f *fleet, l *leader, trac
 		return err
 	}
 	run := &linkRunnable{term: term, fleet: f.Fleet, leader: l, address: o.LinkBindAddress, options: linkOptions(o, term, l)}
+	run.options.RenewInterval = f.Fleet.RenewInterval
 	run.options.Now, run.options.Trace, run.options.Term.Proof = now, trace, f.proofs.Term
 	run.prepare = append(run.prepare, term.begin)
 	if authority != nil {
@@ -296,10 +297,9 @@ func setupUserRoles(mgr manager.Manager, sessions index.Sessions, o Options) err
 func linkOptions(o Options, term *hubTerm, l *leader) link.Options {
 	options := link.Options{
 		CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile, TrustDomain: o.TrustDomain,
-		Term:          link.Term{Current: term.current.Load, Raise: term.raise, Ordered: term.advance},
-		Leading:       l.leadership.Leading,
-		RenewInterval: o.timings().Renew,
-		Timeouts:      link.Timeouts{Drain: o.scaled(drainTimeout)},
+		Term:     link.Term{Current: term.current.Load, Raise: term.raise, Ordered: term.advance},
+		Leading:  l.leadership.Leading,
+		Timeouts: link.Timeouts{Drain: o.scaled(drainTimeout)},
 	}
 	options.Tuning.AckTimeout, options.Timeouts.Send = link.ScaledTimeouts(o.TimeFactor)
 	if o.LeaderElect {

@@ -17,7 +17,7 @@ type Limits struct {
 	// an agent that sends more are read more slowly.
 	MessagesPerSecond, BytesPerSecond int
 	// RenewalsPerSecond of one member's agent; by default 5, or ten times the rate
-	// of RenewInterval if that is more.
+	// of RenewInterval at the start if that is more.
 	RenewalsPerSecond int
 	// RotationsPerMinute of one member's agent, 20 by default.
 	RotationsPerMinute int

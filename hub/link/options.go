@@ -24,8 +24,9 @@ type Options struct {
 	TrustDomain string
 	// Term of this leader.
 	Term Term
-	// RenewInterval is how often agents must renew their lease, 5 s by default.
-	RenewInterval time.Duration
+	// RenewInterval returns how often an agent that connects now must renew its lease, 5 s by
+	// default.
+	RenewInterval func() time.Duration
 	// ReauthorizeInterval is how often the open streams are authorized again, 1 s by
 	// default: that soon the stream of an expired or revoked certificate ends.
 	ReauthorizeInterval time.Duration
@@ -87,11 +88,14 @@ type Timeouts struct {
 func (o *Options) setDefaults() {
 	t := &o.Timeouts
 	setDefaults([]setting[time.Duration]{
-		{&o.RenewInterval, 5 * time.Second}, {&o.ReauthorizeInterval, time.Second},
+		{&o.ReauthorizeInterval, time.Second},
 		{&t.ClientHello, 3 * time.Second}, {&t.Call, 10 * time.Second}, {&t.Hello, 10 * time.Second},
 		{&t.Inventory, 60 * time.Second}, {&t.Drain, 10 * time.Second}, {&t.Send, defaultSendTimeout},
 	})
-	o.Limits.setDefaults(o.RenewInterval)
+	if o.RenewInterval == nil {
+		o.RenewInterval = func() time.Duration { return 5 * time.Second }
+	}
+	o.Limits.setDefaults(o.RenewInterval())
 	if o.Now == nil {
 		o.Now = time.Now
 	}

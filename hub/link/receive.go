@@ -103,7 +103,7 @@ func (c *connection) admit(hello *fleetv1.Hello) error {
 	// Without the connection's lock, which the Directory acquires under its own.
 	capacity := member.CapacitySequence()
 	c.do(func(conn *protocol.Conn) {
-		conn.Admitted(durationpb.New(c.server.options.RenewInterval), proof, capacity)
+		conn.Admitted(durationpb.New(c.server.options.RenewInterval()), proof, capacity)
 	})
 	return nil
 }

@@ -118,6 +118,13 @@ func (f *Directory) Refused(uid types.UID, reason error) {
 	f.edit(uid, MemberChanged, func(m *member) bool { return m.recordIncompatible(f.timings, reason, f.now()) })
 }
 
+// RenewInterval returns how often an agent that connects now renews its lease.
+func (f *Directory) RenewInterval() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.timings.RenewInterval(len(f.uids))
+}
+
 // Renew records a heartbeat of a member's agent (link.Directory). An agent that is not
 // connected is refused: it must connect first.
 func (f *Directory) Renew(uid types.UID, renewal link.Renewal) (lease time.Duration, err error) {

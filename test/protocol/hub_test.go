@@ -293,7 +293,7 @@ func (h *hubServer) start() {
 	server := hublink.NewServer(hublink.Options{
 		CertFile: h.files.CertFile, KeyFile: h.files.KeyFile, ClientCAFile: h.pki.CAFile(),
 		TrustDomain: harness.TrustDomain, Term: hublink.Term{Current: func() int64 { return term }},
-		RenewInterval: 100 * time.Millisecond, Tuning: h.tuning,
+		RenewInterval: func() time.Duration { return 100 * time.Millisecond }, Tuning: h.tuning,
 		Timeouts: hublink.Timeouts{Drain: time.Second, Hello: h.helloTimeout, Inventory: h.helloTimeout, Send: h.sendTimeout},
 	}, h.dir)
 	ctx, cancel := context.WithCancel(context.Background())

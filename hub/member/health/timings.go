@@ -9,7 +9,7 @@ import (
 
 // Timings of the link, before scaling (docs/design.md, section 5).
 type Timings struct {
-	// Renew is how often an agent renews.
+	// Renew is how often an agent renews, but in a large fleet: see RenewInterval.
 	Renew time.Duration
 	// Suspect and Unreachable are the times without heartbeats after which a member is
 	// Suspect or Unreachable.
@@ -52,6 +52,22 @@ func DefaultTimings(factor float64) Timings {
 		Failover:    failover.DefaultTimings(factor),
 		Recovery:    scale(300 * time.Second),
 	}
+}
+
+const (
+	// largeFleet is the number of members from which on each renews less often.
+	largeFleet = 750
+	// renewJitter is by how much the time between two renewals may be longer than the interval.
+	renewJitter = 0.1
+)
+
+// RenewInterval returns the interval in which the agents of a fleet renew. In a large fleet it is longer, so that
+// the hub handles no more renewals a second than those of largeFleet members, but never so long that a single
+// lost renewal makes a member Suspect.
+func (t Timings) RenewInterval(members int) time.Duration {
+	fewer := time.Duration(members) * t.Renew / largeFleet
+	longest := time.Duration(float64(t.Suspect) / 2 / (1 + renewJitter))
+	return max(t.Renew, min(fewer, longest))
 }
 
 // Validate returns an error for inconsistent timings.
