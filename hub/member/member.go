@@ -3,7 +3,6 @@ package member
 import (
 	"sync"
 	"time"
-	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -13,6 +12,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/cluster"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
+	"github.com/vdi-fleet/vdi-fleet/hub/trim"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -119,7 +119,7 @@ func (m *member) adopt(mc *v1alpha1.MemberCluster) {
 	m.labels = mc.Labels
 	m.spec = *mc.Spec.DeepCopy()
 	// Every decision reads these of every member.
-	m.spec.Region, m.spec.Scheduling = unique.Make(m.spec.Region).Value(), unique.Make(m.spec.Scheduling).Value()
+	trim.Strings(&m.spec.Region, (*string)(&m.spec.Scheduling))
 	m.drain.adopt(mc)
 	m.revoked = mc.Spec.Access == v1alpha1.AccessRevoked
 	m.serials = nil

@@ -54,9 +54,11 @@ func trimCached(secret *corev1.Secret) {
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, v1alpha1.AnnotationRun, run[:min(len(run), 64)])
 	}
 	size := sizeOf(secret.Data)
-	switch {
-	case secret.Labels[v1alpha1.LabelSecret] == v1alpha1.SecretAccess && size > maxAccessSize:
+	switch access := secret.Labels[v1alpha1.LabelSecret] == v1alpha1.SecretAccess; {
+	case access && size > maxAccessSize:
 		secret.Data, _ = accessData(secret)
+	case access:
+		secret.Data = trim.Data(secret.Data)
 	case size > maxSize:
 		secret.Data = nil
 		trim.Omit(secret, size)

@@ -43,17 +43,20 @@ func trimSession(s *v1alpha1.VDISession) {
 // share has the cached sessions share what most of them have in common, and decoded conditions
 // take no more memory than they need.
 func share(s *v1alpha1.VDISession) {
-	trim.Metadata(s)
+	own := []*string{&s.Spec.User, &s.Status.URL, &s.Status.AccessSecretName}
 	s.Spec.Resources, s.Status.Resources = trim.Resources(s.Spec.Resources), trim.Resources(s.Status.Resources)
 	s.Status.Conditions = append(make([]metav1.Condition, 0, len(s.Status.Conditions)), s.Status.Conditions...)
 	for i := range s.Status.Conditions {
 		c := &s.Status.Conditions[i]
 		trim.Strings(&c.Type, &c.Reason, (*string)(&c.Status))
-		if c.Type != v1alpha1.ConditionScheduled { // which has a text of its own for each session
+		if c.Type == v1alpha1.ConditionScheduled { // which has a text of its own for each session
+			own = append(own, &c.Message)
+		} else {
 			trim.Strings(&c.Message)
 		}
 	}
-	trim.Strings(&s.Spec.User, &s.Spec.Template, (*string)(&s.Spec.OperatingMode), &s.Status.TemplateRevision, (*string)(&s.Status.Phase))
+	trim.Metadata(s, own...)
+	trim.Strings(&s.Spec.Template, (*string)(&s.Spec.OperatingMode), &s.Status.TemplateRevision, (*string)(&s.Status.Phase))
 	if at := s.Status.Placement; at != nil {
 		trim.Strings(&at.ClusterName, (*string)(&at.ClusterUID), &at.Policy, &at.Region, (*string)(&at.FailoverMode))
 	}

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,37 +16,88 @@ const (
 	// maxSharedSize the size of their contents.
 	maxShared     = 4096
 	maxSharedSize = 512
+	// maxTexts is the number of texts that are remembered: for each of a thousand members its name, its
+	// UID and a message, and as much again.
+	maxTexts = 8192
 )
 
 var (
+	sharedTexts     = lru.New(maxTexts)
 	sharedStrings   = lru.New(maxShared)
 	sharedResources = lru.New(maxShared)
 	sharedLists     = lru.New(maxShared)
 )
 
-// Strings makes equal strings share their memory.
+// Strings makes equal strings share their memory, unless they are large. Package unique remembers a
+// value only until the next garbage collection, unless its handle is kept.
 func Strings(texts ...*string) {
 	for _, s := range texts {
-		*s = unique.Make(*s).Value()
+		if len(*s) == 0 || len(*s) > maxSharedSize {
+			continue
+		}
+		same, known := sharedTexts.Get(*s)
+		if !known {
+			same = strings.Clone(*s)
+			sharedTexts.Add(same, same)
+		}
+		*s = same.(string)
 	}
+}
+
+// Pack makes texts parts of one, since garbage collection takes time for each object.
+func Pack(texts ...*string) {
+	var all strings.Builder
+	for _, s := range texts {
+		all.WriteString(*s)
+	}
+	rest := all.String()
+	for _, s := range texts {
+		*s, rest = rest[:len(*s)], rest[len(*s):]
+	}
+}
+
+// Data returns equal data, whose names other objects share and whose values are packed.
+func Data(data map[string][]byte) map[string][]byte {
+	if len(data) == 0 {
+		return data
+	}
+	var size int
+	for _, value := range data {
+		size += len(value)
+	}
+	all, out := make([]byte, 0, size), make(map[string][]byte, len(data))
+	for name, value := range data {
+		Strings(&name)
+		first := len(all)
+		all = append(all, value...)
+		out[name] = all[first:len(all):len(all)]
+	}
+	return out
 }
 
 // Metadata makes a cached object share what most objects of its kind have in common: labels,
 // annotations, finalizers, and the kinds of its owners. A map takes 0.4 KiB, however small it is.
-// Objects in the cache are never changed.
-func Metadata(o client.Object) {
+// What it alone has is packed, together with more of its texts. Objects in the cache are never
+// changed.
+func Metadata(o client.Object, more ...*string) {
 	text := func(s string) string { return s }
 	o.SetLabels(shared(sharedStrings, o.GetLabels(), text))
 	o.SetAnnotations(shared(sharedStrings, o.GetAnnotations(), text))
 	o.SetFinalizers(List(o.GetFinalizers()))
+	namespace, name, uid, version := o.GetNamespace(), o.GetName(), o.GetUID(), o.GetResourceVersion()
+	own := append(more, &name, (*string)(&uid), &version)
 	owners := o.GetOwnerReferences()
 	for i := range owners {
 		Strings(&owners[i].APIVersion, &owners[i].Kind)
+		own = append(own, &owners[i].Name, (*string)(&owners[i].UID))
 	}
-	o.SetOwnerReferences(owners)
-	namespace := o.GetNamespace()
 	Strings(&namespace)
+	Pack(own...)
 	o.SetNamespace(namespace)
+	o.SetName(name)
+	o.SetUID(uid)
+	o.SetResourceVersion(version)
+	o.SetOwnerReferences(owners)
 }
 
 // List returns an equal list, which other objects share, unless it is large.

@@ -3,6 +3,7 @@ package trim
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestCachedObjectsShareEqualMetadata(t *testing.T) {
@@ -93,5 +95,67 @@ func TestEqualValuesAreInOneBucket(t *testing.T) {
 		if n > 30 {
 			t.Errorf("%d of %d names are in bucket %s", n, 4*buckets, bucket)
 		}
+	}
+}
+
+// What an object alone has keeps its value, in less objects of the heap.
+func TestTextsArePacked(t *testing.T) {
+	one, empty, two := strings.Repeat("1", 3), "", strings.Repeat("2", 4)
+	Pack(&one, &empty, &two)
+	if one != "111" || empty != "" || two != "2222" {
+		t.Errorf("the texts became %q, %q and %q", one, empty, two)
+	}
+	if got, want := unsafe.StringData(two), unsafe.Add(unsafe.Pointer(unsafe.StringData(one)), 3); unsafe.Pointer(got) != want {
+		t.Error("the second text is an object of its own")
+	}
+	Pack()
+
+	secret := &corev1.Secret{}
+	secret.Name, secret.UID, secret.ResourceVersion, secret.Namespace = "s", "uid", "17", "team"
+	secret.OwnerReferences = []metav1.OwnerReference{{Name: "owner", UID: "of-owner", Kind: "VDISession"}}
+	more := "more"
+	Metadata(secret, &more)
+	owner := secret.OwnerReferences[0]
+	if got := []string{secret.Name, string(secret.UID), secret.ResourceVersion, secret.Namespace, owner.Name, string(owner.UID), owner.Kind, more}; !slices.Equal(got,
+		[]string{"s", "uid", "17", "team", "owner", "of-owner", "VDISession", "more"}) {
+		t.Errorf("the metadata became %q", got)
+	}
+}
+
+func TestDataIsPacked(t *testing.T) {
+	data := Data(map[string][]byte{"username": []byte("kasm"), "password": []byte("secret"), "empty": {}})
+	if len(data) != 3 || string(data["username"]) != "kasm" || string(data["password"]) != "secret" || len(data["empty"]) != 0 {
+		t.Errorf("the data became %q", data)
+	}
+	for name, value := range data {
+		if cap(value) > len(value) {
+			t.Errorf("what is appended to %s would be in another value", name)
+		}
+	}
+	if got := Data(nil); len(got) != 0 {
+		t.Errorf("no data became %q", got)
+	}
+}
+
+// Most equal texts are of objects between which garbage was collected.
+func TestEqualTextsAreSharedFromOneCollectionToTheNext(t *testing.T) {
+	of := func(text string) string {
+		text = strings.Clone(text)
+		Strings(&text)
+		return text
+	}
+	one := of("member-0001")
+	runtime.GC()
+	runtime.GC()
+	other := of("member-0001")
+	if unsafe.StringData(one) != unsafe.StringData(other) || other != "member-0001" {
+		t.Errorf("%q is kept twice", other)
+	}
+	if of("member-0002") != "member-0002" || of("") != "" {
+		t.Error("a text became another")
+	}
+	large := strings.Repeat("x", maxSharedSize+1)
+	if a, b := of(large), of(large); unsafe.StringData(a) == unsafe.StringData(b) {
+		t.Error("a large text is remembered")
 	}
 }

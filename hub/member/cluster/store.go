@@ -118,8 +118,10 @@ func (s *store) set(key types.NamespacedName, before, item *v1alpha1.SessionAssi
 	s.assigned += assignedHash(item) - assignedHash(before)
 	s.version++
 	item.ResourceVersion = strconv.FormatUint(s.version, 10)
+	p := pack(item, s.version)
 	trim.Strings(&key.Namespace)
-	s.items[key] = pack(item, s.version)
+	trim.Pack(&key.Name, &p.session.Name, (*string)(&p.session.UID), &p.proof, &p.hash)
+	s.items[key] = p
 	s.changes = append(s.changes, change{before, item})
 }
 
