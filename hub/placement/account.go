@@ -218,7 +218,7 @@ func (a *account) harms(q *requestClass) bool {
 	for _, g := range a.groups {
 		other := a.withOverhead(g.class)
 		other.computeCosts(class)
-		if g.covered && g.spare < other.costsOf {
+		if g.covered && other.costsOf > 0 && g.spare < other.costsOf {
 			return true
 		}
 	}
@@ -234,7 +234,7 @@ func (a *account) computeSpare() {
 		known := a.evaluate(g.class)
 		g.covered, g.spare = known.available, known.total()
 		for _, other := range a.groups {
-			g.spare -= other.count * a.withOverhead(other.class).shape.costIn(a.withOverhead(g.class).shape)
+			g.spare -= other.count * a.withOverhead(other.class).costOn(a.withOverhead(g.class))
 		}
 	}
 	a.spareValid = true

@@ -28,13 +28,14 @@ type Ledger struct {
 	recent []*account
 	// arranged is the first of the candidates in whose order the accounts are in memory.
 	arranged *Candidate
-	// classes are interned.
+	// classes are interned, and nodes are those of their templates.
 	classes map[classKey]*requestClass
+	nodes   map[TemplateKey]*templateNodes
 }
 
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
-	return &Ledger{accounts: map[types.UID]*account{}, classes: map[classKey]*requestClass{}}
+	return &Ledger{accounts: map[types.UID]*account{}, classes: map[classKey]*requestClass{}, nodes: map[TemplateKey]*templateNodes{}}
 }
 
 // ReserveFor reserves capacity in a member for a session's epoch, on the nodes that its
@@ -219,10 +220,39 @@ func (l *Ledger) intern(template TemplateKey, s *shape) *requestClass {
 	q := l.classes[key]
 	if q == nil {
 		l.evictClasses()
-		q = &requestClass{template: template, shape: s}
+		q = &requestClass{template: template, shape: s, nodes: l.nodesOf(template)}
 		l.classes[key] = q
 	}
 	return q
+}
+
+func (l *Ledger) nodesOf(template TemplateKey) *templateNodes {
+	n := l.nodes[template]
+	if n == nil {
+		n = &templateNodes{}
+		l.nodes[template] = n
+	}
+	return n
+}
+
+// selects sets the nodeSelector of a template's revision, which does not change. Costs that were computed
+// without it are void.
+func (l *Ledger) selects(n *templateNodes, selector map[string]string) {
+	if n.selector != nil || len(selector) == 0 {
+		return
+	}
+	n.selector = selector
+	for _, other := range l.classes {
+		other.other = nil
+		for i := range other.evaluations {
+			if c := other.evaluations[i].class; c != nil {
+				c.other = nil
+			}
+		}
+	}
+	for _, a := range l.accounts {
+		a.spareValid = false
+	}
 }
 
 // evictClasses removes the classes without reservations once there are too many.
@@ -237,4 +267,8 @@ func (l *Ledger) evictClasses() {
 		}
 	}
 	maps.DeleteFunc(l.classes, func(_ classKey, q *requestClass) bool { return !reserved.Has(q) })
+	clear(l.nodes)
+	for _, q := range l.classes {
+		l.nodes[q.template] = q.nodes
+	}
 }

@@ -21,13 +21,19 @@ func (l *Ledger) CopyFor(session types.UID, kept func(member types.UID) bool) *L
 				count--
 			}
 			if count > 0 {
-				own := out.intern(g.class.template, g.class.shape)
-				c.setGroups(append(c.groups, group{class: own, count: count}))
+				c.setGroups(append(c.groups, group{class: out.like(g.class), count: count}))
 			}
 		}
 		if held != nil && kept(member) {
-			c.add(session, &reservation{epoch: held.epoch, class: out.intern(held.class.template, held.class.shape)})
+			c.add(session, &reservation{epoch: held.epoch, class: out.like(held.class)})
 		}
 	}
 	return out
+}
+
+// like interns a class of another ledger.
+func (l *Ledger) like(q *requestClass) *requestClass {
+	own := l.intern(q.template, q.shape)
+	own.nodes.selector = q.nodes.selector
+	return own
 }

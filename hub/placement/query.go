@@ -94,6 +94,7 @@ func newQuery(r *Request, ledger *Ledger) *query {
 		provisioningLimit: v1alpha1.DefaultMaxProvisioningTime,
 	}
 	q.class.used = ledger.decisions
+	ledger.selects(q.class.nodes, r.NodeSelector)
 	q.requireRegions("spec.placement.requiredRegions", r.RequiredRegions)
 	q.requireClusters("spec.placement.clusterSelector", r.ClusterSelector)
 	if p := r.Policy; p != nil {

@@ -20,7 +20,9 @@ type Request struct {
 
 	Template                TemplateKey
 	TemplateClusterSelector *metav1.LabelSelector
-	Resources               Resources
+	// NodeSelector of the template.
+	NodeSelector map[string]string
+	Resources    Resources
 
 	// RequiredRegions are the only regions allowed; all are if it is empty.
 	RequiredRegions []string
@@ -152,6 +154,7 @@ func RequestFor(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, revision strin
 		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
 		Template:                TemplateKey{Name: s.Spec.Template, Revision: revision},
 		TemplateClusterSelector: t.ClusterSelector,
+		NodeSelector:            t.NodeSelector,
 		RequiredRegions:         s.Spec.Placement.RequiredRegions,
 		PreferredRegions:        s.Spec.Placement.PreferredRegions,
 		ClusterSelector:         s.Spec.Placement.ClusterSelector,

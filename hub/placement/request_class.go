@@ -12,6 +12,8 @@ import (
 type requestClass struct {
 	template TemplateKey
 	shape    *shape
+	// nodes are those that the template may use; the classes of a template share them.
+	nodes *templateNodes
 
 	// evaluations of this class by the slots of the accounts. A decision reads those of all
 	// members, so they are in one piece of memory.
@@ -24,6 +26,23 @@ type requestClass struct {
 	// costsOf the reverse. Both are cached for the most recent other.
 	other           *requestClass
 	costIn, costsOf int64
+}
+
+// templateNodes are the nodes that a template may use, as far as a ledger knows. It is read and written only
+// with the lock of the ledger.
+type templateNodes struct {
+	// selector is the nodeSelector of the template; nil until a decision has it.
+	selector map[string]string
+}
+
+// excludes reports whether no node is among both.
+func (n *templateNodes) excludes(other *templateNodes) bool {
+	for key, value := range n.selector {
+		if required, ok := other.selector[key]; ok && required != value {
+			return true
+		}
+	}
+	return false
 }
 
 type classKey struct {
@@ -47,15 +66,24 @@ func (q *requestClass) with(overhead Resources) *requestClass {
 	for _, n := range q.shape.needs {
 		sum[n.name] += n.amount
 	}
-	return &requestClass{template: q.template, shape: newShape(sum)}
+	return &requestClass{template: q.template, shape: newShape(sum), nodes: q.nodes}
 }
 
 // computeCosts computes the costs between this class and another.
 func (q *requestClass) computeCosts(other *requestClass) {
 	if q.other != other {
 		q.other = other
-		q.costIn, q.costsOf = q.shape.costIn(other.shape), other.shape.costIn(q.shape)
+		q.costIn, q.costsOf = q.costOn(other), other.costOn(q)
 	}
+}
+
+// costOn returns the most slots of another class that one reservation of this class can cost: none if no
+// node can run both.
+func (q *requestClass) costOn(other *requestClass) int64 {
+	if q.nodes.excludes(other.nodes) {
+		return 0
+	}
+	return q.shape.costIn(other.shape)
 }
 
 // Evaluation is what a member's report has for the classes of recent decisions, so that the next
