@@ -11,6 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 )
 
@@ -137,9 +138,9 @@ func (r *Reconciler) updateMemory(before *v1alpha1.VDISession, in *lifecycle.Inp
 	if x := w.Refused; x != nil {
 		r.memory.Refuse(before.UID, from.ClusterUID, from.Epoch, x.Status.Reason, x.Status.Message, status.MayAddNode(before), in.Now)
 	}
-	switch w.Moved {
-	case v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonScaleUpFailed, lifecycle.MovedByProvisioningTimeout:
-		r.memory.Moved(before.UID, from, in.Now)
+	switch cause := memory.Cause(w.Moved); cause {
+	case memory.NoNodeFits, memory.ScaleUpFailed, memory.ProvisioningTimeout:
+		r.memory.Moved(before.UID, from, cause, in.Now)
 	case lifecycle.MovedByDrain, lifecycle.MovedByRebalance:
 		r.memory.Avoid(before.UID, from.ClusterUID, in.Now)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
@@ -41,7 +42,7 @@ var (
 
 func init() {
 	for _, reason := range []string{
-		v1alpha1.ReasonUnschedulablePod, v1alpha1.ReasonScaleUpFailed, lifecycle.MovedByProvisioningTimeout,
+		string(memory.NoNodeFits), string(memory.ScaleUpFailed), string(memory.ProvisioningTimeout),
 		v1alpha1.ReasonNoCapacityToResume, lifecycle.MovedByDrain, lifecycle.MovedByRebalance,
 	} {
 		moved.WithLabelValues(reason) // from the start, so that the first one shows as an increase

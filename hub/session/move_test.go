@@ -103,7 +103,7 @@ func TestSessionIsMovedAtOnceIfItsMemberAddsNoNode(t *testing.T) {
 	excluded := func(after time.Duration) map[types.UID]string {
 		return h.memory.Known(s, h.Clock.Now().Add(after), h.fleet.ReportedAt).Excluded
 	}
-	h.Expect(excluded(memory.LeftFor - time.Second)).To(HaveKey(sessiontest.Here))
+	h.Expect(excluded(memory.LeftFor - time.Second)).To(HaveKeyWithValue(sessiontest.Here, memory.ScaleUpFailed.Exclusion()))
 	h.Expect(excluded(memory.LeftFor)).To(BeEmpty())
 }
 
@@ -122,7 +122,7 @@ func TestSessionWaitsForANodeForMaxProvisioningTime(t *testing.T) {
 			if c.policy != nil {
 				h.Expect(h.api.Create(t.Context(), &v1alpha1.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: *c.policy})).To(Succeed())
 			}
-			before := h.movesCountedFor(lifecycle.MovedByProvisioningTimeout)
+			before := h.movesCountedFor(string(memory.ProvisioningTimeout))
 			h.edit(podReason(v1alpha1.ReasonNodeProvisioning))
 			if c.want > 0 {
 				result, err := h.reconcile()
@@ -132,7 +132,9 @@ func TestSessionWaitsForANodeForMaxProvisioningTime(t *testing.T) {
 				clock.SetTime(clock.Now().Add(time.Second))
 			}
 			h.Expect(h.pass().Status.Placement).To(BeNil())
-			h.Expect(h.movesCountedFor(lifecycle.MovedByProvisioningTimeout)).To(Equal(before + 1))
+			h.Expect(h.movesCountedFor(string(memory.ProvisioningTimeout))).To(Equal(before + 1))
+			h.Expect(h.memory.Known(h.stored(), h.Clock.Now(), h.fleet.ReportedAt).Excluded).To(
+				HaveKeyWithValue(sessiontest.Here, memory.ProvisioningTimeout.Exclusion()))
 		})
 	}
 }

@@ -42,26 +42,25 @@ func move(p *pass) next {
 	if p.keptByHome() {
 		return proceed
 	}
-	d, answered := p.another(memory.NoNodeFits, v1alpha1.ReasonUnschedulablePod, nil, false)
+	why := moves[reason]
+	d, answered := p.another(why.cause.Exclusion(), v1alpha1.ReasonUnschedulablePod, nil, false)
 	if !answered || !d.Placed {
 		return proceed
 	}
-	why := moves[reason]
-	p.Moved = why.reason
+	p.Moved = string(why.cause)
 	p.warn(v1alpha1.EventMoved, "Move", fmt.Sprintf(why.message, s.Status.Placement.ClusterName, d.Cluster.Name))
 	releasePlacement(s)
 	return done
 }
 
-// MovedByProvisioningTimeout is why a session was moved that has waited for a node for longer
-// than its policy's maxProvisioningTime.
-const MovedByProvisioningTimeout = "ProvisioningTimeout"
-
-// moves are the reasons for which a session is moved, by those for which its Pod has no node.
-var moves = map[string]struct{ reason, message string }{
-	v1alpha1.ReasonUnschedulablePod: {v1alpha1.ReasonUnschedulablePod, "no node of %s fits its Pod: it is moved to %s"},
-	v1alpha1.ReasonScaleUpFailed:    {v1alpha1.ReasonScaleUpFailed, "%s adds no node for its Pod: it is moved to %s"},
-	v1alpha1.ReasonNodeProvisioning: {MovedByProvisioningTimeout, "%s has not added a node for its Pod within maxProvisioningTime: it is moved to %s"},
+// moves are the causes for which a session is moved, by the reasons for which its Pod has no node.
+var moves = map[string]struct {
+	cause   memory.Cause
+	message string
+}{
+	v1alpha1.ReasonUnschedulablePod: {memory.NoNodeFits, "no node of %s fits its Pod: it is moved to %s"},
+	v1alpha1.ReasonScaleUpFailed:    {memory.ScaleUpFailed, "%s adds no node for its Pod: it is moved to %s"},
+	v1alpha1.ReasonNodeProvisioning: {memory.ProvisioningTimeout, "%s has not added a node for its Pod within maxProvisioningTime: it is moved to %s"},
 }
 
 // WithoutNode returns the reason for which the Pod of a session that never ran where it is

@@ -37,9 +37,9 @@ func (m *Memory) Known(s *v1alpha1.VDISession, now time.Time, reported func(memb
 	m.with(s.UID, func(r *record) {
 		k.LastEpoch = r.epoch
 		if r.misfit != nil {
-			for member, until := range r.misfit.left {
-				if now.Before(until) {
-					k.Excluded[member] = NoNodeFits
+			for member, left := range r.misfit.left {
+				if now.Before(left.until) {
+					k.Excluded[member] = left.cause.Exclusion()
 				}
 			}
 		}
