@@ -21,6 +21,8 @@ type growth struct {
 	*nodegroup.Tracker
 	// now is the time of the next evaluation.
 	now time.Time
+	// read has the sources whose objects were read, or can't be.
+	read [sources]bool
 	// daemonSets by UID. unread is why they can't be read, and empty once they were.
 	daemonSets map[types.UID]DaemonSet
 	unread     string
@@ -98,6 +100,30 @@ func (m *Model) withGroups(change func(*growth) bool) {
 // SetDaemonSets sets why the DaemonSets can't be read; empty if they are cached. Until then the groups add no
 // node, whose free capacity is not known.
 func (g *growth) SetDaemonSets(problem string) { g.unread = problem }
+
+// isRead reports whether the sources of a group were read, or can't be. Nothing of it is known before.
+func (g *growth) isRead(s *nodegroup.Spec) bool {
+	for kind := range sources {
+		if kind.neededBy(s) && !g.read[kind] {
+			return false
+		}
+	}
+	return true
+}
+
+// reported returns the states of the groups whose sources were read.
+func (g *growth) reported() (out []nodegroup.Group) {
+	read := map[string]bool{}
+	for i := range g.declared {
+		read[g.declared[i].Name] = g.isRead(&g.declared[i])
+	}
+	for i := range g.states {
+		if read[g.states[i].Name] {
+			out = append(out, g.states[i])
+		}
+	}
+	return out
+}
 
 // addDaemon adds what a Pod of a DaemonSet uses, or removes it if sign is -1.
 func (g *growth) addDaemon(p *Pod, sign int64) {

@@ -44,6 +44,7 @@ func groups(all ...nodegroup.Spec) func(*Model) {
 		m.Elapsed(nine)
 		m.SetNodeGroups(all)
 		m.withGroups(func(g *growth) bool {
+			g.read = [sources]bool{true, true, true}
 			g.SetDaemonSets("")
 			g.SetKarpenter("")
 			g.SetNodePool(nodegroup.NodePool{Name: "general"})

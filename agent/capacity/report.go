@@ -28,7 +28,7 @@ func (m *Model) Report() *fleetv1.CapacityReport {
 		r.Templates = append(r.Templates, t.report(m, index, &lists))
 	}
 	if m.growth != nil {
-		r.NodeGroups = statusesOf(m.growth.states)
+		r.NodeGroups = statusesOf(m.growth.reported())
 	}
 	return r
 }

@@ -39,10 +39,32 @@ const autoscalerStatus = "cluster-autoscaler-status"
 // checkTimeout limits the check whether objects can be read.
 const checkTimeout = 20 * time.Second
 
+// source is what states of node groups are determined from.
+type source int
+
+const (
+	daemonSets source = iota
+	karpenter
+	clusterAutoscaler
+
+	sources
+)
+
+// neededBy reports whether the state of a group depends on the source.
+func (s source) neededBy(g *nodegroup.Spec) bool {
+	switch s {
+	case karpenter:
+		return g.KarpenterNodePool != ""
+	case clusterAutoscaler:
+		return g.ClusterAutoscalerGroup != ""
+	}
+	return true
+}
+
 // groupSource is a source of node groups. Its objects are watched while a declared node group needs them.
 type groupSource struct {
-	needed func(nodegroup.Spec) bool
-	kinds  []groupKind
+	kind  source
+	kinds []groupKind
 	// set records why the objects can't be read, empty once they are cached.
 	set func(g *growth, problem string)
 
@@ -76,8 +98,8 @@ func groupSources(w *Watcher) []*groupSource {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, autoscalerStatus).String()
 	}
 	return []*groupSource{{
-		needed: func(nodegroup.Spec) bool { return true },
-		set:    (*growth).SetDaemonSets,
+		kind: daemonSets,
+		set:  (*growth).SetDaemonSets,
 		kinds: []groupKind{{"daemonsets", func(ctx context.Context, o metav1.ListOptions) error {
 			_, err := client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, o)
 			return err
@@ -87,8 +109,8 @@ func groupSources(w *Watcher) []*groupSource {
 			func(g *growth, d *trimmed[DaemonSet]) bool { return g.setDaemonSet(d.counts) },
 			func(g *growth, d *trimmed[DaemonSet]) { delete(g.daemonSets, d.UID) })}},
 	}, {
-		needed: func(s nodegroup.Spec) bool { return s.KarpenterNodePool != "" },
-		set:    func(g *growth, problem string) { g.SetKarpenter(problem) },
+		kind: karpenter,
+		set:  func(g *growth, problem string) { g.SetKarpenter(problem) },
 		kinds: []groupKind{
 			object(nodePools, trim(nodePoolOf), groupHandler(w,
 				func(g *growth, p *trimmed[nodegroup.NodePool]) bool { g.SetNodePool(p.counts); return true },
@@ -98,7 +120,7 @@ func groupSources(w *Watcher) []*groupSource {
 				func(g *growth, c *trimmed[nodegroup.NodeClaim]) { g.DeleteNodeClaim(c.Name, time.Now()) })),
 		},
 	}, {
-		needed: func(s nodegroup.Spec) bool { return s.ClusterAutoscalerGroup != "" },
+		kind: clusterAutoscaler,
 		set: func(g *growth, problem string) {
 			if problem != "" {
 				g.setAutoscaler(&nodegroup.AutoscalerStatus{Problem: problem})
@@ -164,10 +186,11 @@ func followGroups(ctx context.Context, w *Watcher, sources []*groupSource) (grow
 	g := w.model.growth
 	w.mu.Unlock()
 	for _, s := range sources {
-		needed := g != nil && slices.ContainsFunc(g.declared, s.needed)
+		needed := g != nil && slices.ContainsFunc(g.declared, func(d nodegroup.Spec) bool { return s.kind.neededBy(&d) })
 		if s.of != nil && (!needed || s.of != g) {
 			s.stop()
 			s.of = nil
+			w.update(func(m *Model) { m.withGroups(func(g *growth) bool { g.read[s.kind] = false; return true }) })
 		}
 		if needed && s.of == nil {
 			s.start(ctx, w, g)
@@ -217,7 +240,9 @@ func (s *groupSource) run(ctx context.Context, w *Watcher) {
 
 // report records why the source can't be read.
 func (s *groupSource) report(w *Watcher, problem string) {
-	w.update(func(m *Model) { m.withGroups(func(g *growth) bool { s.set(g, problem); return true }) })
+	w.update(func(m *Model) {
+		m.withGroups(func(g *growth) bool { g.read[s.kind] = true; s.set(g, problem); return true })
+	})
 }
 
 // watch runs the informers of a source until the context ends, or its objects can't be read (any more). It

@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -173,6 +174,60 @@ func TestKarpenterIsWatched(t *testing.T) {
 	})
 	g.Consistently(f.growable, 20*time.Millisecond).Should(BeNumerically("<=", 1))
 	g.Eventually(f.growable).Should(BeEquivalentTo(1), "and if they are removed for a moment")
+}
+
+// A group whose sources are not read yet is not one whose source is missing. The others are reported meanwhile.
+func TestAGroupIsReportedOnceItsSourcesAreRead(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(10 * time.Second)
+	f := watchGroups(t, general("12"))
+	read := make(chan struct{})
+	unblock := sync.OnceFunc(func() { close(read) })
+	t.Cleanup(unblock)
+	f.objects.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-read
+		return false, nil, nil
+	})
+	other := desktops(func(s *nodegroup.Spec) { s.Name, s.Labels = "other", map[string]string{"pool": "other"} })
+	states := func() (out []string) {
+		for _, n := range f.Report().GetNodeGroups() {
+			out = append(out, n.GetName()+" "+n.GetState())
+		}
+		return out
+	}
+	f.declare(desktops(ofKarpenter), other)
+	g.Eventually(states).Should(Equal([]string{"other Available"}))
+	g.Consistently(states, 200*time.Millisecond).Should(Equal([]string{"other Available"}))
+	unblock()
+	g.Eventually(states).Should(Equal([]string{"desktops Unknown", "other Available"}), "one session tries it")
+	g.Expect(f.Report().GetNodeGroups()[0].GetReason()).To(Equal(nodegroup.ReasonShapeUnknown))
+
+	f.declare(other)
+	g.Eventually(states).Should(Equal([]string{"other Available"}))
+	g.Eventually(func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.model.growth.read[karpenter]
+	}).Should(BeFalse(), "what is not watched any more is not read")
+}
+
+// The hub sends all templates to an agent with node groups whenever it connects.
+func TestTheSameTemplatesAreNoChange(t *testing.T) {
+	w := NewWatcher(Options{})
+	set := func(most int32) bool {
+		before := w.model.version
+		w.SetTemplates(&fleetv1.TemplateSet{
+			Templates:  []*requirements{desk()},
+			NodeGroups: []*fleetv1.NodeGroup{{Name: "desktops", Labels: map[string]string{"pool": "desktops"}, MaxNodes: &most}},
+		})
+		return w.model.version != before
+	}
+	if !set(1) || set(1) || !set(2) || !set(1) || set(1) {
+		t.Error("only other node groups are a change")
+	}
+	if w.SetTemplates(nil); len(w.model.templates) != 0 || w.model.growth != nil {
+		t.Error("a hub without templates is no change")
+	}
 }
 
 func TestOnlyWhatAGroupNeedsIsWatched(t *testing.T) {

@@ -62,6 +62,8 @@ type Watcher struct {
 
 	mu    sync.Mutex
 	model *Model
+	// templates are those that the hub sent last, with the node groups.
+	templates *fleetv1.TemplateSet
 	// synced is set once all informers have synced. Nothing is reported before.
 	synced bool
 	// report is the last one, and reported the version of the model that it shows.
@@ -120,8 +122,12 @@ func (w *Watcher) Report() *fleetv1.CapacityReport {
 	return w.report
 }
 
-// SetTemplates replaces the reported templates and the node groups.
+// SetTemplates replaces the reported templates and the node groups. The hub sends a member with node groups the
+// same ones with each connection: these change nothing, and what is cached of nodes and templates is kept.
 func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
+	if !w.replaceTemplates(set) {
+		return
+	}
 	groups, err := specsOf(set)
 	if err != nil {
 		log.Log.WithName("capacity").Error(err, "Node groups that the hub has sent are ignored")
@@ -131,6 +137,17 @@ func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
 		m.SetNodeGroups(groups)
 		m.SetTemplates(set.GetTemplates())
 	})
+}
+
+// replaceTemplates records what the hub has sent, and returns false if it is the same as before.
+func (w *Watcher) replaceTemplates(set *fleetv1.TemplateSet) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.templates != nil && proto.Equal(w.templates, set) {
+		return false
+	}
+	w.templates = set
+	return true
 }
 
 // Stored counts an assignment that the API server has just stored, and returns the number
