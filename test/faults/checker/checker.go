@@ -22,6 +22,7 @@ type Checker struct {
 	outages
 	journal
 	suspicions
+	nodeLimits
 	// containerLogs means that the simulated kubelets' logs show what runs: the existence of a Pod
 	// proves nothing.
 	containerLogs bool
@@ -42,7 +43,7 @@ func (c *Checker) Ignore(object types.UID) { c.ignored[object] = true }
 func New() *Checker {
 	return &Checker{
 		state: newState(), outages: newOutages(), journal: newJournal(),
-		suspicions: suspicions{}, ignored: map[types.UID]bool{},
+		suspicions: suspicions{}, nodeLimits: nodeLimits{}, ignored: map[types.UID]bool{},
 	}
 }
 
@@ -149,6 +150,9 @@ func (c *Checker) ObserveAssignment(now time.Time, f AssignmentState) {
 	before, was := c.held[f.Cluster][f.Session]
 	c.checkStoredAgain(now, f, was)
 	c.held[f.Cluster][f.Session] = f
+	if f.occupies() && (!was || !before.occupies()) {
+		checkLimit(c, now, f.Session, f.Cluster, "sessions", tooManySessions)
+	}
 	if k := c.sessions[f.Session]; k != nil {
 		if f.Suspended || f.Failed || f.Lapsed {
 			k.stopRequested = now

@@ -47,6 +47,9 @@ type state struct {
 	sessions map[types.UID]*Session
 	held     map[string]map[types.UID]AssignmentState
 	pods     map[types.UID]observedPod
+	// nodes are those that members have and do not delete, mostNodes the most that they ever had.
+	nodes     map[string]map[types.UID]NodeState
+	mostNodes map[string]int
 	// epochs are the members that each epoch was assigned to.
 	epochs map[placement]string
 	// ready are the epochs whose member reported the desktop ready.
@@ -58,6 +61,7 @@ type state struct {
 func newState() state {
 	return state{
 		sessions: map[types.UID]*Session{}, held: map[string]map[types.UID]AssignmentState{}, pods: map[types.UID]observedPod{},
+		nodes: map[string]map[types.UID]NodeState{}, mostNodes: map[string]int{},
 		epochs: map[placement]string{}, ready: map[placement]bool{}, revision: map[placementAttempt]string{}, users: map[types.UID]string{},
 	}
 }
@@ -88,8 +92,17 @@ func (s *state) Desktops(of ...types.UID) map[types.UID][]types.UID {
 	return out
 }
 
+// NodeDeleted records that a member no longer has a node.
+func (s *state) NodeDeleted(f NodeState) { delete(s.nodes[f.Cluster], f.UID) }
+
+// Nodes returns how many nodes of its autoscaler a member has, and the most that it had at once.
+func (s *state) Nodes(member string) (now, most int) {
+	return len(s.nodes[member]), s.mostNodes[member]
+}
+
 // Forget deletes the observations of a member that is observed again from the start.
 func (s *state) Forget(member string) {
 	delete(s.held, member)
+	delete(s.nodes, member)
 	maps.DeleteFunc(s.pods, func(_ types.UID, pod observedPod) bool { return pod.Cluster == member })
 }
