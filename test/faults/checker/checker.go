@@ -88,10 +88,19 @@ func (c *Checker) checkPlacement(now time.Time, k *Session, f SessionState) {
 	}
 	c.epochs[p] = f.Cluster
 	if f.PodReady && !c.ready[p] {
+		blind := c.interrupted[f.Cluster]
 		c.suspect(now, 2, "ready/"+key, &Suspicion{
 			about: f.UID, watches: []string{f.Cluster}, wait: WatchLag,
 			text:        fmt.Sprintf("session %s: the hub shows its desktop ready in %s under epoch %d, and the member has never reported it", f.Name, f.Cluster, f.Placed),
 			unexplained: func() bool { return !c.ready[p] },
+			prepare:     func() { blind = blind || c.interrupted[f.Cluster] },
+			Confirm: func(ctx context.Context, o APIReader) (bool, error) {
+				a, err := o.Assignment(ctx, f.Cluster, f.Name, f.UID)
+				if a == nil && blind {
+					return false, err // it may have been stored, ready and deleted while the member was not watched
+				}
+				return err == nil && (a == nil || a.Epoch != f.Placed || !a.PodReady), err
+			},
 		})
 	}
 }
@@ -151,7 +160,7 @@ func (c *Checker) ObserveAssignment(now time.Time, f AssignmentState) {
 	c.checkStoredAgain(now, f, was)
 	c.held[f.Cluster][f.Session] = f
 	if f.occupies() && (!was || !before.occupies()) {
-		checkLimit(c, now, f.Session, f.Cluster, "sessions", tooManySessions)
+		suspectSessions(c, now, f)
 	}
 	if k := c.sessions[f.Session]; k != nil {
 		if f.Suspended || f.Failed || f.Lapsed {

@@ -89,6 +89,8 @@ type APIReader interface {
 	Session(ctx context.Context, name string, uid types.UID) (*SessionState, error)
 	// Assignment returns nil if the member has none of that session.
 	Assignment(ctx context.Context, cluster, name string, session types.UID) (*AssignmentState, error)
+	// Assignments returns all that the member has.
+	Assignments(ctx context.Context, cluster string) ([]AssignmentState, error)
 	// Pod returns nil if the member has none of that UID.
 	Pod(ctx context.Context, pod PodState) (*PodState, error)
 	// DeletionRequested reports whether anything but a kubelet requested the end of a Pod that was

@@ -1,7 +1,11 @@
 package checker
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +36,12 @@ type nodeLimits map[string]NodeLimit
 // when the member has it.
 func (l nodeLimits) LimitNodes(member string, limit NodeLimit) { l[member] = limit }
 
+// limited reports whether a member has a limit.
+func (l nodeLimits) limited(member string) bool {
+	_, has := l[member]
+	return has
+}
+
 // ObserveNode checks that a member has no more nodes than its limit permits: G14. A node that is being
 // deleted makes way for another one.
 func (c *Checker) ObserveNode(now time.Time, f NodeState) {
@@ -47,55 +57,63 @@ func (c *Checker) ObserveNode(now time.Time, f NodeState) {
 	c.nodes[f.Cluster][f.UID] = f
 	if !known {
 		c.mostNodes[f.Cluster] = max(c.mostNodes[f.Cluster], len(c.nodes[f.Cluster]))
-		checkLimit(c, now, types.UID(f.Cluster), f.Cluster, "nodes", tooManyNodes)
+		checkNodes(c, now, f.Cluster)
 	}
 }
 
-// tooManyNodes describes that a member has more nodes than its limit permits. It returns "" if it
-// does not.
-func tooManyNodes(c *Checker, member string) string {
+// checkNodes reports more nodes than a member's limit permits, as soon as they are observed. While the
+// member's watch is interrupted it may show what was added before what was deleted, so that an excess
+// counts only if it lasts.
+func checkNodes(c *Checker, now time.Time, member string) {
 	have, limit := len(c.nodes[member]), c.nodeLimits[member]
-	if have <= limit.Nodes {
-		return ""
+	if have <= limit.Nodes || !c.limited(member) {
+		return
 	}
-	return fmt.Sprintf("nodes of %s: %d, and its limit permits %d", member, have, limit.Nodes)
+	about, key := types.UID(member), "nodes/"+member
+	text := fmt.Sprintf("nodes of %s: %d, and its limit permits %d", member, have, limit.Nodes)
+	if !c.interrupted[member] {
+		c.Report(now, 14, about, key, "%s", text)
+		return
+	}
+	c.suspect(now, 14, key, &Suspicion{
+		about: about, watches: []string{member}, wait: WatchLag, text: text,
+		unexplained: func() bool { return len(c.nodes[member]) > c.nodeLimits[member].Nodes },
+	})
 }
 
-// tooManySessions describes that a member has more sessions that need a slot than fit on the nodes that its
-// limit permits. It returns "" if it does not.
-func tooManySessions(c *Checker, member string) string {
-	running, limit := 0, c.nodeLimits[member]
-	for _, f := range c.held[member] {
+// suspectSessions opens a suspicion if a member has more sessions that need a slot than fit on the
+// nodes that its limit permits: G14. Its API server confirms that: a watch that begins again shows
+// what was added before what was deleted.
+func suspectSessions(c *Checker, now time.Time, f AssignmentState) {
+	member, slots := f.Cluster, 0
+	tooMany := func() bool {
+		slots = c.nodeLimits[member].Nodes * c.nodeLimits[member].Slots
+		return occupied(maps.Values(c.held[member])) > slots
+	}
+	if !c.limited(member) || !tooMany() {
+		return
+	}
+	c.suspect(now, 14, "sessions/"+member, &Suspicion{
+		about: f.Session,
+		text: fmt.Sprintf("sessions of %s that need a slot: %d, and the nodes that its limit permits have %d slots",
+			member, occupied(maps.Values(c.held[member])), slots),
+		unexplained: tooMany,
+		Confirm: func(ctx context.Context, o APIReader) (bool, error) {
+			held, err := o.Assignments(ctx, member)
+			return err == nil && occupied(slices.Values(held)) > slots, err
+		},
+	})
+}
+
+// occupied returns how many assignments need a slot.
+func occupied(held iter.Seq[AssignmentState]) (n int) {
+	for f := range held {
 		if f.occupies() {
-			running++
+			n++
 		}
 	}
-	if running <= limit.Nodes*limit.Slots {
-		return ""
-	}
-	return fmt.Sprintf("sessions of %s that need a slot: %d, and the nodes that its limit permits have %d slots", member, running, limit.Nodes*limit.Slots)
+	return n
 }
 
 // occupies reports whether an assignment needs a slot.
 func (f *AssignmentState) occupies() bool { return !f.Suspended && !f.Failed && !f.Deleting }
-
-// checkLimit reports what exceeds a member's limit, as soon as it is observed. While the member's watch
-// is interrupted it may show what was added before what was deleted, so that an excess counts only if
-// it lasts.
-func checkLimit(c *Checker, now time.Time, about types.UID, member, of string, excess func(*Checker, string) string) {
-	if _, limited := c.nodeLimits[member]; !limited {
-		return
-	}
-	text := excess(c, member)
-	key := "limit/" + of + "/" + member
-	switch {
-	case text == "":
-	case c.interrupted[member]:
-		c.suspect(now, 14, key, &Suspicion{
-			about: about, watches: []string{member}, wait: WatchLag, text: text,
-			unexplained: func() bool { return excess(c, member) != "" },
-		})
-	default:
-		c.Report(now, 14, about, key, "%s", text)
-	}
-}

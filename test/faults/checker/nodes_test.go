@@ -25,9 +25,9 @@ func (h *history) runs(n int, change ...func(*AssignmentState)) {
 	h.Checker.ObserveSession(h.now, SessionState{UID: uid, Epoch: 1, Cluster: "a", Placed: 1})
 	h.hub[uid] = SessionState{UID: uid, Epoch: 1, Cluster: "a", Placed: 1}
 	f := AssignmentState{Cluster: "a", Session: uid, Epoch: 1}
-	h.Checker.ObserveAssignment(h.now, f)
-	for _, of := range change {
+	for _, of := range append([]func(*AssignmentState){func(*AssignmentState) {}}, change...) {
 		of(&f)
+		h.member["a"][uid] = f
 		h.Checker.ObserveAssignment(h.now, f)
 	}
 }
@@ -75,7 +75,7 @@ var limits = []struct {
 		h := limited(1)
 		h.runs(1)
 		h.runs(2)
-		h.runs(3, suspended)
+		h.runs(3)
 		return h
 	}, "sessions of a that need a slot: 3, and the nodes that its limit permits have 2 slots"},
 	{"a session more than fit without any node", func() *history {
@@ -112,6 +112,24 @@ var limits = []struct {
 		h.runs(1, func(f *AssignmentState) { f.PodReady = true })
 		return h
 	}, ""},
+	{"a watch that begins again shows a new session before the end of another", func() *history {
+		h := limited(1)
+		h.runs(1)
+		h.runs(2)
+		h.runs(3)
+		delete(h.member["a"], "1")
+		return h
+	}, ""},
+	{"a session more than fit, whose API server is down", func() *history {
+		h := limited(1)
+		h.down = true
+		for n := range 3 {
+			h.runs(n)
+		}
+		h.pass(time.Second)
+		h.down = false
+		return h
+	}, "sessions of a that need a slot: 3, and the nodes that its limit permits have 2 slots"},
 	{"a member without a limit", func() *history {
 		h := newHistory()
 		h.node("n1")

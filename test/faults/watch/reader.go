@@ -53,6 +53,24 @@ func (w *Watcher) Assignment(ctx context.Context, cluster, name string, session 
 	return assignmentOf(cluster, a), nil
 }
 
+// Assignments reads all assignments of a member.
+func (w *Watcher) Assignments(ctx context.Context, cluster string) (out []checker.AssignmentState, err error) {
+	if m := w.simulatedOf(cluster); m != nil {
+		for _, a := range m.Assignments() {
+			out = append(out, *assignmentOf(cluster, a))
+		}
+		return out, nil
+	}
+	list := &v1alpha1.SessionAssignmentList{}
+	if err := w.members[cluster].List(ctx, list); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		out = append(out, *assignmentOf(cluster, &list.Items[i]))
+	}
+	return out, nil
+}
+
 // simulatedOf returns nil for a member with an API server.
 func (w *Watcher) simulatedOf(cluster string) SimulatedMember {
 	w.mu.Lock()
