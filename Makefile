@@ -171,7 +171,7 @@ down: ## Stop that fleet and remove its data.
 	@if [ -x $(BIN)/fleet ]; then $(BIN)/fleet down; fi
 
 .PHONY: demo
-demo: controlplane build ## Demonstrate a fleet (KEEP=1 leaves it running).
+demo: controlplane karpenter build ## Demonstrate a fleet (KEEP=1 leaves it running).
 	go run ./test/demo
 
 .PHONY: writes

@@ -25,7 +25,7 @@ type demo struct {
 // announce prints a step.
 func (c *console) announce(format string, args ...any) {
 	c.step++
-	fmt.Printf("\n== %c. %s\n", c.step, fmt.Sprintf(format, args...))
+	fmt.Printf("\n== %d. %s\n", c.step, fmt.Sprintf(format, args...))
 }
 
 // fleet runs the fleet command on the demo's fleet, and prints its output.

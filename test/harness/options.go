@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -132,15 +133,7 @@ func overZones(region string, count int) []kwok.NodeGroup {
 }
 
 func (o Options) withDefaults(detached bool) (Options, error) {
-	if o.Members == 0 {
-		o.Members = 3
-	}
-	if o.NodesPerMember == 0 {
-		o.NodesPerMember = 20
-	}
-	if o.GPUNodes == 0 {
-		o.GPUNodes = 2
-	}
+	o.setMembers()
 	if o.HubReplicas == 0 {
 		o.HubReplicas = 2
 	}
@@ -153,10 +146,6 @@ func (o Options) withDefaults(detached bool) (Options, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	if o.MemberSpecs == nil {
-		o.MemberSpecs = DefaultMembers(o.Members, o.NodesPerMember)
-		o.addGPUs()
-	}
 	o.MemberSpecs = slices.Clone(o.MemberSpecs)
 	if err := o.completeMembers(); err != nil {
 		return o, err
@@ -168,6 +157,35 @@ func (o Options) withDefaults(detached bool) (Options, error) {
 		return o, nil
 	}
 	return o, errors.Join(o.validateStandbys(), o.validateFlags())
+}
+
+// setMembers sets the default members, unless MemberSpecs replaces them.
+func (o *Options) setMembers() {
+	o.Members = cmp.Or(o.Members, 3)
+	o.NodesPerMember = cmp.Or(o.NodesPerMember, 20)
+	o.GPUNodes = cmp.Or(o.GPUNodes, 2)
+	if o.MemberSpecs == nil {
+		o.MemberSpecs = DefaultMembers(o.Members, o.NodesPerMember)
+		o.addGPUs()
+	}
+}
+
+// AddNodePool runs a Karpenter with a NodePool in one of the members, or adds the NodePool to its
+// Karpenter. The other options of members must be set before.
+func (o *Options) AddNodePool(member string, pool karpenter.NodePool) error {
+	o.setMembers()
+	i := slices.IndexFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == member })
+	if i < 0 {
+		return fmt.Errorf("NodePool %s of %q, which is no member", pool.Name, member)
+	}
+	autoscaler := karpenter.Options{}
+	if of := o.MemberSpecs[i].Karpenter; of != nil {
+		autoscaler = *of
+	}
+	autoscaler.NodePools = append(slices.Clone(autoscaler.NodePools), pool)
+	o.MemberSpecs = slices.Clone(o.MemberSpecs)
+	o.MemberSpecs[i].Karpenter = &autoscaler
+	return nil
 }
 
 // completeMembers rejects members that share a name, and completes their specs.

@@ -245,3 +245,22 @@ func waitFor(t *testing.T, check func() error) {
 		}
 	}
 }
+
+func TestNodePoolsOfMembers(t *testing.T) {
+	options := harness.Options{Members: 2, NodesPerMember: 1}
+	if err := addNodePools(&options, []string{"us-east/desktops", "us-east/gpus"}); err != nil {
+		t.Fatal(err)
+	}
+	if options.MemberSpecs[0].Karpenter != nil {
+		t.Error("a member has a Karpenter without asking for it")
+	}
+	grows := options.MemberSpecs[1].Karpenter
+	if len(options.MemberSpecs) != 2 || grows == nil || len(grows.NodePools) != 2 || grows.NodePools[1].Labels["pool"] != "gpus" {
+		t.Errorf("the members are %+v", options.MemberSpecs)
+	}
+	for _, wrong := range []string{"desktops", "nowhere/desktops"} {
+		if err := addNodePools(&options, []string{wrong}); err == nil {
+			t.Errorf("--node-pool %s was accepted", wrong)
+		}
+	}
+}

@@ -6,18 +6,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/karpenter"
 )
 
 func upCommand(dir *string) *cobra.Command {
 	var options harness.Options
 	var gpus int
 	var timeout time.Duration
+	var pools []string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a hub and its members in the background and wait until every member is Ready",
@@ -30,6 +33,9 @@ func upCommand(dir *string) *cobra.Command {
 			options.Dir = *dir
 			if options.GPUNodes = gpus; gpus == 0 {
 				options.GPUNodes = -1
+			}
+			if err := addNodePools(&options, pools); err != nil {
+				return err
 			}
 			progress := stopwatch()
 			options.Progress = progress
@@ -53,6 +59,7 @@ func upCommand(dir *string) *cobra.Command {
 	flags.IntVar(&options.Members, "members", 3, "number of members")
 	flags.IntVar(&options.NodesPerMember, "nodes", 20, "simulated nodes of each member")
 	flags.IntVar(&gpus, "gpu-nodes", 2, "nodes with four GPUs that the second member has besides")
+	flags.StringSliceVar(&pools, "node-pool", nil, "MEMBER/NAME: a NodePool of a Karpenter in a member, for nodes of 16 cores with the label pool=NAME")
 	flags.IntVar(&options.HubReplicas, "hub-replicas", 2, "processes of the hub")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", []string{"desktops"}, "namespaces that may hold sessions")
 	flags.Float64Var(&options.TimeFactor, "time-factor", 1, "scale of the timings of hub and agents")
@@ -64,6 +71,26 @@ func upCommand(dir *string) *cobra.Command {
 	flags.DurationVar(&timeout, "timeout", 3*time.Minute, "fail, and remove everything, if it is not up by then")
 	flags.BoolVar(&options.NoFleetProcesses, "no-fleet-processes", false, "start the control planes only, without hub and agents")
 	return cmd
+}
+
+// registrationDelay is the time from the launch of a node of a NodePool until it registers.
+const registrationDelay = 5 * time.Second
+
+// addNodePools adds NodePools of the form MEMBER/NAME.
+func addNodePools(options *harness.Options, pools []string) error {
+	for _, of := range pools {
+		member, name, ok := strings.Cut(of, "/")
+		if !ok {
+			return fmt.Errorf("--node-pool %s is not of the form MEMBER/NAME", of)
+		}
+		err := options.AddNodePool(member, karpenter.NodePool{
+			Name: name, Labels: map[string]string{"pool": name}, InstanceTypes: []string{"standard-16"}, RegistrationDelay: registrationDelay,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stopwatch returns a function that prints steps with the time since now.
