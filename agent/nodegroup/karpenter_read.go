@@ -14,6 +14,10 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
+// awaitingReconciliation is the reason of a condition that Karpenter has not determined yet. Its message explains
+// nothing, and a NodeClaim that the cloud has no capacity for is deleted with it.
+const awaitingReconciliation = "AwaitingReconciliation"
+
 // resourceNodes is the name of a NodePool's limit on the number of its nodes.
 const resourceNodes = "nodes"
 
@@ -95,7 +99,7 @@ func NodeClaimOf(content map[string]any) (NodeClaim, error) {
 		Deleting:    c.Metadata.DeletionTimestamp != nil,
 		Allocatable: amountsOf(c.Status.Allocatable), Capacity: amountsOf(c.Status.Capacity),
 	}
-	if launched := meta.FindStatusCondition(c.Status.Conditions, "Launched"); launched != nil && !out.Launched {
+	if launched := meta.FindStatusCondition(c.Status.Conditions, "Launched"); launched != nil && !out.Launched && launched.Reason != awaitingReconciliation {
 		out.Message = launched.Message
 	}
 	return out, nil

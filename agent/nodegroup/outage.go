@@ -102,7 +102,8 @@ func (g *group) failure(s *survey, waiting Waiting, now time.Time, times *Times)
 		return now.Sub(t)
 	}
 	if !o.firstFailure.Before(o.retry) && o.lastFailure.Sub(o.firstFailure) >= times.Launches {
-		return ReasonInsufficientCapacity, o.launchMessage
+		return ReasonInsufficientCapacity, cmp.Or(o.launchMessage,
+			"Karpenter has deleted each NodeClaim before it was launched: their events InsufficientCapacityError name the cause")
 	}
 	for i := range s.provisioning {
 		p := &s.provisioning[i]

@@ -62,6 +62,14 @@ func TestLaunchesFail(t *testing.T) {
 	expectState(t, "failures from before do not count", s.after(time.Second), "Available 2+0, 3 more", "")
 }
 
+func TestLaunchesFailWithoutAMessage(t *testing.T) {
+	s := grows()
+	s.refuse("")
+	s.after(15 * time.Second)
+	s.refuse("")
+	expectState(t, "what is known", s.group(), "Exhausted 1+0, 0 more, InsufficientCapacity", "events InsufficientCapacityError name the cause")
+}
+
 func TestBackoffIsBounded(t *testing.T) {
 	s := grows()
 	for range 8 {

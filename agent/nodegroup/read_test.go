@@ -88,6 +88,16 @@ status:
 	}
 }
 
+func TestNodeClaimThatAwaitsReconciliationHasNoMessage(t *testing.T) {
+	got, err := NodeClaimOf(object(t, `
+metadata: {name: c}
+status: {conditions: [{type: Launched, status: Unknown, reason: AwaitingReconciliation, message: object is awaiting reconciliation}]}
+`))
+	if err != nil || got.Launched || got.Message != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestReadAutoscalerStatus(t *testing.T) {
 	want := map[string]AutoscalerGroup{
 		"asg-1": {Target: 3, Most: 10},
