@@ -18,8 +18,11 @@ const AnnotationLastUpdated = "cluster-autoscaler.kubernetes.io/last-updated"
 // writtenLayout is how cluster-autoscaler writes it.
 const writtenLayout = "2006-01-02 15:04:05.999999999 -0700 MST"
 
-// scaleUpBackoff is the status of a group that adds no nodes for a time.
-const scaleUpBackoff = "Backoff"
+// reasonsAgainst are why a group adds no nodes for a time, by its status of scale-up, if the status gives no other.
+var reasonsAgainst = map[string]string{
+	"Backoff":   "cluster-autoscaler gives no reason",
+	"Unhealthy": "cluster-autoscaler adds no node while too many nodes of the group are not Ready",
+}
 
 // autoscalerYAML is the part of the status that is read, as it is written since version 1.30.
 type autoscalerYAML struct {
@@ -60,13 +63,18 @@ func AutoscalerStatusOf(c *corev1.ConfigMap) *AutoscalerStatus {
 		return out
 	}
 	for _, g := range status.NodeGroups {
-		group := AutoscalerGroup{Target: g.Health.Target, Most: g.Health.Most, BackedOff: g.ScaleUp.Status == scaleUpBackoff}
-		if group.BackedOff {
-			group.Message = cmp.Or(g.ScaleUp.Backoff.Message, g.ScaleUp.Backoff.Code, "cluster-autoscaler gives no reason")
-		}
+		group := AutoscalerGroup{Target: g.Health.Target, Most: g.Health.Most}
+		group.backOff(g.ScaleUp.Status, cmp.Or(g.ScaleUp.Backoff.Message, g.ScaleUp.Backoff.Code))
 		out.Groups[g.Name] = group
 	}
 	return out
+}
+
+// backOff sets whether the group adds no nodes for a time, by its status of scale-up.
+func (g *AutoscalerGroup) backOff(status, message string) {
+	if reason, backedOff := reasonsAgainst[status]; backedOff {
+		g.BackedOff, g.Message = true, cmp.Or(message, reason)
+	}
 }
 
 // The lines of the text that versions before 1.30 write.
@@ -84,8 +92,8 @@ func (s *AutoscalerStatus) readText(text string) {
 			name, group = m[1], AutoscalerGroup{}
 		} else if m := textHealth.FindStringSubmatch(line); m != nil {
 			group.Target, group.Most = number(m[1]), number(m[2])
-		} else if m := textScale.FindStringSubmatch(line); m != nil && m[1] == scaleUpBackoff {
-			group.BackedOff, group.Message = true, "cluster-autoscaler gives no reason"
+		} else if m := textScale.FindStringSubmatch(line); m != nil {
+			group.backOff(m[1], "")
 		}
 		if name != "" {
 			s.Groups[name] = group

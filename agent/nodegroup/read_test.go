@@ -99,11 +99,13 @@ status: {conditions: [{type: Launched, status: Unknown, reason: AwaitingReconcil
 }
 
 func TestReadAutoscalerStatus(t *testing.T) {
+	unhealthy := AutoscalerGroup{Target: 4, Most: 7, BackedOff: true, Message: "cluster-autoscaler adds no node while too many nodes of the group are not Ready"}
 	want := map[string]AutoscalerGroup{
 		"asg-1": {Target: 3, Most: 10},
 		"asg-2": {Target: 0, Most: 5, BackedOff: true, Message: "quota exceeded"},
+		"asg-3": unhealthy,
 	}
-	text := map[string]AutoscalerGroup{"asg-1": want["asg-1"], "asg-2": {Most: 5, BackedOff: true, Message: "cluster-autoscaler gives no reason"}}
+	text := map[string]AutoscalerGroup{"asg-1": want["asg-1"], "asg-2": {Most: 5, BackedOff: true, Message: "cluster-autoscaler gives no reason"}, "asg-3": unhealthy}
 	for name, tc := range map[string]struct {
 		status string
 		want   map[string]AutoscalerGroup
@@ -117,6 +119,9 @@ nodeGroups:
 - name: asg-2
   health: {status: Healthy, cloudProviderTarget: 0, maxSize: 5}
   scaleUp: {status: Backoff, backoffInfo: {errorCode: QUOTA, errorMessage: quota exceeded}}
+- name: asg-3
+  health: {status: Unhealthy, cloudProviderTarget: 4, maxSize: 7}
+  scaleUp: {status: Unhealthy}
 `, want},
 		"text": {`Cluster-autoscaler status at 2026-03-02 09:00:00 +0000 UTC:
 Cluster-wide:
@@ -132,6 +137,10 @@ NodeGroups:
   Name:        asg-2
   Health:      Healthy (ready=0 cloudProviderTarget=0 (minSize=0, maxSize=5))
   ScaleUp:     Backoff (ready=0 cloudProviderTarget=0)
+
+  Name:        asg-3
+  Health:      Unhealthy (ready=0 cloudProviderTarget=4 (minSize=0, maxSize=7))
+  ScaleUp:     Unhealthy (ready=0 cloudProviderTarget=4)
 `, text},
 	} {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationLastUpdated: "2026-03-02 09:00:00.5 +0000 UTC m=+10.1"}}, Data: map[string]string{"status": tc.status}}
