@@ -13,6 +13,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness/admission"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/clusterautoscaler"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/component"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/karpenter"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kubeconfig"
@@ -46,6 +47,8 @@ type ControlPlane struct {
 	KWOK              *Process   // nil if APIOnly or NoScheduling
 	Kubelet           *Process   // nil unless Kubelets
 	Karpenter         *Karpenter // nil unless ControlPlaneOptions.Karpenter
+	// ClusterAutoscaler runs in this process; nil unless ControlPlaneOptions.ClusterAutoscaler.
+	ClusterAutoscaler *clusterautoscaler.Autoscaler
 
 	options     ControlPlaneOptions
 	components  *component.Cluster
@@ -80,6 +83,8 @@ type ControlPlaneOptions struct {
 	// Karpenter runs an autoscaler that adds nodes for pending Pods. Its region defaults to
 	// Name.
 	Karpenter *karpenter.Options
+	// ClusterAutoscaler simulates one that adds nodes for pending Pods.
+	ClusterAutoscaler *clusterautoscaler.Options
 	// Namespaces to create, with labels.
 	Namespaces map[string]map[string]string
 	// APIServerArgs are appended to kube-apiserver's.
@@ -216,6 +221,7 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 		group.Go(func() error { return cp.EnsureNamespace(ctx, name, labels) })
 	}
 	group.Go(func() error { return cp.Karpenter.startFirst(ctx) })
+	group.Go(func() error { return startClusterAutoscaler(ctx, cp) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("%s: %w", cp.Name, err)
 	}
@@ -334,12 +340,18 @@ func (cp *ControlPlane) Processes() []*Process {
 
 // Stop ends every process and removes the directory. It may be called twice.
 func (cp *ControlPlane) Stop() error {
-	cp.provisioner.Stop()
+	cp.stopLoops()
 	err := killAll(cp.Processes())
 	if cp.workdir != nil {
 		err = errors.Join(err, cp.workdir.Close())
 	}
 	return err
+}
+
+// stopLoops ends what runs in this process.
+func (cp *ControlPlane) stopLoops() {
+	cp.provisioner.Stop()
+	cp.ClusterAutoscaler.Stop()
 }
 
 // killAll kills processes whose data is not needed any more.

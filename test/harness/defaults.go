@@ -2,12 +2,14 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness/clusterautoscaler"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 )
 
@@ -32,6 +34,35 @@ func (cp *ControlPlane) startProvisioner(ctx context.Context) error {
 		return err
 	}
 	cp.provisioner, err = provisioner.Start(ctx, config)
+	return err
+}
+
+// clusterAutoscaler returns the options of the member's cluster-autoscaler, nil if there is none.
+func (spec MemberSpec) clusterAutoscaler() *clusterautoscaler.Options {
+	if spec.ClusterAutoscaler == nil {
+		return nil
+	}
+	options := spec.ClusterAutoscaler.In(spec.Region, spec.Zone)
+	return &options
+}
+
+// startClusterAutoscaler starts the simulated cluster-autoscaler, if ControlPlaneOptions.ClusterAutoscaler.
+func startClusterAutoscaler(ctx context.Context, cp *ControlPlane) error {
+	if cp.options.ClusterAutoscaler == nil {
+		return nil
+	}
+	if cp.options.APIOnly || cp.options.NoScheduling {
+		return errors.New("cluster-autoscaler: in a control plane without a scheduler")
+	}
+	options, err := cp.options.ClusterAutoscaler.WithDefaults()
+	if err != nil {
+		return err
+	}
+	config, err := cp.ConfigFor(clusterautoscaler.User, "system:masters")
+	if err != nil {
+		return err
+	}
+	cp.ClusterAutoscaler, err = clusterautoscaler.Start(ctx, config, options)
 	return err
 }
 

@@ -5,22 +5,23 @@
 //
 // The parts are packages below it, which do not import it and have no notion of a fleet:
 //
-//	admission    waits until admission policies are in force
-//	apply        applies manifests to an API server
-//	component    arguments and files of the components of a control plane
-//	hubservice   Pods and Service of the hub's replicas
-//	karpenter    NodePools of an autoscaler, and the faults of its cloud
-//	kubeconfig   credentials of the users of a cluster
-//	kubelet      simulated kubelets
-//	kwok         simulated nodes
-//	pki          certificates
-//	probe        readiness of processes
-//	provisioner  volumes
-//	proxy        the network between hub and agents
-//	scrape       metrics of hub and agents
-//	spawn        child processes that end with this one
-//	wallclock    the clock of one process
-//	workdir      the directory of a fleet, its ports and reaper
+//	admission          waits until admission policies are in force
+//	apply              applies manifests to an API server
+//	clusterautoscaler  nodes and status as cluster-autoscaler adds and writes them
+//	component          arguments and files of the components of a control plane
+//	hubservice         Pods and Service of the hub's replicas
+//	karpenter          NodePools of an autoscaler, and the faults of its cloud
+//	kubeconfig         credentials of the users of a cluster
+//	kubelet            simulated kubelets
+//	kwok               simulated nodes
+//	pki                certificates
+//	probe              readiness of processes
+//	provisioner        volumes
+//	proxy              the network between hub and agents
+//	scrape             metrics of hub and agents
+//	spawn              child processes that end with this one
+//	wallclock          the clock of one process
+//	workdir            the directory of a fleet, its ports and reaper
 //
 // # Use
 //
@@ -71,6 +72,13 @@
 //	MemberSpec{..., Karpenter: &karpenter.Options{NodePools: []karpenter.NodePool{{Name: "desktops"}}}}
 //	cp.Karpenter.NodePools.SetFaults(ctx, "desktops", karpenter.Faults{InsufficientCapacity: "no capacity in eu-west-a"})
 //	cp.Karpenter.Kill(); cp.Karpenter.Start(); cp.Karpenter.WaitReady(ctx)
+//
+// With MemberSpec.ClusterAutoscaler, or ControlPlaneOptions.ClusterAutoscaler, a loop in this process
+// does the same as cluster-autoscaler would, and writes its status:
+//
+//	MemberSpec{..., ClusterAutoscaler: &clusterautoscaler.Options{Groups: []clusterautoscaler.Group{{Name: "asg-1", MaxSize: 5}}}}
+//	cp.ClusterAutoscaler.SetFault("asg-1", clusterautoscaler.Fault{ErrorCode: "QUOTA_EXCEEDED", ErrorMessage: "…"})
+//	cp.ClusterAutoscaler.Kill(); cp.ClusterAutoscaler.Resume()
 //
 // CountWrites counts the writes to a control plane, by user, from its audit log. Hub and
 // agents are HubUser and AgentUser there.

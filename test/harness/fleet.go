@@ -229,7 +229,8 @@ func (f *Fleet) memberOptions(spec MemberSpec, crds []string) ControlPlaneOption
 		namespaces[name] = map[string]string{AdmitSessionsLabel: "true"}
 	}
 	return ControlPlaneOptions{
-		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes, Karpenter: spec.karpenter(),
+		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes,
+		Karpenter: spec.karpenter(), ClusterAutoscaler: spec.clusterAutoscaler(),
 		Kubelets: f.options.Kubelets, KubeletArgs: f.options.kubeletArgs(), fleetBin: f.detachedBy,
 		LowPriority: f.options.HubFirst, fleetDir: f.Dir, detach: f.detachedBy != "",
 	}
@@ -281,7 +282,7 @@ func (f *Fleet) Stop() error {
 		}
 		f.Hub.stopHubPods()
 		for _, cp := range f.controlPlanes() {
-			cp.provisioner.Stop()
+			cp.stopLoops()
 		}
 		errs = append(errs, killAll(f.Processes()))
 		f.stopErr = errors.Join(append(errs, f.workdir.Close())...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vdi-fleet/vdi-fleet/test/harness/clusterautoscaler"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/karpenter"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
@@ -101,6 +102,9 @@ type MemberSpec struct {
 	// Karpenter runs an autoscaler in the member that adds nodes for pending Pods, besides
 	// Nodes; bin/karpenter is from make karpenter.
 	Karpenter *karpenter.Options
+	// ClusterAutoscaler simulates cluster-autoscaler in the member. Its groups' nodes are in the member's
+	// region and zone by default. Not in a detached fleet.
+	ClusterAutoscaler *clusterautoscaler.Options
 }
 
 var memberNames = []string{"eu-west", "us-east", "ap-south"}
@@ -153,6 +157,9 @@ func (o Options) withDefaults(detached bool) (Options, error) {
 	if detached {
 		if len(o.Standbys) > 0 {
 			return o, errors.New("standbys in a fleet that outlives this process")
+		}
+		if slices.ContainsFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.ClusterAutoscaler != nil }) {
+			return o, errors.New("a simulated cluster-autoscaler in a fleet that outlives this process")
 		}
 		return o, nil
 	}

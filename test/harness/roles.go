@@ -47,10 +47,10 @@ func (o Options) hubChart() ([]*unstructured.Unstructured, error) {
 }
 
 // AuthorizeAgent grants the agent of a member its roles, also in the namespaces that are
-// admitted, and that for node groups in a member with Karpenter. It returns the configuration of the agent's client.
+// admitted, and that for node groups in a member with an autoscaler. It returns the configuration of the agent's client.
 func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) (*rest.Config, error) {
 	chart, err := deploy.Render(deploy.AgentChart, SystemNamespace, map[string]any{
-		"nodeGroups": map[string]any{"enabled": cp.Karpenter != nil},
+		"nodeGroups": map[string]any{"enabled": cp.Karpenter != nil || cp.ClusterAutoscaler != nil},
 	})
 	if err != nil {
 		return nil, err

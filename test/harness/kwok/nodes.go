@@ -83,7 +83,11 @@ func (g NodeGroup) node(index int) *corev1.Node {
 	if prefix == "" {
 		prefix = "node-" + g.Zone
 	}
-	name := fmt.Sprintf("%s-%d", prefix, index)
+	return g.Named(fmt.Sprintf("%s-%d", prefix, index))
+}
+
+// Named returns a node of the group, which KWOK makes Ready.
+func (g NodeGroup) Named(name string) *corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname:       name,
 		corev1.LabelOSStable:       "linux",
