@@ -50,7 +50,7 @@ type Options struct {
 	// groups that can't be read are tried again, by default 30 s.
 	Recheck time.Duration
 	// GroupTimes are how long a node group may add no node, and GroupInterval is how often that is
-	// checked, by default 5 s.
+	// checked, by default 2 s: a session whose node does not come is moved only once that was found twice.
 	GroupTimes    nodegroup.Times
 	GroupInterval time.Duration
 }
@@ -98,7 +98,7 @@ const maxGrowthChanges = 1024
 func NewWatcher(o Options) *Watcher {
 	o.Debounce = cmp.Or(o.Debounce, 250*time.Millisecond)
 	o.Recheck = cmp.Or(o.Recheck, 30*time.Second)
-	o.GroupInterval = cmp.Or(o.GroupInterval, 5*time.Second)
+	o.GroupInterval = cmp.Or(o.GroupInterval, 2*time.Second)
 	model := NewModel(o.Restrictions)
 	model.groupTimes = o.GroupTimes
 	return &Watcher{
