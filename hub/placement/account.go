@@ -185,13 +185,34 @@ func (a *account) slots(q *requestClass, known *evaluation) int64 {
 	if !a.reserved {
 		return slots
 	}
-	class := a.withOverhead(q)
 	for _, g := range a.groups {
-		other := a.withOverhead(g.class)
-		other.computeCosts(class)
-		slots -= g.count * other.costIn
+		in, _ := a.costs(g.class, q)
+		slots -= g.count * in
 	}
 	return slots
+}
+
+// costs returns the most that one reservation of a class costs in slots of another, and the reverse: none if no
+// node, existing or to be added, can run both.
+func (a *account) costs(reserved, q *requestClass) (in, of int64) {
+	class := a.withOverhead(reserved)
+	class.computeCosts(a.withOverhead(q))
+	if class.apart && !a.shareGroup(reserved, q) {
+		return 0, 0
+	}
+	return class.costIn, class.costsOf
+}
+
+// shareGroup reports whether a node group may add nodes for both classes: a node that it adds for one, whatever
+// its labels, is one less for the other.
+func (a *account) shareGroup(one, other *requestClass) bool {
+	if !a.grows {
+		return false
+	}
+	g, o := a.evaluate(one).growth, a.evaluate(other).growth
+	return g != nil && o != nil && slices.ContainsFunc(g.groups, func(mine groupGrowth) bool {
+		return slices.ContainsFunc(o.groups, func(theirs groupGrowth) bool { return mine.name == theirs.name })
+	})
 }
 
 // own returns how many more slots a request class has without the session's own use: the
@@ -201,9 +222,8 @@ func (a *account) own(session types.UID, q *requestClass) int64 {
 	if held == nil {
 		return 1
 	}
-	own := a.withOverhead(held.class)
-	own.computeCosts(a.withOverhead(q))
-	return own.costIn
+	in, _ := a.costs(held.class, q)
+	return in
 }
 
 // harms reports whether one more of a request class, on the node where it costs most, could
@@ -214,11 +234,8 @@ func (a *account) harms(q *requestClass) bool {
 		return false
 	}
 	a.computeSpare()
-	class := a.withOverhead(q)
 	for _, g := range a.groups {
-		other := a.withOverhead(g.class)
-		other.computeCosts(class)
-		if g.covered && other.costsOf > 0 && g.spare < other.costsOf {
+		if _, of := a.costs(g.class, q); g.covered && of > 0 && g.spare < of {
 			return true
 		}
 	}
@@ -234,7 +251,8 @@ func (a *account) computeSpare() {
 		known := a.evaluate(g.class)
 		g.covered, g.spare = known.available, known.total()
 		for _, other := range a.groups {
-			g.spare -= other.count * a.withOverhead(other.class).costOn(a.withOverhead(g.class))
+			in, _ := a.costs(other.class, g.class)
+			g.spare -= other.count * in
 		}
 	}
 	a.spareValid = true

@@ -23,7 +23,7 @@
 //   - Capacity is counted by node, never as a sum: a session is placed only if a single
 //     node has free capacity for all of it, and still fits every reserved session, even if
 //     each one lands on the node where it costs most. Sessions whose templates require different
-//     values of a node label share no node.
+//     values of a node label share no node, but may share the limit of a node group.
 //   - A reserved session lands on one node of any kind: the nodes that exist, and those that the
 //     limits of the node groups permit, are never given to more sessions than fit on them.
 //   - The decision does not depend on the order of the candidates.

@@ -130,3 +130,29 @@ func TestReservationsOnOtherNodesLeaveWhatIsSpare(t *testing.T) {
 		t.Errorf("4 slots are free: %s", d.Message)
 	}
 }
+
+// A node that a group adds for one template is one less for another, whatever labels they require.
+func TestReservationsCostSlotsOfTheGroupThatAddsNodesForBoth(t *testing.T) {
+	grown := func(group string) TemplateCapacity {
+		return TemplateCapacity{Available: true, Growth: &Growth{
+			Growable: []NodeGroupBucket{{NodeGroup: group, Bucket: Bucket{Nodes: 1, Free: free(10_500, 60).Amounts()}}},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		group string
+		want  int64
+	}{"one group": {"flexible", 6}, "a group of its own": {"other", 10}} {
+		c := poolMember(nil)
+		c.Capacity.NodeGroups = []NodeGroup{{Name: "flexible"}, {Name: "other"}}
+		reserved, requested := onPool("reserved", map[string]string{"zone": "a"}), onPool("requested", map[string]string{"zone": "b"})
+		c.Capacity.Templates[reserved.Template], c.Capacity.Templates[requested.Template] = grown("flexible"), grown(tc.group)
+		ledger := NewLedger()
+		Place(reserved, []Candidate{c}, ledger)
+		for i := range 4 {
+			ledger.ReserveFor(types.UID(rune('a'+i)), 1, c.UID, reserved.Template, reserved.Resources)
+		}
+		if got := Slots(requested, []Candidate{c}, ledger, 100); got != tc.want {
+			t.Errorf("%s: %d slots, want %d", name, got, tc.want)
+		}
+	}
+}

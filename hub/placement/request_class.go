@@ -22,10 +22,12 @@ type requestClass struct {
 	// used is the number of the ledger's last decision with the class.
 	used uint64
 
-	// costIn is the most that one reservation of this class costs in slots of other,
-	// costsOf the reverse. Both are cached for the most recent other.
+	// costIn is the most that one reservation of this class costs in slots of other on a node that
+	// can run both, costsOf the reverse; apart is set if no existing node can. All are cached for the
+	// most recent other.
 	other           *requestClass
 	costIn, costsOf int64
+	apart           bool
 }
 
 // templateNodes are the nodes that a template may use, as far as a ledger knows. It is read and written only
@@ -73,17 +75,9 @@ func (q *requestClass) with(overhead Resources) *requestClass {
 func (q *requestClass) computeCosts(other *requestClass) {
 	if q.other != other {
 		q.other = other
-		q.costIn, q.costsOf = q.costOn(other), other.costOn(q)
+		q.costIn, q.costsOf = q.shape.costIn(other.shape), other.shape.costIn(q.shape)
+		q.apart = q.nodes.excludes(other.nodes)
 	}
-}
-
-// costOn returns the most slots of another class that one reservation of this class can cost: none if no
-// node can run both.
-func (q *requestClass) costOn(other *requestClass) int64 {
-	if q.nodes.excludes(other.nodes) {
-		return 0
-	}
-	return q.shape.costIn(other.shape)
 }
 
 // Evaluation is what a member's report has for the classes of recent decisions, so that the next
