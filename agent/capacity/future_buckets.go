@@ -44,6 +44,9 @@ func (l *nodeIndex) future(t *template) (out futureNodes) {
 			l.add(growable, n.free, 1)
 		}
 		l.addGrowable(growable, f, t)
+		if len(growable) == 0 && f.Possible && f.free[corev1.ResourcePods] > 0 {
+			growable[l.intern(newVector(f.free))] = 0 // which shows that the group would serve the template
+		}
 		out.provisioning = appendCounted(out.provisioning, f.Name, provisioning)
 		out.growable = appendCounted(out.growable, f.Name, growable)
 	}

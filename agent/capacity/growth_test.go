@@ -41,12 +41,12 @@ func TestCapacityOfNodeGroups(t *testing.T) {
 		{name: "a member without nodes", changes: []func(*Model){groups(desktops())}, want: "0+0+12 [3 of desktops]"},
 		{name: "one node exists", changes: []func(*Model){groups(desktops()), nodes(ofPool("a"))}, want: "4+0+8 [2 of desktops]"},
 		{name: "all nodes exist and are full", changes: []func(*Model){groups(desktops(func(s *nodegroup.Spec) { s.MaxNodes = ptr.To(int32(1)) })), nodes(ofPool("a")),
-			func(m *Model) { m.SetPod(pod("p", "a", resources(4000, 1))) }}, want: "0+0+0 []"},
+			func(m *Model) { m.SetPod(pod("p", "a", resources(4000, 1))) }}, want: "0+0+0 [0 of desktops]"},
 		{name: "no node is permitted", changes: []func(*Model){groups(desktops(func(s *nodegroup.Spec) { s.MaxNodes = ptr.To(int32(0)) }))},
 			want: "NoMatchingNode: the member has no node"},
 		{name: "too small", requires: func(r *requirements) { r.Resources["cpu"] = "5" }, changes: []func(*Model){groups(desktops())},
 			want: "NoSuchResource: no node has enough cpu (requested 5, the largest node has 4)"},
-		{name: "a group that refuses", changes: []func(*Model){groups(desktops(ofScaler)), scaler(nodegroup.AutoscalerGroup{Most: 5, BackedOff: true})}, want: "0+0+0 []"},
+		{name: "a group that refuses", changes: []func(*Model){groups(desktops(ofScaler)), scaler(nodegroup.AutoscalerGroup{Most: 5, BackedOff: true})}, want: "0+0+0 [0 of desktops]"},
 		{name: "nodes that cluster-autoscaler has requested", changes: []func(*Model){groups(desktops(ofScaler)), scaler(nodegroup.AutoscalerGroup{Target: 2, Most: 5})},
 			want: "0+8+12 [3 of desktops]"},
 
@@ -59,6 +59,9 @@ func TestCapacityOfNodeGroups(t *testing.T) {
 		{name: "a Pod on a node that is not known yet", changes: []func(*Model){karpenter,
 			changing(func(g *growth) { g.SetNodeClaim(claim("c", launchedAs)) }),
 			func(m *Model) { m.SetPod(pod("p", "a", resources(1000, 1))) }}, want: "0+3+8 [2 of desktops]"},
+
+		{name: "a full group of other labels is not shown", requires: selects("name", "large"),
+			changes: []func(*Model){groups(desktops(func(s *nodegroup.Spec) { s.MaxNodes, s.Labels["name"] = ptr.To(int32(1)), "a" })), nodes(machine("large", 4000, 32), ofPool("a"))}, want: "4+0+0 []"},
 
 		{name: "DaemonSets are deducted", changes: []func(*Model){groups(desktops()), daemon("d", 1000)}, want: "0+0+9 [3 of desktops]"},
 		{name: "of other nodes not", changes: []func(*Model){groups(desktops()), daemon("d", 1000, func(d *DaemonSet) { d.NodeSelector = map[string]string{"pool": "other"} })},
@@ -73,7 +76,7 @@ func TestCapacityOfNodeGroups(t *testing.T) {
 			})}, want: "0+0+9 [3 of desktops]"},
 		{name: "with the overhead of their runtime class", changes: []func(*Model){groups(desktops()), daemon("d", 500, func(d *DaemonSet) { d.RuntimeClass = "kata" }),
 			func(m *Model) { m.SetRuntimeClasses(map[string]RuntimeClass{"kata": {Overhead: resources(500, 0)}}) }}, want: "0+0+9 [3 of desktops]"},
-		{name: "DaemonSets that can't be read", changes: []func(*Model){groups(desktops()), changing(func(g *growth) { g.SetDaemonSets("forbidden") })}, want: "0+0+0 []"},
+		{name: "DaemonSets that can't be read", changes: []func(*Model){groups(desktops()), changing(func(g *growth) { g.SetDaemonSets("forbidden") })}, want: "0+0+0 [0 of desktops]"},
 
 		{name: "a selector of the group", requires: selects("pool", "desktops"), changes: []func(*Model){groups(desktops())}, want: "0+0+12 [3 of desktops]"},
 		{name: "a selector of others", requires: selects("pool", "other"), changes: []func(*Model){groups(desktops())}, want: "NoMatchingNode: no node has the labels pool=other"},

@@ -109,12 +109,13 @@ func notAdmitted(q *query, c *Candidate, g *growth) lack {
 // states are those of node groups that add no node, in the order in which they are shown.
 var states = []v1alpha1.NodeGroupState{v1alpha1.NodeGroupExhausted, v1alpha1.NodeGroupFull, v1alpha1.NodeGroupUnknown}
 
-// addsNone returns why the node groups of a member add no node for a session; nil if it has no such
-// group. The text changes only with the state of the group.
-func addsNone(c *Capacity) *lack {
+// addsNone returns why the node groups of a member that could serve a session add no node for it; nil if it has
+// no such group. Whether an unknown one could is unknown. The text changes only with the state of the group.
+func addsNone(c *Capacity, q *requestClass) *lack {
+	growth := c.Templates[q.template].Growth
 	for _, state := range states {
 		for i := range c.NodeGroups {
-			if g := &c.NodeGroups[i]; g.State == state {
+			if g := &c.NodeGroups[i]; g.State == state && (state == v1alpha1.NodeGroupUnknown || growth.serves(g.Name, q.shape)) {
 				l := g.lack()
 				return &l
 			}

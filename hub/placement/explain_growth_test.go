@@ -108,7 +108,7 @@ func TestTheMessageOfAGroupIsStable(t *testing.T) {
 	message := func(change func(*NodeGroup)) string {
 		g := NodeGroup{Name: "g", Nodes: 3, MaxNodes: 3, State: v1alpha1.NodeGroupExhausted, Reason: "NotTriggered", Message: "no node was added", RetryTime: time.Unix(3600, 0)}
 		change(&g)
-		c := with(growing("m", "eu", 0, 0, 0), func(c *Candidate) { c.Capacity.NodeGroups = []NodeGroup{g} })
+		c := with(growing("m", "eu", 0, 0, 0), func(c *Candidate) { c.Capacity.NodeGroups = nil; addGrowth(c.Capacity, g) })
 		return Place(session("s"), []Candidate{c}, NewLedger()).Message
 	}
 	before := message(func(*NodeGroup) {})
@@ -117,5 +117,31 @@ func TestTheMessageOfAGroupIsStable(t *testing.T) {
 	}
 	if after := message(func(g *NodeGroup) { g.RetryTime = time.Unix(7200, 0) }); after == before {
 		t.Errorf("the message does not show when the group is tried again: %s", before)
+	}
+}
+
+// Why a group adds no node is shown to sessions that a node of it could hold.
+func TestAGroupThatCouldNotServeTheSessionIsNotNamed(t *testing.T) {
+	full := NodeGroup{Name: "gpu", Nodes: 3, MaxNodes: 3, State: v1alpha1.NodeGroupFull}
+	for name, tc := range map[string]struct {
+		group NodeGroup
+		free  Resources
+		named bool
+	}{
+		"large enough": {full, free(8000, 32), true},
+		"too small":    {full, free(500, 32), false},
+		"of another":   {full, nil, false},
+		"unknown":      {NodeGroup{Name: "gpu", State: v1alpha1.NodeGroupUnknown, Reason: "SourceNotFound"}, nil, true},
+	} {
+		c := member("eu", 0)
+		c.Capacity.NodeGroups = []NodeGroup{tc.group}
+		if tc.free != nil {
+			desktop := c.Capacity.Templates[desk]
+			desktop.Growth = &Growth{Growable: []NodeGroupBucket{{Bucket{0, tc.free.Amounts()}, "gpu"}}}
+			c.Capacity.Templates[desk] = desktop
+		}
+		if got := Place(session("s"), []Candidate{c}, NewLedger()).Message; strings.Contains(got, "node group gpu") != tc.named {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }

@@ -43,7 +43,7 @@ var capacityFilter = filter{
 			}
 		}
 		if a.grows {
-			if l := addsNone(c.Capacity); l != nil {
+			if l := addsNone(c.Capacity, q.class); l != nil {
 				return *l
 			}
 		}

@@ -44,7 +44,8 @@ type NodeGroup struct {
 	ProvisioningTime time.Duration
 }
 
-// Growth is the capacity for a template on nodes that the member's node groups are adding or may add.
+// Growth is the capacity for a template on nodes that the member's node groups are adding or may add. A group
+// that could serve it and may add no node now has a bucket without nodes.
 type Growth struct {
 	Provisioning, Growable []NodeGroupBucket
 }
@@ -54,6 +55,11 @@ type Growth struct {
 type NodeGroupBucket struct {
 	Bucket
 	NodeGroup string
+}
+
+// serves reports whether a node that a group adds can hold a session, if the group may add one.
+func (g *Growth) serves(group string, s *shape) bool {
+	return g != nil && slices.ContainsFunc(g.Growable, func(b NodeGroupBucket) bool { return b.NodeGroup == group && s.fitsOn(b.Free) > 0 })
 }
 
 // growth is the result of a report for a request class on nodes that do not exist yet.
