@@ -687,7 +687,8 @@ type TemplateCapacity struct {
 	BucketsOf string `protobuf:"bytes,10,opt,name=buckets_of,json=bucketsOf,proto3" json:"buckets_of,omitempty"`
 	// Nodes that are being added: they have capacity soon, and none now.
 	Provisioning []*Bucket `protobuf:"bytes,11,rep,name=provisioning,proto3" json:"provisioning,omitempty"`
-	// Nodes that the member's node groups may still add.
+	// Nodes that the member's node groups may still add: none of a group that could serve the
+	// template and may add none now.
 	Growable []*Bucket `protobuf:"bytes,12,rep,name=growable,proto3" json:"growable,omitempty"`
 	// Sessions of the default resources that fit on growable nodes.
 	GrowableSlots int32 `protobuf:"varint,13,opt,name=growable_slots,json=growableSlots,proto3" json:"growable_slots,omitempty"`
