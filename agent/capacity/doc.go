@@ -25,7 +25,8 @@
 //   - A node that is not usable yet is never free. Provisioning and growable nodes are never
 //     more than the limits of their groups allow, and no two kinds count the same slot.
 //   - A node group is not reported before its sources were read, or found to be unreadable.
-//   - Without node groups, nothing of them is watched, evaluated or reported.
+//   - Without node groups, nothing of them is watched, evaluated or reported. Events are read only while Pods wait
+//     for a node, those of one Pod of each template and group.
 //   - An event that does not change the capacity causes no report.
 //   - A report has a higher number than any before it, and every report from the
 //     number that Stored returned counts the assignment.

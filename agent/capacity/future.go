@@ -156,22 +156,28 @@ func (g *futureGroup) open(d demand) bool {
 	return true
 }
 
+// vetoes reports whether the group's autoscaler adds no node for a class of Pods.
+func (g *futureGroup) vetoes(c nodegroup.Class) bool {
+	_, vetoed := g.Vetoes[c]
+	return vetoed
+}
+
 // mayAddNode reports whether a node group can hold a Pod on a node that it is adding, or may add.
-func (m *Model) mayAddNode(c *constraints, d demand) bool {
+func (m *Model) mayAddNode(c *constraints, d demand, class nodegroup.Class) bool {
 	if m.growth == nil {
 		return false
 	}
 	if m.growth.groups == nil {
 		m.growth.evaluate(m) // they have changed since the last report
 	}
-	return m.growth.mayAdd(c, d)
+	return m.growth.mayAdd(c, d, class)
 }
 
 // mayAdd reports whether a node that a group is adding, or may add, can hold a Pod, whatever other
 // unbound Pods need.
-func (g *growth) mayAdd(c *constraints, d demand) bool {
+func (g *growth) mayAdd(c *constraints, d demand, class nodegroup.Class) bool {
 	return slices.ContainsFunc(g.groups, func(f *futureGroup) bool {
-		if f.Group.Growable > 0 && f.fits(d) && c.admits(f.Shape, nil) {
+		if f.Group.Growable > 0 && !f.vetoes(class) && f.fits(d) && c.admits(f.Shape, nil) {
 			return true
 		}
 		return slices.ContainsFunc(f.provisioning, func(n *futureNode) bool {

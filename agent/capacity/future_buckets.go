@@ -40,12 +40,14 @@ func (l *nodeIndex) future(t *template) (out futureNodes) {
 				l.add(provisioning, n.free, 1)
 			}
 		}
-		for _, n := range f.opened {
-			l.add(growable, n.free, 1)
-		}
-		l.addGrowable(growable, f, t)
-		if len(growable) == 0 && f.Possible && f.free[corev1.ResourcePods] > 0 {
-			growable[l.intern(newVector(f.free))] = 0 // which shows that the group would serve the template
+		if !f.vetoes(t.class) {
+			for _, n := range f.opened {
+				l.add(growable, n.free, 1)
+			}
+			l.addGrowable(growable, f, t)
+			if len(growable) == 0 && f.Possible && f.free[corev1.ResourcePods] > 0 {
+				growable[l.intern(newVector(f.free))] = 0 // which shows that the group would serve the template
+			}
 		}
 		out.provisioning = appendCounted(out.provisioning, f.Name, provisioning)
 		out.growable = appendCounted(out.growable, f.Name, growable)

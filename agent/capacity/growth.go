@@ -38,6 +38,9 @@ type growth struct {
 	// fresh are the states for the next evaluation, if the model still has version freshAt then.
 	fresh   []nodegroup.Group
 	freshAt uint64
+	// queried is when the events of a Pod of a class that depends on a group were last read.
+	queried map[classInGroup]time.Time
+
 	// The result of the last evaluation: the states, the same with their nodes, the registered nodes that
 	// are not usable yet, and what the unbound Pods depend on.
 	states       []nodegroup.Group
@@ -184,7 +187,7 @@ func (m *Model) Elapsed(now time.Time) {
 // sameState reports whether a group is the same but for its shape, which time does not change.
 func sameState(a, b nodegroup.Group) bool {
 	state := func(g nodegroup.Group) []any {
-		return []any{g.Name, g.Nodes, len(g.Provisioning), g.Growable, g.State, g.Reason, g.Message, g.RetryTime.Unix(), g.Usual}
+		return []any{g.Name, g.Nodes, len(g.Provisioning), g.Growable, g.State, g.Reason, g.Message, g.RetryTime.Unix(), g.Usual, g.Vetoes}
 	}
 	return reflect.DeepEqual(state(a), state(b))
 }

@@ -74,6 +74,26 @@ func (w *Watcher) setNamespaces(m *Model, enforces map[string]bool) {
 	w.warnNotEnforced(m)
 }
 
+// trimmed is what an informer keeps of an object: its identity, and the part that the model
+// needs. A Pod has kilobytes, and a member tens of thousands of Pods.
+type trimmed[T any] struct {
+	metav1.ObjectMeta
+	counts T
+}
+
+// trim returns a transformation that reduces an object to its identity and what read
+// returns.
+func trim[K metav1.Object, T any](read func(K) T) cache.TransformFunc {
+	return func(in any) (any, error) {
+		o, ok := in.(K)
+		if !ok {
+			return in, nil // trimmed already
+		}
+		identity := metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
+		return &trimmed[T]{identity, read(o)}, nil
+	}
+}
+
 // handler applies each event of a kind to the model.
 func handler[T any](set, remove func(*Model, T), w *Watcher) cache.ResourceEventHandler {
 	apply := func(do func(*Model, T), o any) {

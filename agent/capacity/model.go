@@ -94,6 +94,8 @@ type Assignment struct {
 	// UID of the SessionAssignment, not of the session.
 	UID     types.UID
 	Session types.UID
+	// Template and Revision of the session.
+	Template, Revision string
 	// Resources and PodSpec of the Pod that will be created for it.
 	Resources Resources
 	PodSpec

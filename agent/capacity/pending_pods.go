@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
 )
 
 // podGroup is an equivalence class of unbound Pods, which are assumed together.
@@ -19,6 +21,8 @@ type podGroup struct {
 	demand    demand
 	constraints
 	count int
+	// class by which autoscalers decide about the Pods, if the member has node groups.
+	class nodegroup.Class
 	// owners are the Pods and assignments, the oldest Pods first, if the member has node groups.
 	owners []types.UID
 }
@@ -33,9 +37,14 @@ func podGroups(m *Model) []*podGroup {
 		}
 		spec := c.specIn(m.sessions[c.session])
 		key := c.resources.key() + spec.key()
+		var class nodegroup.Class
+		if m.growth != nil {
+			class = classOf(m, c.session)
+			key += class.Template + "/" + class.Revision + "/" + class.Requests
+		}
 		if groups[key] == nil {
 			resources := c.resources.plus(m.runtimeClasses[spec.RuntimeClass].Overhead)
-			groups[key] = &podGroup{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(spec)}
+			groups[key] = &podGroup{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(spec), class: class}
 		}
 		groups[key].count++
 		if m.growth != nil {
@@ -63,6 +72,30 @@ func byAge(pods map[types.UID]*Pod) func(a, b types.UID) int {
 // the shape of the node.
 func (g *growth) deducts(p *Pod) bool {
 	return p != nil && p.Times != nil && g.holds(p.Times.Node)
+}
+
+// class returns the class by which autoscalers decide about the Pod.
+func (a *Assignment) class() nodegroup.Class {
+	return nodegroup.Class{Template: a.Template, Revision: a.Revision, Requests: a.Resources.key()}
+}
+
+// classOf returns the class of a session's Pods, by its assignment that is to run. It is empty for Pods of other
+// owners: autoscalers' events about these are not read.
+func classOf(m *Model, session types.UID) (class nodegroup.Class) {
+	s := m.sessions[session]
+	if s == nil {
+		return class
+	}
+	var found *Assignment
+	for _, a := range s.assignments {
+		if found == nil || found.Idle && !a.Idle || found.Idle == a.Idle && a.UID < found.UID {
+			found = a
+		}
+	}
+	if found == nil {
+		return class
+	}
+	return found.class()
 }
 
 // specIn returns the Pod's spec with the storage class of its session's home, which a Pod

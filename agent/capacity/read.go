@@ -76,6 +76,8 @@ func AssignmentOf(a *v1alpha1.SessionAssignment) Assignment {
 	return Assignment{
 		UID:       a.UID,
 		Session:   a.Spec.Session.UID,
+		Template:  a.Spec.Template,
+		Revision:  a.Spec.TemplateRevision,
 		Resources: ResourcesOf(a.Spec.Desktop.Resources),
 		PodSpec: PodSpec{
 			NodeSelector: a.Spec.Desktop.NodeSelector,

@@ -120,7 +120,7 @@ func (m *Model) Unschedulable(a Assignment) string {
 		}
 		largest.raise(free)
 	}
-	if a.MayAddNode && m.mayAddNode(&allowed, demand) {
+	if a.MayAddNode && m.mayAddNode(&allowed, demand, a.class()) {
 		return ""
 	}
 	if usable == 0 {

@@ -19,6 +19,8 @@ type dependence struct {
 	group string
 	// usual is how long a node of the group usually took when the Pod began to depend on it.
 	usual time.Duration
+	// class of the Pod.
+	class nodegroup.Class
 	// since is when it began to depend on this kind of nodes of the group.
 	since time.Time
 }
@@ -53,7 +55,7 @@ func settle(m *Model) (assumed map[string]Resources) {
 	for _, p := range podGroups(m) {
 		left := p.owners[p.assume(m, assumed):]
 		g.place(p, left, func(owner types.UID, d dependence) {
-			d.since = m.now
+			d.since, d.class = m.now, p.class
 			if was, ok := before[owner]; ok && was.group == d.group {
 				d.usual = was.usual
 				if was.kind == d.kind {
@@ -81,11 +83,14 @@ func (g *growth) place(p *podGroup, owners []types.UID, depends func(types.UID, 
 		})
 	}
 	for _, f := range admitting {
+		if f.vetoes(p.class) {
+			continue
+		}
 		owners = f.placeGrowable(p, owners, func(owner types.UID) {
 			depends(owner, dependence{kind: onGrowable, group: f.Name, usual: f.Usual})
 		})
 	}
-	failure := failureOf(admitting, p.demand)
+	failure := failureOf(admitting, p)
 	for _, owner := range owners {
 		depends(owner, failure)
 	}
@@ -93,12 +98,16 @@ func (g *growth) place(p *podGroup, owners []types.UID, depends func(types.UID, 
 
 // failureOf returns why none of the groups that admit a Pod adds a node for it. An exhausted group comes
 // before a full one, since its retry may help.
-func failureOf(admitting []*futureGroup, d demand) (out dependence) {
+func failureOf(admitting []*futureGroup, p *podGroup) (out dependence) {
 	order := []string{nodegroup.StateAvailable, nodegroup.StateFull, nodegroup.StateExhausted}
 	best := -1
 	for _, f := range admitting {
-		taken := f.State != nodegroup.StateAvailable || f.growable == 0
-		if rank := slices.Index(order, f.State); rank > best && taken && f.Possible && f.fits(d) {
+		state, vetoed := f.State, f.vetoes(p.class)
+		if vetoed && f.Reason == nodegroup.ReasonShapeUnknown {
+			state = nodegroup.StateAvailable // it would have added one
+		}
+		taken := state != nodegroup.StateAvailable || f.growable == 0 || vetoed
+		if rank := slices.Index(order, state); rank > best && taken && f.Possible && f.fits(p.demand) {
 			best, out = rank, dependence{kind: onFailure, group: f.Name, usual: f.Usual}
 		}
 	}
@@ -106,14 +115,14 @@ func failureOf(admitting []*futureGroup, d demand) (out dependence) {
 }
 
 // waiting returns the desktops' Pods that depend on growable nodes, by group: those for which kube-scheduler
-// has found no node. Other owners' Pods may have requirements for which no autoscaler adds a node.
+// has found no node, and for which no autoscaler has stated that it adds none. Other owners' Pods may have requirements for which no autoscaler adds a node.
 func (g *growth) waiting(m *Model) map[string]nodegroup.Waiting {
 	out := map[string]nodegroup.Waiting{}
 	for uid, d := range g.depends {
-		p := m.pods[uid]
-		if d.kind != onGrowable || m.unbound[uid] == nil || p == nil || !p.isPendingDesktop() || p.Times.Unschedulable.IsZero() {
+		if d.kind != onGrowable || !isUnschedulable(m, uid) || g.Rejected(d.group, d.class, m.now) {
 			continue
 		}
+		p := m.pods[uid]
 		since := p.Times.Unschedulable
 		if d.since.After(since) {
 			since = d.since
@@ -126,6 +135,12 @@ func (g *growth) waiting(m *Model) map[string]nodegroup.Waiting {
 		out[d.group] = w
 	}
 	return out
+}
+
+// isUnschedulable reports whether a Pod is one of a session for which kube-scheduler has found no node.
+func isUnschedulable(m *Model, pod types.UID) bool {
+	p := m.pods[pod]
+	return m.unbound[pod] != nil && p != nil && p.isPendingDesktop() && !p.Times.Unschedulable.IsZero()
 }
 
 // failsNow reports whether the scale-up for a Pod has failed since the last report.
@@ -159,19 +174,22 @@ func (g *growth) views(m *Model) map[types.UID]observe.Growth {
 			if m.now.Sub(d.since) < failedFor {
 				continue
 			}
-			view = observe.Growth{Group: d.group, Failed: failureText(groups[d.group])}
+			view = observe.Growth{Group: d.group, Failed: failureText(groups[d.group], d.class)}
 		}
 		out[uid] = view
 	}
 	return out
 }
 
-// failureText returns why a group adds no node, and the remedy.
-func failureText(f *futureGroup) string {
-	switch f.State {
-	case nodegroup.StateFull:
+// failureText returns why a group adds no node for a class of Pods, and the remedy.
+func failureText(f *futureGroup, class nodegroup.Class) string {
+	veto, vetoed := f.Vetoes[class]
+	switch {
+	case f.State == nodegroup.StateFull:
 		return f.Message
-	case nodegroup.StateAvailable:
+	case f.State != nodegroup.StateExhausted && vetoed:
+		return fmt.Sprintf("%s adds none for this desktop, %s: check its resources and the node selector of its template, or add a node group", veto.By, veto.Message)
+	case f.State == nodegroup.StateAvailable:
 		return "the nodes that it may add are for other pending Pods: raise its limits"
 	}
 	retry := ""

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/convert"
@@ -23,6 +24,8 @@ type template struct {
 	overhead  Resources
 	// problem is why its resources can't be read, if so.
 	problem string
+	// class of its sessions with the default resources.
+	class nodegroup.Class
 	// index among the model's templates.
 	index int
 	// image is the hash of its name.
@@ -73,6 +76,7 @@ func newTemplate(m *Model, r *fleetv1.TemplateRequirements) *template {
 	if err != nil {
 		t.problem = err.Error()
 	}
+	t.class = nodegroup.Class{Template: r.GetName(), Revision: r.GetRevision(), Requests: resources.key()}
 	t.requested = resources.ofPod().plus(t.overhead)
 	t.perPod = t.requested.demand()
 	return t

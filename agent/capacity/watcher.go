@@ -282,6 +282,8 @@ func (w *Watcher) loop(ctx context.Context) {
 	defer recheck.Stop()
 	sources := groupSources(w)
 	defer stopGroups(sources)
+	events := eventReader{client: w.options.Client}
+	defer events.stop()
 	var elapsed <-chan time.Time
 	for {
 		select {
@@ -300,6 +302,7 @@ func (w *Watcher) loop(ctx context.Context) {
 		}
 		if elapsed = nil; followGroups(ctx, w, sources) {
 			elapsed = time.After(w.options.GroupInterval)
+			events.read(ctx, w)
 		}
 		if w.publish() {
 			w.options.OnChange()

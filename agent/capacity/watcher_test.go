@@ -95,13 +95,16 @@ func (f *fixture) desk() *fleetv1.TemplateCapacity {
 
 func (f *fixture) slots() int32 { return f.desk().GetSlots() }
 
-func (f *fixture) assign(ctx context.Context, g *WithT, name string) *v1alpha1.SessionAssignment {
+func (f *fixture) assign(ctx context.Context, g *WithT, name string, change ...func(*v1alpha1.SessionAssignment)) *v1alpha1.SessionAssignment {
 	a := &v1alpha1.SessionAssignment{ObjectMeta: metav1.ObjectMeta{Namespace: "desktops", Name: name}}
 	a.Spec = v1alpha1.SessionAssignmentSpec{
 		Session: v1alpha1.SessionReference{Namespace: "desktops", Name: name, UID: types.UID("session-" + name)},
 		Epoch:   1, User: "ada", Template: "desk", TemplateRevision: "r1", RunState: v1alpha1.ModeRunning, Host: name + ".example.com",
 		Desktop: v1alpha1.Desktop{Image: "i", Port: 80, Resources: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}},
+	}
+	for _, c := range change {
+		c(a)
 	}
 	g.Expect(f.client.Create(ctx, a)).To(Succeed())
 	return a

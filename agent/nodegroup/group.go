@@ -136,6 +136,9 @@ type Group struct {
 	RetryTime time.Time
 	// Usual is how long a node usually takes.
 	Usual time.Duration
+	// Vetoes are the rejections of Pods for which its autoscaler adds no node, although the group could serve
+	// them. Growable nodes are not for these.
+	Vetoes map[Class]Rejection
 }
 
 // Provisioning is a node that a group is adding.

@@ -33,6 +33,7 @@ type group struct {
 	ready time.Time
 	// usable are the nodes that were usable last.
 	usable map[string]bool
+	vetoes vetoes
 }
 
 // NewTracker returns a tracker without groups. Until SetKarpenter, the objects of Karpenter are not read.
@@ -46,7 +47,7 @@ func NewTracker(times Times) *Tracker {
 
 // SetGroups replaces the groups. One that stays keeps what was seen of it.
 func (t *Tracker) SetGroups(all []Spec) {
-	known := map[string]*group{}
+	known, first := map[string]*group{}, t.groups == nil
 	for _, g := range t.groups {
 		known[g.Name] = g
 	}
@@ -54,7 +55,9 @@ func (t *Tracker) SetGroups(all []Spec) {
 	for _, s := range all {
 		g := known[s.Name]
 		if g == nil || g.KarpenterNodePool != s.KarpenterNodePool || g.ClusterAutoscalerGroup != s.ClusterAutoscalerGroup {
-			g = &group{usable: map[string]bool{}}
+			// Rejections from before a group was declared are not of it; an agent that starts does not know when
+			// that was.
+			g = &group{usable: map[string]bool{}, vetoes: vetoes{known: !first}}
 		}
 		if !reflect.DeepEqual(g.Spec, s) {
 			g.outage = outage{} // raised limits are tried at once
@@ -112,6 +115,7 @@ func (t *Tracker) Groups(now time.Time, waiting map[string]Waiting) []Group {
 	for _, g := range t.groups {
 		s := t.survey(g, now)
 		g.observe(s, waiting[g.Name], now, &t.times)
+		g.vetoes.follow(t.basisOf(g), now)
 		out = append(out, g.assess(s, before, now, &t.times))
 		before = append(before, g)
 	}
@@ -126,6 +130,7 @@ func (g *group) assess(s *survey, before []*group, now time.Time, times *Times) 
 			out.Provisioning = append(out.Provisioning, p.Provisioning)
 		}
 	}
+	out.Vetoes = g.vetoes.current()
 	limit := s.limit(&g.Spec)
 	out.Most = limit.nodes
 	out.Possible = limit.exists && !limit.none
