@@ -21,9 +21,13 @@ type dependence struct {
 	usual time.Duration
 	// class of the Pod.
 	class nodegroup.Class
-	// since is when it began to depend on this kind of nodes of the group.
-	since time.Time
+	// since is when it began to depend on this kind of nodes of the group, and from when it began to depend on any
+	// that the group is adding, or may add.
+	since, from time.Time
 }
+
+// isGrowth reports whether the Pod waits for a node.
+func (d *dependence) isGrowth() bool { return d.kind == onProvisioning || d.kind == onGrowable }
 
 type dependenceKind int8
 
@@ -55,11 +59,14 @@ func settle(m *Model) (assumed map[string]Resources) {
 	for _, p := range podGroups(m) {
 		left := p.owners[p.assume(m, assumed):]
 		g.place(p, left, func(owner types.UID, d dependence) {
-			d.since, d.class = m.now, p.class
+			d.since, d.from, d.class = m.now, m.now, p.class
 			if was, ok := before[owner]; ok && was.group == d.group {
 				d.usual = was.usual
 				if was.kind == d.kind {
 					d.since = was.since
+				}
+				if was.isGrowth() && d.isGrowth() {
+					d.from = was.from
 				}
 			}
 			g.depends[owner] = d

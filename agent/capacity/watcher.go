@@ -271,6 +271,8 @@ func (w *Watcher) Start(ctx context.Context) error {
 		return nil
 	}
 	w.update(func(*Model) { w.synced = true })
+	groupMetrics.watcher.Store(w)
+	defer groupMetrics.watcher.CompareAndSwap(w, nil)
 	w.loop(ctx)
 	return nil
 }
