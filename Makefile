@@ -104,7 +104,7 @@ test-rest:
 
 .PHONY: test-elastic
 test-elastic: controlplane karpenter build ## Test members that add nodes for sessions, by a real Karpenter (FOCUS=).
-	$(GO_TEST) -count=1 -timeout 30m -v ./test/elastic -args -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
+	SPECS=all $(GO_TEST) -count=1 -timeout 40m -v ./test/elastic -args -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
 
 .PHONY: test-faults
 test-faults: controlplane build ## Inject faults into a fleet, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).

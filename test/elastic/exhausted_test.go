@@ -1,47 +1,55 @@
 package elastic
 
 import (
-	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
-	"github.com/vdi-fleet/vdi-fleet/test/harness"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/karpenter"
-	"github.com/vdi-fleet/vdi-fleet/test/harness/kwok"
 )
 
-var _ = Describe("A member whose cloud has no capacity", func() {
-	It("loses its sessions to a member with free slots, each once, and gets no more of them", func(ctx SpecContext) {
-		start(ctx, growing(eu, pool("desktops")),
-			harness.MemberSpec{Name: us, Region: us, Zone: us + "-a", Nodes: []kwok.NodeGroup{{Count: 5, Region: us, Zone: us + "-a"}}})
+// backoff is how long an exhausted node group is not used at first, of which production has 5 minutes: so
+// long that a second burst is placed before the group is tried again.
+const backoff = 30 * time.Second
+
+var _ = Describe("An exhausted node group", func() {
+	It("loses its sessions to a member with free slots, each once, gets no more of them, and is used again once a probe has found capacity", func(ctx SpecContext) {
+		startWith(ctx, []string{"--node-group-backoff=" + backoff.String()}, growing(eu, pool("desktops")), static(us, 7))
 		pools := fleet.Member(eu).ControlPlane.Karpenter.NodePools
 		Expect(pools.SetFaults(ctx, "desktops", karpenter.Faults{InsufficientCapacity: "quota CPUS exceeded"})).To(Succeed())
-		declare(ctx, eu, v1alpha1.NodeGroup{Name: "desktops", KarpenterNodePool: "desktops", MaxNodes: ptr.To[int32](10), Node: standard16()})
-		Expect(hub.Create(ctx, &v1alpha1.PlacementPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: "home-first"},
-			Spec:       v1alpha1.PlacementPolicySpec{Overflow: []v1alpha1.OverflowTier{{Regions: []string{eu}}, {}}},
-		})).To(Succeed())
-		template(ctx, "browser", "1")
+		declare(ctx, eu, desktops(10))
+		prefer(ctx, eu)
+		template(ctx, "browser", "1") // 15 fit on a node
 		Eventually(ctx, groupOf(eu, "desktops")).Should(Equal("Available: 0 nodes, 0 provisioning, 10 growable"))
 
-		createAll(ctx, 20, "moved", "browser")
+		createAll(ctx, 50, "moved", "browser")
 		Eventually(ctx, counted(placedIn(eu))).Should(BeNumerically(">", 0), "home comes first")
-		Eventually(ctx, counted(runningIn(us))).Should(Equal(20))
-		for _, s := range sessions(ctx, running) {
-			Expect(s.Status.Epoch).To(BeNumerically("<=", 2), "%s was moved more than once", s.Name)
-		}
-		Eventually(ctx, groupOf(eu, "desktops")).Should(Equal("Exhausted: 0 nodes, 0 provisioning, 0 growable"))
+		Eventually(ctx, counted(runningIn(us))).Should(Equal(50))
+		Expect(ranAfter(ctx, "moved")).To(BeNumerically("<=", 45*time.Second))
+		expectEpoch(ctx, "moved", 2)
+		Expect(groupOf(eu, "desktops")(ctx)).To(Equal("Exhausted: 0 nodes, 0 provisioning, 0 growable"))
+		Expect(reasonOf(eu, "desktops")(ctx)).To(And(HavePrefix("InsufficientCapacity: "), ContainSubstring("InsufficientCapacityError")))
+		Eventually(ctx, notes(v1alpha1.EventNodeGroupExhausted, eu)).Should(HaveLen(1))
 
-		createAll(ctx, 20, "spared", "browser")
-		Eventually(ctx, counted(runningIn(us))).Should(Equal(40))
-		for _, s := range sessions(ctx, func(s *v1alpha1.VDISession) bool { return strings.HasPrefix(s.Name, "spared") }) {
-			Expect(s.Status.Epoch).To(Equal(int64(1)), "%s was sent to a member that adds no node", s.Name)
-		}
+		createAll(ctx, 50, "spared", "browser")
+		Eventually(ctx, counted(runningIn(us))).Should(Equal(100))
+		expectEpoch(ctx, "spared", 1)
+
+		Expect(pools.SetFaults(ctx, "desktops", karpenter.Faults{})).To(Succeed())
+		Eventually(ctx, groupOf(eu, "desktops")).Should(Equal("Exhausted: 0 nodes, 0 provisioning, 1 growable"), "one node is tried")
+		createAll(ctx, 20, "probe", "browser")
+		Eventually(ctx, counted(both(called("probe"), running))).Should(Equal(20))
+		expectEpoch(ctx, "probe", 1)
+		Expect(counted(runningIn(eu))(ctx)).To(And(BeNumerically(">", 0), BeNumerically("<=", 15)), "the probe's node")
+		Eventually(ctx, groupOf(eu, "desktops")).Should(Equal("Available: 1 nodes, 0 provisioning, 9 growable"))
+		Eventually(ctx, notes(v1alpha1.EventNodeGroupRecovered, eu)).Should(ConsistOf(ContainSubstring("adds nodes again")))
+
+		createAll(ctx, 20, "after", "browser")
+		Eventually(ctx, counted(both(called("after"), runningIn(eu)))).Should(Equal(20))
+		expectEpoch(ctx, "after", 1)
 	}, NodeTimeout(specTimeout))
 })
 

@@ -58,11 +58,17 @@ var _ = BeforeSuite(func() {
 // start starts a fleet for a spec.
 func start(ctx context.Context, members ...harness.MemberSpec) {
 	GinkgoHelper()
+	startWith(ctx, nil, members...)
+}
+
+// startWith starts a fleet for a spec, whose agents have these flags too.
+func startWith(ctx context.Context, agentArgs []string, members ...harness.MemberSpec) {
+	GinkgoHelper()
 	var err error
 	// The fleet outlives this node's context.
 	fleet, err = harness.Start(context.WithoutCancel(ctx), harness.Options{
 		MemberSpecs: members, Namespaces: []string{namespace}, KeepRunning: true,
-		HubReplicas: 1, Args: harness.Args{Hub: []string{"--leader-elect=false"}}, Env: append(harness.SpareCPU(), harness.DetectMutations),
+		HubReplicas: 1, Args: harness.Args{Hub: []string{"--leader-elect=false"}, Agents: agentArgs}, Env: append(harness.SpareCPU(), harness.DetectMutations),
 		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())

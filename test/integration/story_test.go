@@ -88,7 +88,7 @@ var elsewhere = map[string]string{
 	// No member of this suite adds nodes.
 	v1alpha1.ReasonPlacedOnNewNode:  "test/elastic: a member without nodes",
 	v1alpha1.ReasonNodeProvisioning: "agent/observe, and hub/session: TestSessionWaitsForANodeForMaxProvisioningTime",
-	v1alpha1.ReasonScaleUpFailed:    "test/elastic: a member whose cloud has no capacity",
+	v1alpha1.ReasonScaleUpFailed:    "test/elastic: an exhausted node group",
 }
 
 // Every documented reason must have been shown. A run of part of the suite can't check that.
