@@ -2,6 +2,8 @@
 // kube-schedulers and Karpenter are real processes, and Karpenter's cloud, its nodes and their kubelets
 // are simulated. What fits, and what is added, is decided by kube-scheduler and Karpenter.
 //
+// The cluster-autoscaler of some specs is simulated, since it is not available as a Go module.
+//
 // Each spec has a fleet of its own, since what Karpenter has added stays. Karpenter's timeouts are not
 // scaled, so the fleet's are not either.
 package elastic
