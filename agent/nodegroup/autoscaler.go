@@ -55,11 +55,12 @@ func (t *Tracker) surveyAutoscaler(g *group, s *survey, now time.Time) {
 	}
 	s.most, s.autoscaled, s.backedOff, s.backoff = &own.Most, true, own.BackedOff, own.Message
 	requested := max(own.Target-s.have, 0)
+	since := g.outage.await(requested, now)
 	s.have += requested
 	for name, amount := range s.size {
 		s.used[name] += int64(requested) * amount
 	}
 	for range min(requested, mostRequested) {
-		s.provision("", "", s.shape.Allocatable, now)
+		s.provision("", "", s.shape.Allocatable, since)
 	}
 }

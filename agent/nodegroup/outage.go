@@ -39,6 +39,20 @@ type outage struct {
 	// firstFailure and lastFailure of a launch since one succeeded, with the message of the last.
 	firstFailure, lastFailure time.Time
 	launchMessage             string
+
+	// awaited is since when nodes that cluster-autoscaler has requested do not register, and none of the group has
+	// become usable; zero if none are requested.
+	awaited time.Time
+}
+
+// await records how many nodes are requested that have not registered, and returns since when.
+func (o *outage) await(requested int32, now time.Time) time.Time {
+	if requested == 0 {
+		o.awaited = time.Time{}
+	} else if o.awaited.IsZero() {
+		o.awaited = now
+	}
+	return o.awaited
 }
 
 // failedLaunch records that a node was requested and not provided.
@@ -54,16 +68,26 @@ func (o *outage) launched() {
 	o.firstFailure, o.lastFailure, o.launchMessage = time.Time{}, time.Time{}, ""
 }
 
+// recover ends the outage, since a node has become usable. Those that are still requested have their whole time.
+func (o *outage) recover(now time.Time) {
+	awaited := o.awaited
+	if !awaited.IsZero() {
+		awaited = now
+	}
+	*o = outage{awaited: awaited}
+}
+
 // observe updates the outage of a group by its nodes, and the Pods that wait for it.
 func (g *group) observe(s *survey, waiting Waiting, now time.Time, times *Times) {
 	if s.problem != "" {
 		return
 	}
 	if g.gained(s) {
-		g.ready, g.outage = now, outage{}
+		g.ready = now
+		g.outage.recover(now)
 	}
 	if s.autoscaled {
-		g.follow(s)
+		g.follow(s, now, times)
 		return
 	}
 	if reason, message := g.failure(s, waiting, now, times); reason != "" {
@@ -83,12 +107,29 @@ func (g *group) gained(s *survey) bool {
 	return gained
 }
 
-// follow takes the state of cluster-autoscaler, which retries by itself.
-func (g *group) follow(s *survey) {
-	g.outage = outage{}
+// follow takes the state of cluster-autoscaler, which retries by itself. It reports the nodes that do not become
+// usable only after 15 minutes.
+func (g *group) follow(s *survey, now time.Time, times *Times) {
+	o := &g.outage
+	o.reason, o.message = "", ""
 	if s.backedOff {
-		g.outage.reason, g.outage.message = ReasonInsufficientCapacity, s.backoff
+		o.reason, o.message = ReasonInsufficientCapacity, s.backoff
+		return
 	}
+	for i := range s.provisioning {
+		if p := &s.provisioning[i]; g.overdue(p, now, times) && !g.ready.After(p.since) {
+			o.reason, o.message = ReasonProvisioningTimeout, p.lateText(g.patience(times))
+			return
+		}
+	}
+}
+
+// lateText explains that a node does not become usable.
+func (p *provisioning) lateText(patience time.Duration) string {
+	if name := cmp.Or(p.Node, p.Name); name != "" {
+		return fmt.Sprintf("node %s did not become usable within %s", name, patience)
+	}
+	return fmt.Sprintf("no node that was requested has registered within %s", patience)
 }
 
 // failure returns why the group adds no nodes, "" if nothing says so. What it did before the last retry
@@ -112,7 +153,7 @@ func (g *group) failure(s *survey, waiting Waiting, now time.Time, times *Times)
 		case !p.launched && now.Sub(p.since) >= times.Launch:
 			return ReasonInsufficientCapacity, cmp.Or(p.message, fmt.Sprintf("NodeClaim %s was not launched within %s", p.Name, times.Launch))
 		case g.overdue(p, now, times) && !g.ready.After(p.since):
-			return ReasonProvisioningTimeout, fmt.Sprintf("node %s did not become usable within %s", cmp.Or(p.Node, p.Name), g.patience(times))
+			return ReasonProvisioningTimeout, p.lateText(g.patience(times))
 		}
 	}
 	if len(waiting.Pods) > 0 && len(s.provisioning) == 0 && since(waiting.Since) >= times.Trigger && since(g.ready) >= times.Trigger {
