@@ -16,7 +16,7 @@ TESTFLAGS   ?=
 # Of compilers, linkers and tests. It trades memory for CPU: linking takes 40% less, the tests a tenth.
 BUILD_GOGC  ?= 400
 FUZZTIME    ?= 10s
-# test-faults (81 scenarios) takes about 75 minutes with the default FACTOR, half of them for
+# test-faults (82 scenarios) takes about 75 minutes with the default FACTOR, half of them for
 # failover delays; FACTOR=1 and a long SOAK take longer.
 FAULTS_TIMEOUT ?= $(if $(SOAK)$(FACTOR),12h,120m)
 
@@ -107,7 +107,7 @@ test-elastic: controlplane karpenter build ## Test members that add nodes for se
 	SPECS=all $(GO_TEST) -count=1 -timeout 40m -v ./test/elastic -args -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
 
 .PHONY: test-faults
-test-faults: controlplane build ## Inject faults into a fleet, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).
+test-faults: controlplane karpenter build ## Inject faults into a fleet, and check its guarantees (FOCUS= SEED= FACTOR= SOAK=30m).
 	@mkdir -p dist
 	SCENARIOS=all REPORT=$(or $(REPORT),$(CURDIR)/dist/faults.json) LOGS=$(or $(LOGS),$(CURDIR)/dist/faults-logs) \
 	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults

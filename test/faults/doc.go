@@ -4,7 +4,8 @@
 // # Packages
 //
 //   - stage: a fleet of real processes (test/harness), with two replicas of the hub, three members, an
-//     emulated network between them (netem), and a supervisor that restarts processes.
+//     emulated network between them (netem), and a supervisor that restarts processes. In a fleet of
+//     kind Growing the members have no nodes of their own: real Karpenters add them for sessions.
 //   - workload: for every scenario, sessions that are created, deleted, recreated, suspended, resumed
 //     and changed all along, drawn from its seed.
 //   - watch and checker: watches of the API servers of hub and members, and the pure checker of the

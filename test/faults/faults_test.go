@@ -14,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/scenarios"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 // Factor and seed of the short scenarios.
@@ -56,19 +57,37 @@ func read(t *testing.T) settings {
 			t.Fatalf("SOAK=%s is no duration", text)
 		}
 	}
+	s.chosen = choose(t, all)
+	return s
+}
+
+// choose returns the scenarios that FOCUS matches, of all or of the short ones. It skips those that need
+// Karpenter if that was not built.
+func choose(t *testing.T, all bool) (chosen []runner.Scenario) {
+	t.Helper()
 	focus, err := regexp.Compile(os.Getenv("FOCUS"))
 	if err != nil {
 		t.Fatalf("FOCUS: %v", err)
 	}
+	missing := harness.HasKarpenter()
+	skipped := false
 	for _, sc := range scenarios.All() {
-		if (all || sc.Short) && focus.MatchString(sc.Name) {
-			s.chosen = append(s.chosen, sc)
+		switch matches := (all || sc.Short) && focus.MatchString(sc.Name); {
+		case matches && sc.Kind.Growing && missing != nil:
+			skipped = true
+			logf("%s is skipped: %v", sc.Name, missing)
+		case matches:
+			chosen = append(chosen, sc)
 		}
 	}
-	if len(s.chosen) == 0 {
+	switch {
+	case len(chosen) > 0:
+	case skipped:
+		t.Skip("all chosen scenarios are skipped: ", missing)
+	default:
 		t.Fatalf("no scenario matches FOCUS=%s", focus)
 	}
-	return s
+	return chosen
 }
 
 // logf prints at once: a pass takes minutes.

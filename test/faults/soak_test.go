@@ -35,6 +35,9 @@ func soak(t *testing.T, s settings) []runner.Result {
 			gentle = append(gentle, sc)
 		}
 	}
+	if len(all) == 0 {
+		t.Fatalf("no chosen scenario can share a fleet of kind %+v", of)
+	}
 	if len(gentle) == 0 {
 		gentle = all
 	}

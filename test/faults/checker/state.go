@@ -95,10 +95,8 @@ func (s *state) Desktops(of ...types.UID) map[types.UID][]types.UID {
 // NodeDeleted records that a member no longer has a node.
 func (s *state) NodeDeleted(f NodeState) { delete(s.nodes[f.Cluster], f.UID) }
 
-// Nodes returns how many nodes of its autoscaler a member has, and the most that it had at once.
-func (s *state) Nodes(member string) (now, most int) {
-	return len(s.nodes[member]), s.mostNodes[member]
-}
+// MostNodes returns the most nodes of its autoscaler that a member had at once.
+func (s *state) MostNodes(member string) int { return s.mostNodes[member] }
 
 // Forget deletes the observations of a member that is observed again from the start.
 func (s *state) Forget(member string) {

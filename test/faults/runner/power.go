@@ -37,6 +37,9 @@ func PowerOn(ctx context.Context, r *Run, m *harness.Member) error {
 func supervise(r *Run, m *harness.Member, may bool) {
 	HoldAgents(r, m, !may)
 	r.Supervisor.Hold(m.ControlPlane.Scheduler, !may)
+	if m.ControlPlane.Karpenter != nil {
+		r.Supervisor.Hold(m.ControlPlane.Karpenter.Process, !may)
+	}
 }
 
 // HoldAgents keeps the replicas of a member's agent down once they have ended, or allows them to start

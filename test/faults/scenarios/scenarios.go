@@ -10,7 +10,7 @@ import (
 func All() []runner.Scenario {
 	var all []runner.Scenario
 	for _, group := range [][]runner.Scenario{
-		kills(), stops(), forces(), networks(), apiServers(), identities(), hostile.Forgers(), hostile.Floods(), hostile.Agents(), clocks(), hiccups(), namespaces(), loads(), crowds(), hostile.Stalled(), restores(), failover.All(),
+		kills(), stops(), forces(), networks(), apiServers(), identities(), hostile.Forgers(), hostile.Floods(), hostile.Agents(), clocks(), hiccups(), namespaces(), loads(), crowds(), hostile.Stalled(), restores(), elastics(), failover.All(),
 	} {
 		all = append(all, group...)
 	}

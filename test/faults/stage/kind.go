@@ -8,4 +8,7 @@ type Kind struct {
 	// Kubelets simulates the kubelets of its nodes one by one: desktops have guards, and the
 	// kubelets' logs show what runs. Its time runs faster by failoverTimeFactor.
 	Kubelets bool
+	// Growing gives its members no nodes, and each a Karpenter that adds them (see LimitNodes): bin/karpenter
+	// must exist.
+	Growing bool
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
-// NodesPerMember is the number of nodes of each member.
+// NodesPerMember is the number of nodes of each member that does not add them.
 const NodesPerMember = 6
 
 // Stage is a fleet with what breaks and observes it. Scenarios share it, one after another.
@@ -61,8 +61,12 @@ func Start(ctx context.Context, factor float64, seed uint64, of Kind, logf func(
 }
 
 func (s *Stage) open(ctx context.Context) (err error) {
+	var members []harness.MemberSpec
+	if s.Kind.Growing {
+		members = growingMembers()
+	}
 	s.Fleet, err = harness.Start(ctx, harness.Options{
-		NodesPerMember: NodesPerMember, GPUNodes: -1, TimeFactor: s.Factor, NoWait: true, Enroll: s.Kind.Enroll, Namespaces: []string{workload.Namespace},
+		MemberSpecs: members, NodesPerMember: NodesPerMember, GPUNodes: -1, TimeFactor: s.Factor, NoWait: true, Enroll: s.Kind.Enroll, Namespaces: []string{workload.Namespace},
 		Kubelets: s.Kind.Kubelets, Standbys: map[string]int{Replicated: 1},
 		Progress: func(step string) { s.Logf("%s", step) },
 	})
@@ -93,6 +97,13 @@ func (s *Stage) open(ctx context.Context) (err error) {
 	s.Watch.With(func(c *checker.Checker, _ time.Time) { c.Configure(s.minimumOutage(), s.Kind.Kubelets) })
 	if s.Kind.Kubelets {
 		s.Kubelets = watch.FollowLogs(s.Fleet.ContainerLogs(), s.Watch)
+	}
+	if s.Kind.Growing {
+		for _, m := range s.Fleet.Members {
+			if err := s.LimitNodes(ctx, m.Name, 1); err != nil {
+				return err
+			}
+		}
 	}
 	if err := s.templates(ctx); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 // first restart.
 const restartDelay = 500 * time.Millisecond
 
-// Supervisor restarts processes: replicas of the hub, agents, and the members' kube-schedulers,
-// which end themselves when a killed API server contradicts what they bound.
+// Supervisor restarts processes: replicas of the hub, agents, Karpenters, and the members'
+// kube-schedulers, which end themselves when a killed API server contradicts what they bound.
 type Supervisor struct {
 	processes []*harness.Process
 	logf      func(string, ...any)
@@ -35,6 +35,9 @@ func startSupervisor(fleet *harness.Fleet, logf func(string, ...any)) *Superviso
 			s.processes = append(s.processes, a.Process)
 		}
 		s.processes = append(s.processes, m.ControlPlane.Scheduler)
+		if m.ControlPlane.Karpenter != nil {
+			s.processes = append(s.processes, m.ControlPlane.Karpenter.Process)
+		}
 	}
 	s.done.Go(s.run)
 	return s

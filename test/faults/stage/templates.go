@@ -15,12 +15,16 @@ import (
 )
 
 func (s *Stage) templates(ctx context.Context) error {
-	small := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	cpu := "100m"
+	if s.Kind.Growing {
+		cpu = growingCPU
+	}
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	size := resource.MustParse("1Gi")
 	for name, home := range map[string]v1alpha1.TemplateHome{workload.PlainTemplate: {}, workload.HomeTemplate: {Mode: v1alpha1.HomePerSession, Size: &size}} {
 		t := &v1alpha1.VDITemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		t.Spec.Image, t.Spec.Port, t.Spec.Home = "registry.example.com/desktop:1", 6901, home
-		t.Spec.Resources.Default, t.Spec.Timeout.Default, t.Spec.Timeout.Max = small, "8h", "12h"
+		t.Spec.Resources.Default, t.Spec.Timeout.Default, t.Spec.Timeout.Max = requests, "8h", "12h"
 		if err := s.Watch.Hub.Create(ctx, t); err != nil {
 			return fmt.Errorf("making templates: %w", err)
 		}

@@ -2,7 +2,8 @@
 // product in between.
 //
 //   - watcher.go: watches of every API server. reader.go: what they hold at this moment. facts.go:
-//     an object in the checker's form. audit.go: what deleted a Pod.
+//     an object in the checker's form. nodes.go: the nodes that a member's Karpenter adds. audit.go:
+//     what deleted a Pod.
 //   - snapshot.go: what both sides hold at one time, and whether they agree.
 //   - runlog.go: what ran by the container logs of the simulated kubelets (test/observer), whatever
 //     the API servers hold.

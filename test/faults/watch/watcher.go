@@ -131,7 +131,7 @@ func (w *Watcher) watchHub(ctx context.Context, cp *harness.ControlPlane) error 
 func (w *Watcher) watchMember(ctx context.Context, name string, cp *harness.ControlPlane) error {
 	ctx, w.memberCaches[name] = context.WithCancel(ctx)
 	w.ping(name, cp)
-	return w.watch(ctx, cp, map[client.Object]func(client.Object, bool){
+	kinds := map[client.Object]func(client.Object, bool){
 		&v1alpha1.SessionAssignment{}: func(o client.Object, gone bool) {
 			w.AssignmentChanged(name, o.(*v1alpha1.SessionAssignment), gone)
 		},
@@ -155,7 +155,11 @@ func (w *Watcher) watchMember(ctx context.Context, name string, cp *harness.Cont
 				})
 			}
 		},
-	})
+	}
+	if cp.Karpenter != nil {
+		kinds[nodeClaims()] = w.nodeChanged(name)
+	}
+	return w.watch(ctx, cp, kinds)
 }
 
 // WatchAgain replaces the watches of a member whose API server was down, and returns when they
