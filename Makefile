@@ -113,8 +113,8 @@ test-faults: controlplane karpenter build ## Inject faults into a fleet, and che
 	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults
 
 .PHONY: failover
-failover: controlplane build ## Measure the failover of a member with LOST sessions: detection, decision, assignment and restart, and the delays by policy.
-	go run ./test/scale/failover --sessions $(LOST) --members $(MEMBERS) --nodes $(NODES) $(ARGS)
+failover: controlplane build $(if $(GROWING),karpenter) ## Measure the failover of a member with LOST sessions: detection, decision, assignment and restart, and the delays by policy (GROWING=1: into a member that adds nodes).
+	go run ./test/scale/failover --sessions $(LOST) --members $(MEMBERS) --nodes $(NODES) $(if $(GROWING),--growing) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzzer for FUZZTIME (10s); FOCUS= selects some by name.

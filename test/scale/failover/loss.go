@@ -25,6 +25,9 @@ const (
 	template  = "failover-plain"
 )
 
+// sessionMillicores is the CPU that each session requests.
+const sessionMillicores = 100
+
 // stepTimeout is how long a step may take beyond the configured waits before it
 // fails.
 const stepTimeout = 5 * time.Minute
@@ -35,9 +38,11 @@ type loss struct {
 	hub      client.WithWatch
 	dying    *harness.Member
 	sessions int
-	factor   float64
-	began    time.Time // of the fleet
-	died     time.Time
+	// atOneTarget is how many sessions only one member can take; 0 if all others can take all.
+	atOneTarget int
+	factor      float64
+	began       time.Time // of the fleet
+	died        time.Time
 
 	mu sync.Mutex // guards the fields below
 	// detected is when the hub reported the member Unreachable.
@@ -47,7 +52,12 @@ type loss struct {
 
 // way records when a session of the dead member was placed in another, stored
 // there, and Running.
-type way struct{ decided, assigned, running time.Time }
+type way struct {
+	decided, assigned, running time.Time
+	// target is the other member, and onNewNode whether it had to add a node.
+	target    string
+	onNewNode bool
+}
 
 func newLoss(ctx context.Context, f *harness.Fleet, sessions int, factor float64) (*loss, error) {
 	if err := v1alpha1.AddToScheme(clientgoscheme.Scheme); err != nil {
@@ -62,7 +72,7 @@ func newLoss(ctx context.Context, f *harness.Fleet, sessions int, factor float64
 	l := &loss{fleet: f, hub: hub, dying: f.Members[0], sessions: sessions, factor: factor, began: time.Now(), seen: map[string]*way{}}
 	t := &v1alpha1.VDITemplate{ObjectMeta: metav1.ObjectMeta{Name: template}}
 	t.Spec.Image, t.Spec.Port = "registry.example.com/desktop:1", 6901
-	t.Spec.Resources.Default = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	t.Spec.Resources.Default = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(sessionMillicores, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	t.Spec.Timeout.Default, t.Spec.Timeout.Max = "8h", "12h"
 	if err := hub.Create(ctx, t); err != nil {
 		return nil, fmt.Errorf("making the template: %w", err)
@@ -139,10 +149,10 @@ func (l *loss) watch(ctx context.Context) error {
 	defer cancel()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return l.each(gctx, &v1alpha1.MemberClusterList{}, l.member, func() bool { return !l.detected.IsZero() })
+		return each(gctx, l.hub, &v1alpha1.MemberClusterList{}, l.locked(l.member), func() bool { return !l.detected.IsZero() })
 	})
 	group.Go(func() error {
-		return l.each(gctx, &v1alpha1.VDISessionList{}, l.session, func() bool { return l.count().running == l.sessions })
+		return each(gctx, l.hub, &v1alpha1.VDISessionList{}, l.locked(l.session), func() bool { return l.count().running == l.sessions })
 	})
 	group.Go(func() error {
 		for l.count().running < l.sessions {
@@ -181,13 +191,13 @@ func (l *loss) late(ctx context.Context) string {
 
 // each calls see with every changed object of a kind until done. It watches again
 // whenever the API server ends a watch.
-func (l *loss) each(ctx context.Context, kind client.ObjectList, see func(any, time.Time), done func() bool) error {
+func each(ctx context.Context, cluster client.WithWatch, kind client.ObjectList, see func(any, time.Time), done func() bool) error {
 	for {
-		w, err := l.hub.Watch(ctx, kind)
+		w, err := cluster.Watch(ctx, kind)
 		if err != nil {
 			return err
 		}
-		over, err := l.read(ctx, w, see, done)
+		over, err := read(ctx, w, see, done)
 		w.Stop()
 		if err != nil || over {
 			return err
@@ -195,7 +205,7 @@ func (l *loss) each(ctx context.Context, kind client.ObjectList, see func(any, t
 	}
 }
 
-func (l *loss) read(ctx context.Context, w watch.Interface, see func(any, time.Time), done func() bool) (over bool, err error) {
+func read(ctx context.Context, w watch.Interface, see func(any, time.Time), done func() bool) (over bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -207,13 +217,20 @@ func (l *loss) read(ctx context.Context, w watch.Interface, see func(any, time.T
 			if e.Type == watch.Error {
 				return false, apierrors.FromObject(e.Object)
 			}
-			l.mu.Lock()
 			see(e.Object, time.Now())
-			l.mu.Unlock()
 			if done() {
 				return true, nil
 			}
 		}
+	}
+}
+
+// locked returns a function that records an object while the loss is locked.
+func (l *loss) locked(see func(any, time.Time)) func(any, time.Time) {
+	return func(o any, now time.Time) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		see(o, now)
 	}
 }
 
@@ -234,7 +251,7 @@ func (l *loss) session(o any, now time.Time) {
 	}
 	w := l.seen[s.Name]
 	if w == nil {
-		w = &way{decided: now}
+		w = &way{decided: now, target: s.Status.Placement.ClusterName, onNewNode: onNewNode(s)}
 		l.seen[s.Name] = w
 	}
 	if w.assigned.IsZero() && meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {

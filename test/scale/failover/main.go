@@ -23,10 +23,15 @@ func main() {
 	nodes := flag.Int("nodes", 20, "nodes of each member")
 	factor := flag.Float64("time-factor", 0.2, "what the timings of hub and agents are scaled by; the rates of the failover rate limit are not")
 	keep := flag.Bool("keep", false, "keep the fleet's directory with all logs")
+	growing := flag.Bool("growing", false, "a fleet of three members of which one has few free slots and adds nodes by a real Karpenter")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *sessions, harness.Options{
-		Members: *members, NodesPerMember: *nodes, GPUNodes: -1, TimeFactor: *factor, Keep: *keep, Kubelets: true,
+	var specs []harness.MemberSpec
+	if *growing {
+		specs = growingMembers(*nodes)
+	}
+	err := run(ctx, *sessions, *growing, harness.Options{
+		MemberSpecs: specs, Members: *members, NodesPerMember: *nodes, GPUNodes: -1, TimeFactor: *factor, Keep: *keep, Kubelets: true,
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	stop()
@@ -36,7 +41,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, sessions int, options harness.Options) (err error) {
+func run(ctx context.Context, sessions int, growing bool, options harness.Options) (err error) {
 	fleet, err := harness.Start(ctx, options)
 	if err != nil {
 		return err
@@ -46,11 +51,16 @@ func run(ctx context.Context, sessions int, options harness.Options) (err error)
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{l.fill, l.awaitRegain, l.lose, l.watch} {
+	steps := []func(context.Context) error{l.fill, l.awaitRegain, l.lose, l.watch, l.print}
+	if growing {
+		g := newGrowth(l)
+		l.atOneTarget = sessions - freeElsewhere
+		steps = []func(context.Context) error{g.declare, l.fill, l.awaitRegain, l.lose, g.watch, l.print, g.check}
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	l.print(os.Stdout)
 	return nil
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -22,9 +24,16 @@ const (
 // rate returns that of the failover rate limit, with this fleet's targets.
 func (l *loss) rate() int { return min(fleetRate, targetRate*(len(l.fleet.Members)-1)) }
 
+// limited returns how long the rate limit delays the last session.
+func (l *loss) limited() time.Duration {
+	seconds := max(float64(l.sessions)/float64(l.rate()), float64(l.atOneTarget)/targetRate)
+	return time.Duration(seconds*1000) * time.Millisecond
+}
+
 // print prints the phases.
-func (l *loss) print(out io.Writer) {
-	limited := time.Duration(float64(l.sessions)/float64(l.rate())*1000) * time.Millisecond
+func (l *loss) print(context.Context) error {
+	var out io.Writer = os.Stdout
+	limited := l.limited()
 	lost, due := l.scaled(unreachable), l.scaled(unreachable+restartAfter)
 	decided := l.times(func(w *way) time.Time { return w.decided })
 	_, _ = fmt.Fprintf(out, "\n%d sessions of %s, timings x %g: Unreachable %s after the last renewal (each %s), a Restart session waits %s more, then %d a second (the failover rate limit)\n\n",
@@ -46,6 +55,7 @@ func (l *loss) print(out io.Writer) {
 	steps("assigned to Running", func(w *way) time.Time { return w.assigned }, func(w *way) time.Time { return w.running })
 	spread := decided[len(decided)-1] - decided[0]
 	_, _ = fmt.Fprintf(out, "rescheduled at %.1f a second, of the %d that the rate limit allows\n", float64(l.sessions)/spread.Seconds(), l.rate())
+	return nil
 }
 
 func row(table io.Writer, phase string, seen []time.Duration, policyFirst, policyLast time.Duration) {
