@@ -18,11 +18,9 @@ type Request struct {
 	UID                   types.UID
 	Namespace, Name, User string
 
-	Template                TemplateKey
-	TemplateClusterSelector *metav1.LabelSelector
-	// NodeSelector of the template.
-	NodeSelector map[string]string
-	Resources    Resources
+	Template TemplateKey
+	TemplateSelectors
+	Resources Resources
 
 	// RequiredRegions are the only regions allowed; all are if it is empty.
 	RequiredRegions []string
@@ -49,6 +47,12 @@ type Request struct {
 	// Current is set to compute where a placed session would be rescheduled, nil for a
 	// session without a placement.
 	Current *CurrentPlacement
+}
+
+// TemplateSelectors are what a template requires of members and of their nodes.
+type TemplateSelectors struct {
+	TemplateClusterSelector *metav1.LabelSelector
+	NodeSelector            map[string]string
 }
 
 // Refusals are the members in which a session is not placed now.
@@ -152,14 +156,13 @@ type Decision struct {
 func RequestFor(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, revision string, policy *v1alpha1.PlacementPolicy) Request {
 	req := Request{
 		UID: s.UID, Namespace: s.Namespace, Name: s.Name, User: s.Spec.User,
-		Template:                TemplateKey{Name: s.Spec.Template, Revision: revision},
-		TemplateClusterSelector: t.ClusterSelector,
-		NodeSelector:            t.NodeSelector,
-		RequiredRegions:         s.Spec.Placement.RequiredRegions,
-		PreferredRegions:        s.Spec.Placement.PreferredRegions,
-		ClusterSelector:         s.Spec.Placement.ClusterSelector,
-		ClusterTolerations:      s.Spec.Placement.ClusterTolerations,
-		Priority:                s.Spec.Placement.Priority,
+		Template:           TemplateKey{Name: s.Spec.Template, Revision: revision},
+		TemplateSelectors:  TemplateSelectors{TemplateClusterSelector: t.ClusterSelector, NodeSelector: t.NodeSelector},
+		RequiredRegions:    s.Spec.Placement.RequiredRegions,
+		PreferredRegions:   s.Spec.Placement.PreferredRegions,
+		ClusterSelector:    s.Spec.Placement.ClusterSelector,
+		ClusterTolerations: s.Spec.Placement.ClusterTolerations,
+		Priority:           s.Spec.Placement.Priority,
 	}
 	if policy != nil {
 		req.PolicyName, req.Policy = policy.Name, &policy.Spec
