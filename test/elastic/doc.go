@@ -4,6 +4,6 @@
 //
 // The cluster-autoscaler of some specs is simulated, since it is not available as a Go module.
 //
-// Each spec has a fleet of its own, since what Karpenter has added stays. Karpenter's timeouts are not
-// scaled, so the fleet's are not either.
+// Each spec has a fleet of its own, or NodePools of its own in a fleet, since what Karpenter has added
+// stays. Karpenter's timeouts are not scaled, so the fleet's are not either.
 package elastic

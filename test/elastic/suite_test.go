@@ -33,6 +33,7 @@ const namespace = "desktops"
 const (
 	eu = "eu-west"
 	us = "us-east"
+	ap = "ap-south"
 )
 
 var (
