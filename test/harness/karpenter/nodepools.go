@@ -99,6 +99,15 @@ func (n *NodePools) NodeClaims(ctx context.Context, nodePool string) ([]unstruct
 	return list.Items, nil
 }
 
+// DeleteNodeClaim deletes a NodeClaim; Karpenter drains its node, if that exists, and removes it.
+func (n *NodePools) DeleteNodeClaim(ctx context.Context, name string) error {
+	err := n.admin.Dynamic.Resource(nodeClaimResource).Delete(ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting NodeClaim %s: %w", name, err)
+	}
+	return nil
+}
+
 func ofNodePool(name string) metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: nodePoolLabel + "=" + name}
 }
