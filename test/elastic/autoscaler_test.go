@@ -70,6 +70,7 @@ var _ = Describe("A member with cluster-autoscaler", Label(long), func() {
 		Eventually(ctx, counted(both(called("after"), runningIn(eu)))).Should(Equal(3))
 		Eventually(ctx, groupOf(eu, "desktops")).Should(Equal("Full: 3 nodes, 0 provisioning, 0 growable"))
 		Expect(counted(both(called("first"), runningIn(eu)))(ctx)).To(Equal(4), "nothing that runs has ended")
+		Expect(overlapping(podsOf(eu, us))).To(BeEmpty())
 	}, NodeTimeout(specTimeout))
 })
 
