@@ -46,6 +46,9 @@ const (
 	// administrator admitted enforce the Pod Security level restricted. Absent if the
 	// agent does not report it.
 	ConditionPodSecurity = "PodSecurity"
+	// ConditionBuffered (hub), on a MemberCluster with spec.buffers: every buffer holds its slots,
+	// or is about to.
+	ConditionBuffered = "Buffered"
 	// ConditionAvailable (hub), on a VDITemplate: at least one member can run it.
 	ConditionAvailable = "Available"
 )
@@ -54,7 +57,7 @@ const (
 const (
 	// ReasonAccepted: True.
 	ReasonAccepted = "Accepted"
-	// ReasonTemplateNotFound: False, the VDITemplate does not exist.
+	// ReasonTemplateNotFound: False (Accepted, Buffered), the VDITemplate does not exist.
 	ReasonTemplateNotFound = "TemplateNotFound"
 	// ReasonTemplateDisabled: False, the template accepts no new sessions.
 	ReasonTemplateDisabled = "TemplateDisabled"
@@ -353,39 +356,27 @@ const (
 	ReasonNotEnforced = "NotEnforced"
 )
 
-// Reasons of a refused order.
+// Reasons of a MemberCluster's Buffered, and of each buffer in its status.
 const (
-	// RefusedNamespaceNotAdmitted: the member's administrator has not admitted the
-	// namespace.
-	RefusedNamespaceNotAdmitted = "NamespaceNotAdmitted"
-	// RefusedStaleEpoch: the agent has received a higher epoch of the session.
-	RefusedStaleEpoch = "StaleEpoch"
-	// RefusedInvalid: the member's API server rejected the assignment.
-	RefusedInvalid = "Invalid"
-	// RefusedNoCapacity: the member has no free capacity.
-	RefusedNoCapacity = "NoCapacity"
-	// RefusedNotAllowed: the restrictions of the member's administrator do not allow it;
-	// see status.restrictions of the MemberCluster.
-	RefusedNotAllowed = "NotAllowed"
-)
-
-// Reasons of a template that is unavailable in a member.
-const (
-	// UnavailableStorageClass: the home's StorageClass does not exist, or there is no
-	// default one.
-	UnavailableStorageClass = "NoSuchStorageClass"
-	// UnavailableIngressClass: the IngressClass does not exist, or there is no default
-	// one.
-	UnavailableIngressClass = "NoSuchIngressClass"
-	// UnavailableRuntimeClass: the RuntimeClass does not exist.
-	UnavailableRuntimeClass = "NoSuchRuntimeClass"
-	// UnavailablePriorityClass: the PriorityClass does not exist.
-	UnavailablePriorityClass = "NoSuchPriorityClass"
-	// UnavailableNode: no node matches nodeSelector and tolerations.
-	UnavailableNode = "NoMatchingNode"
-	// UnavailableResource: no node is large enough, or has such a device.
-	UnavailableResource = "NoSuchResource"
-	// UnavailableNotAllowed: the restrictions of the member's administrator do not allow
-	// the template; see status.restrictions of the MemberCluster.
-	UnavailableNotAllowed = "NotAllowed"
+	// ReasonBuffersKept: True, every buffer holds its slots, or is about to: Pods start, or nodes
+	// are being added for them.
+	ReasonBuffersKept = "BuffersKept"
+	// ReasonBuffersNotEnabled: False, the agent runs without buffers: its chart does not enable them.
+	ReasonBuffersNotEnabled = "BuffersNotEnabled"
+	// ReasonBufferUnreported: False, the agent has not reported the buffer: the order to keep it is
+	// on its way, the agent is not connected, or it is too old.
+	ReasonBufferUnreported = "BufferUnreported"
+	// ReasonBufferSchedule: False, the hub can't read a period of the schedule, and ignores it.
+	ReasonBufferSchedule = "BufferScheduleInvalid"
+	// ReasonBufferPriorityClass: False, the member has no PriorityClass vdi-buffer with a negative
+	// value, so that desktops could not preempt the Pods of buffers.
+	ReasonBufferPriorityClass = "NoBufferPriorityClass"
+	// ReasonBufferUnavailable: False, the member can't run the template; the message states why.
+	ReasonBufferUnavailable = "BufferTemplateUnavailable"
+	// ReasonBufferCapacity: False, the nodes of the member, and those that its node groups may add,
+	// have fewer slots left than the buffer is to hold.
+	ReasonBufferCapacity = "NoBufferCapacity"
+	// ReasonBufferFailed: False, the member's API server denies or rejects the Deployment of the
+	// buffer or its Pods; the message states why.
+	ReasonBufferFailed = "BufferFailed"
 )

@@ -83,3 +83,40 @@ const (
 	// EventWriteDenied: the hub's API server denies a request that the session needs.
 	EventWriteDenied = "WriteDenied"
 )
+
+// Reasons of a refused order.
+const (
+	// RefusedNamespaceNotAdmitted: the member's administrator has not admitted the
+	// namespace.
+	RefusedNamespaceNotAdmitted = "NamespaceNotAdmitted"
+	// RefusedStaleEpoch: the agent has received a higher epoch of the session.
+	RefusedStaleEpoch = "StaleEpoch"
+	// RefusedInvalid: the member's API server rejected the assignment.
+	RefusedInvalid = "Invalid"
+	// RefusedNoCapacity: the member has no free capacity.
+	RefusedNoCapacity = "NoCapacity"
+	// RefusedNotAllowed: the restrictions of the member's administrator do not allow it;
+	// see status.restrictions of the MemberCluster.
+	RefusedNotAllowed = "NotAllowed"
+)
+
+// Reasons of a template that is unavailable in a member.
+const (
+	// UnavailableStorageClass: the home's StorageClass does not exist, or there is no
+	// default one.
+	UnavailableStorageClass = "NoSuchStorageClass"
+	// UnavailableIngressClass: the IngressClass does not exist, or there is no default
+	// one.
+	UnavailableIngressClass = "NoSuchIngressClass"
+	// UnavailableRuntimeClass: the RuntimeClass does not exist.
+	UnavailableRuntimeClass = "NoSuchRuntimeClass"
+	// UnavailablePriorityClass: the PriorityClass does not exist.
+	UnavailablePriorityClass = "NoSuchPriorityClass"
+	// UnavailableNode: no node matches nodeSelector and tolerations.
+	UnavailableNode = "NoMatchingNode"
+	// UnavailableResource: no node is large enough, or has such a device.
+	UnavailableResource = "NoSuchResource"
+	// UnavailableNotAllowed: the restrictions of the member's administrator do not allow
+	// the template; see status.restrictions of the MemberCluster.
+	UnavailableNotAllowed = "NotAllowed"
+)

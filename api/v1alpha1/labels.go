@@ -49,6 +49,10 @@ const (
 	// SecretDistribute permits a Secret in the hub's namespace to be sent to members with
 	// the sessions whose template names it; an administrator sets it.
 	SecretDistribute = "distribute"
+	// LabelBuffer is on a Pod of a member that only keeps a slot free; its value is the name
+	// of the buffer's template, or chosen by the platform team for Pods of its own. If the
+	// Pod's priority is negative, its slot counts as free.
+	LabelBuffer = "vdi.kasm.io/buffer"
 	// LabelUserRole with value "true" is on the Roles and RoleBindings by which users
 	// read the passwords of their own sessions. The hub changes and deletes no others.
 	LabelUserRole = "vdi.kasm.io/user-role"

@@ -105,6 +105,14 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	NodeGroups []NodeGroup `json:"nodeGroups,omitempty"`
 
+	// buffers are slots kept free for sessions of a template, by Pods that desktops preempt. At most
+	// 64. Defaults to none.
+	// +optional
+	// +listType=map
+	// +listMapKey=template
+	// +kubebuilder:validation:MaxItems=64
+	Buffers []Buffer `json:"buffers,omitempty"`
+
 	// access of the member's agent to the hub. Revoked closes its connection at once and
 	// permanently invalidates its certificates: to allow it again, set Allowed and let it
 	// join with a new token. Defaults to Allowed.
@@ -175,8 +183,8 @@ type MemberClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions of the member: Ready, which summarizes the others, Enrolled, Connected,
-	// Synced and PodSecurity; Drained while it is drained, and Fenced while it is
-	// declared fenced.
+	// Synced and PodSecurity; Drained while it is drained, Fenced while it is declared
+	// fenced, and Buffered while it has buffers.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -221,6 +229,12 @@ type MemberClusterStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	NodeGroups []NodeGroupStatus `json:"nodeGroups,omitempty"`
+	// buffers lists the states of the buffers of the spec.
+	// +optional
+	// +listType=map
+	// +listMapKey=template
+	// +kubebuilder:validation:MaxItems=64
+	Buffers []BufferStatus `json:"buffers,omitempty"`
 	// templates lists the availability of templates, as the member reports it: of at most
 	// 100, those that can't run there first.
 	// +optional
@@ -353,6 +367,7 @@ type TemplateAvailability struct {
 // +kubebuilder:printcolumn:name="Sessions",type=integer,JSONPath=`.status.sessions`
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
 // +kubebuilder:printcolumn:name="Growable",type=integer,JSONPath=`.status.growableNodes`
+// +kubebuilder:printcolumn:name="Buffers",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Buffered")].reason`
 // +kubebuilder:printcolumn:name="Agent",type=string,priority=1,JSONPath=`.status.agentVersion`
 // +kubebuilder:printcolumn:name="Access",type=string,priority=1,JSONPath=`.spec.access`
 // +kubebuilder:printcolumn:name="Certificate-Expires",type=string,priority=1,JSONPath=`.status.certificate.notAfter`

@@ -141,6 +141,7 @@ func capacityFromWire(r *fleetv1.CapacityReport, templates int) *placement.Capac
 		NotEnforced:        r.GetPodSecurity().GetNotEnforced(),
 		Templates:          make(map[placement.TemplateKey]placement.TemplateCapacity, max(templates, len(r.GetTemplates()))),
 		NodeGroups:         nodeGroupsFromWire(r.GetNodeGroups()),
+		Buffers:            buffersFromWire(r.GetBuffers()),
 	}
 	for _, t := range r.GetTemplates() {
 		tc := placement.TemplateCapacity{

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -255,7 +254,7 @@ func (f *state) adopt(m *member, mc *v1alpha1.MemberCluster, added bool, now tim
 	// Orders contain the URLs of sessions, which depend on these.
 	moved := !added && m.serving && m.cluster.Synced.Load() &&
 		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
-	regrouped := !equality.Semantic.DeepEqual(m.spec.NodeGroups, mc.Spec.NodeGroups)
+	regrouped := m.regrouped(&mc.Spec, f.clock.Now())
 	revoked, fingerprint := m.revoked, m.fingerprint
 	m.update(mc, f.timings, now)
 	if regrouped {

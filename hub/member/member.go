@@ -38,12 +38,12 @@ type member struct {
 	shown health.State
 	// peer is the open connection, nil while the member is not connected.
 	peer link.Peer
-	// sent are the templates and node groups that were sent to sentTo. If assumed, its process is to
+	// sent are the templates, node groups and buffers that were sent to sentTo. If assumed, its process is to
 	// have them from an earlier connection, until its first report shows whether it does.
 	sent    *fleetv1.TemplateSet
 	sentTo  link.Peer
 	assumed bool
-	// own is the set of a member with node groups: see setOf.
+	// own is the set of a member with node groups or buffers: see setOf.
 	own ownTemplates
 	// agreement reports whether both sides agree on the member's assignments, by the
 	// digests on its renewals; empty while that is unknown.
@@ -79,8 +79,10 @@ type object struct {
 	generation int64
 	labels     map[string]string
 	spec       v1alpha1.MemberClusterSpec
-	// nodeGroups are those of the spec, as agents get them: see regroup.
+	// nodeGroups are those of the spec, as agents get them, and buffers is what those of the spec are
+	// to hold now: see regroup.
 	nodeGroups []*fleetv1.NodeGroup
+	buffers    dueBuffers
 }
 
 // agent is what a member's agent sent when it was last admitted.

@@ -158,7 +158,8 @@ func (r *Reconciler) update(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := errors.Join(notWritten, notUnfenced, notBeaten); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: health.Soonest(wait, beat, v.Recheck, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
+	due := v.buffers.wait(r.Fleet.clock.Now())
+	return ctrl.Result{RequeueAfter: health.Soonest(wait, beat, v.Recheck, due, validUntil(mc.Status.Certificate).Sub(v.now))}, nil
 }
 
 // locked returns a patch of the changes to an object, which fails if another client has

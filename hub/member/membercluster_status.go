@@ -186,6 +186,7 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 	status.HubCluster = v.hubCluster
 	writeDrain(status, v, generation)
 	writeFenced(status, v, generation)
+	writeBuffers(status, v, generation)
 	if v.fingerprint != "" {
 		status.Fingerprint = v.fingerprint
 	}

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/time/rate"
@@ -44,16 +45,26 @@ type templateReports struct{ evaluated, available int }
 // returns an error only when the context ends.
 func (f *Registry) SetTemplates(ctx context.Context, set *fleetv1.TemplateSet, current map[string]string) error {
 	f.mu.Lock()
-	before := f.templates
+	before, revised := f.templates, f.current == nil || !maps.Equal(f.current, current)
 	f.current = current
 	f.mu.Unlock()
-	if proto.Equal(before, set) { // without the lock: it takes long for many templates
+	same := proto.Equal(before, set) // without the lock: it takes long for many templates
+	if same && !revised {
 		return nil
+	}
+	if same {
+		set = before
 	}
 	keys := keysOf(set)
 	f.mu.Lock()
 	f.templates, f.requested = set, keys
 	members := slices.Clone(f.ordered)
+	if same { // the set of a member without buffers does not name the current revisions
+		members = slices.DeleteFunc(members, func(m *member) bool { return len(m.buffers.slots) == 0 })
+	}
+	for _, m := range members {
+		m.own = ownTemplates{}
+	}
 	f.mu.Unlock()
 	for _, m := range members {
 		if err := f.sending.Wait(ctx); err != nil {
@@ -66,26 +77,31 @@ func (f *Registry) SetTemplates(ctx context.Context, set *fleetv1.TemplateSet, c
 	return nil
 }
 
-// ownTemplates is the set of a member with node groups.
+// ownTemplates is the set of a member with node groups or buffers.
 type ownTemplates struct {
 	// of is the set of all members, whose templates it shares.
 	of, set *fleetv1.TemplateSet
 }
 
+// hasOwn reports whether a member's agent gets more than the templates.
+func (m *member) hasOwn() bool { return len(m.nodeGroups)+len(m.buffers.slots) > 0 }
+
 // setOf returns the set that a member's agent evaluates: the one of all members, or one of its own, with
-// the same templates, if it has node groups. It returns the same set until either of them changes.
+// the same templates, if it has node groups or buffers. It returns the same set until any of them changes.
 func (f *templateState) setOf(m *member) *fleetv1.TemplateSet {
-	if len(m.nodeGroups) == 0 {
+	if !m.hasOwn() {
 		return f.templates
 	}
 	if m.own.of != f.templates {
-		m.own = ownTemplates{of: f.templates, set: &fleetv1.TemplateSet{Templates: f.templates.GetTemplates(), NodeGroups: m.nodeGroups}}
+		m.own = ownTemplates{of: f.templates, set: &fleetv1.TemplateSet{
+			Templates: f.templates.GetTemplates(), NodeGroups: m.nodeGroups, Buffers: m.buffers.toWire(f.current),
+		}}
 	}
 	return m.own.set
 }
 
-// regroup sends a member's agent the node groups that its MemberCluster now declares, at once. The caller
-// holds the lock.
+// regroup sends a member's agent the node groups that its MemberCluster now declares, and what its buffers
+// are to hold now, at once. The caller holds the lock.
 func (f *templateState) regroup(m *member) {
 	m.nodeGroups, m.own = convert.NodeGroupsToWire(m.spec.NodeGroups), ownTemplates{}
 	f.sendTemplates(m)
@@ -93,11 +109,11 @@ func (f *templateState) regroup(m *member) {
 
 // openTemplates sends the templates to an agent that connects; to the same process as before (again)
 // only if its first report shows that it lacks any: when all agents of a large fleet connect at once,
-// each set is some 60 KB, after which the agent evaluates all its nodes again. A member with node groups
-// always gets them, since no report shows which limits of theirs its agent has. The caller holds the
-// lock.
+// each set is some 60 KB, after which the agent evaluates all its nodes again. A member with node groups or
+// buffers always gets them, since no report shows which of their numbers its agent has. The caller holds
+// the lock.
 func (f *templateState) openTemplates(m *member, again bool) {
-	if again && len(m.nodeGroups) == 0 {
+	if again && !m.hasOwn() {
 		m.sent, m.sentTo, m.assumed = f.templates, m.peer, true
 		return
 	}
@@ -105,21 +121,21 @@ func (f *templateState) openTemplates(m *member, again bool) {
 }
 
 // reportedTemplates sends the templates to an agent that was assumed to have them, if its first report
-// of a connection shows that it does not, or that it has node groups which the member no longer has. A
-// revision has the same requirements always. The caller holds the lock.
+// of a connection shows that it does not, or that it has node groups or buffers which the member no longer
+// has. A revision has the same requirements always. The caller holds the lock.
 func (f *templateState) reportedTemplates(m *member, report *fleetv1.CapacityReport, known *placement.Capacity) {
 	if !m.assumed {
 		return
 	}
 	m.assumed = false
-	if !f.requested.equal(report, known) || len(known.NodeGroups) > 0 {
+	if !f.requested.equal(report, known) || len(known.NodeGroups)+len(known.Buffers) > 0 {
 		m.sent = nil
 		f.sendTemplates(m)
 	}
 }
 
-// sendTemplates sends the templates, with the member's node groups, to its agent unless it has them. The
-// caller holds the lock.
+// sendTemplates sends the templates, with the member's node groups and buffers, to its agent unless it has
+// them. The caller holds the lock.
 func (f *templateState) sendTemplates(m *member) {
 	if m.peer == nil {
 		return

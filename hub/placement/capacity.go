@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unique"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // TemplateKey names one revision of a template.
@@ -32,6 +34,8 @@ type Capacity struct {
 	Templates map[TemplateKey]TemplateCapacity
 	// NodeGroups of the member; nil if it has none.
 	NodeGroups []NodeGroup
+	// Buffers of the member, without their slots. Placement ignores them: what they hold is free.
+	Buffers []v1alpha1.BufferStatus
 }
 
 // ByTemplate returns the templates of a report, none for no report.

@@ -11,6 +11,7 @@ func fleetCases() []ruleCase {
 	}{
 		{"memberclusters", memberCases},
 		{"memberclusters", nodeGroupCases},
+		{"memberclusters", bufferCases},
 		{"vdihomes", homeCases},
 		{"sessionassignments", assignmentCases},
 		{"placementpolicies", policyCases},
@@ -77,6 +78,24 @@ var nodeGroupCases = []ruleCase{
 	{path: "spec.nodeGroups[].node.taints", name: "an effect that is none", good: group(`node: {taints: [{key: gpu, effect: NoExecute}]}`), bad: group(`node: {taints: [{key: gpu, effect: Never}]}`)},
 	{path: "status.nodeGroups[].provisioningTime", name: "days", ofStatus: true, stored: `{}`,
 		good: `status: {nodeGroups: [{name: a, state: Available, provisioningTime: 1m35s}]}`, bad: `status: {nodeGroups: [{name: a, state: Available, provisioningTime: 2d}]}`},
+}
+
+// buffered returns a patch of a MemberCluster with a buffer that has one period, with these fields besides its
+// slots.
+func buffered(period string) string {
+	return "spec: {buffers: [{template: browser, schedule: [{slots: 60, " + period + "}]}]}"
+}
+
+var bufferCases = []ruleCase{
+	{path: "spec.buffers[].template", name: "what no template can be named", good: `spec: {buffers: [{template: browser-2, slots: 5}]}`, bad: `spec: {buffers: [{template: browser.2, slots: 5}]}`},
+	{path: "spec.buffers[].schedule[]", name: "a period of no time", good: buffered(`from: "00:00", to: "24:00"`), bad: buffered(`from: "07:30", to: "07:30"`)},
+	{path: "spec.buffers[].schedule[].from", name: "an hour that is none", good: buffered(`from: "23:59", to: "00:00"`), bad: buffered(`from: "24:00", to: "09:30"`)},
+	{path: "spec.buffers[].schedule[].from", name: "an hour without a zero", good: buffered(`from: "07:30", to: "09:30"`), bad: buffered(`from: "7:30", to: "09:30"`)},
+	{path: "spec.buffers[].schedule[].to", name: "a minute that is none", good: buffered(`from: "07:30", to: "09:59"`), bad: buffered(`from: "07:30", to: "09:60"`)},
+	{path: "spec.buffers[].schedule[].to", name: "later than the day", good: buffered(`from: "07:30", to: "24:00"`), bad: buffered(`from: "07:30", to: "24:01"`)},
+	{path: "spec.buffers[].schedule[].timeZone", name: "an abbreviation that is none", good: buffered(`from: "07:30", to: "09:30", timeZone: America/Argentina/Buenos_Aires`), bad: buffered(`from: "07:30", to: "09:30", timeZone: CEST`)},
+	{path: "spec.buffers[].schedule[].timeZone", name: "an offset", good: buffered(`from: "07:30", to: "09:30", timeZone: Etc/GMT+1`), bad: buffered(`from: "07:30", to: "09:30", timeZone: "+01:00"`)},
+	{path: "spec.buffers[].schedule[].timeZone", name: "that of the hub's machine", good: buffered(`from: "07:30", to: "09:30", timeZone: UTC`), bad: buffered(`from: "07:30", to: "09:30", timeZone: Local`)},
 }
 
 var policyCases = []ruleCase{

@@ -72,6 +72,14 @@ var memberSchemaCases = []ruleCase{
 		bad: `spec: {nodeGroups: [{name: a, karpenterNodePool: a}, {name: a, karpenterNodePool: b}]}`},
 	{path: "spec.nodeGroups[].maxNodes", name: "a negative number", good: group(`maxNodes: 0`), bad: group(`maxNodes: -1`)},
 	{path: "spec.nodeGroups[].maxNodes", name: "more than 10000", good: group(`maxNodes: 10000`), bad: group(`maxNodes: 10001`)},
+	{path: "spec.buffers", name: "65 buffers", good: manyBuffers(64), bad: manyBuffers(65)},
+	{path: "spec.buffers", name: "a template twice", good: `spec: {buffers: [{template: a}, {template: b}]}`, bad: `spec: {buffers: [{template: a}, {template: a}]}`},
+	{path: "spec.buffers[].slots", name: "a negative number", good: `spec: {buffers: [{template: a, slots: 0}]}`, bad: `spec: {buffers: [{template: a, slots: -1}]}`},
+	{path: "spec.buffers[].slots", name: "more than 10000", good: `spec: {buffers: [{template: a, slots: 10000}]}`, bad: `spec: {buffers: [{template: a, slots: 10001}]}`},
+	{path: "spec.buffers[].schedule[].slots", name: "no slots", good: buffered(`from: "07:30", to: "09:30"`), bad: buffered(`from: "07:30", to: "09:30", slots: null`)},
+	{path: "spec.buffers[].schedule[].days", name: "a day that is none", good: buffered(`from: "07:30", to: "09:30", days: [Mon, Sun]`), bad: buffered(`from: "07:30", to: "09:30", days: [Monday]`)},
+	{path: "spec.buffers[].schedule[].days", name: "no day", good: buffered(`from: "07:30", to: "09:30", days: [Mon]`), bad: buffered(`from: "07:30", to: "09:30", days: []`)},
+	{path: "spec.buffers[].schedule[].days", name: "a day twice", good: buffered(`from: "07:30", to: "09:30", days: [Mon, Tue]`), bad: buffered(`from: "07:30", to: "09:30", days: [Mon, Mon]`)},
 	{path: "status.nodeGroups[].state", name: "a state that is none", ofStatus: true, stored: `{}`,
 		good: `status: {growableNodes: 0, nodeGroups: [{name: a, state: Full}]}`, bad: `status: {nodeGroups: [{name: a, state: Ready}]}`},
 }
@@ -94,6 +102,16 @@ func nodeGroups(n int) string {
 			i, strings.Join(labels, ", "), strings.Join(resources, ", "), strings.Join(taints, ", "))
 	}
 	return "spec: {nodeGroups: [" + strings.Join(groups, ", ") + "]}"
+}
+
+// manyBuffers returns a patch of a MemberCluster with n buffers, each as large as the limits permit.
+func manyBuffers(n int) string {
+	const period = `{days: [Mon, Tue, Wed, Thu, Fri, Sat, Sun], from: "07:30", to: "09:30", timeZone: America/Argentina/Buenos_Aires, slots: 10000}`
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("{template: t%d, slots: 10000, schedule: [%s]}", i, strings.Repeat(period+", ", 15)+period)
+	}
+	return "spec: {buffers: [" + strings.Join(all, ", ") + "]}"
 }
 
 var policySchemaCases = []ruleCase{

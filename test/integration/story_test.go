@@ -89,6 +89,15 @@ var elsewhere = map[string]string{
 	v1alpha1.ReasonPlacedOnNewNode:  "test/elastic: a member without nodes",
 	v1alpha1.ReasonNodeProvisioning: "agent/observe, and hub/session: TestSessionWaitsForANodeForMaxProvisioningTime",
 	v1alpha1.ReasonScaleUpFailed:    "test/elastic: an exhausted node group",
+	// No member of this suite has buffers.
+	v1alpha1.ReasonBuffersKept:         "test/elastic: a member with a buffer",
+	v1alpha1.ReasonBuffersNotEnabled:   "agent/buffer: TestProblemsOfBuffers",
+	v1alpha1.ReasonBufferUnreported:    "hub/member: TestStatusShowsBuffers",
+	v1alpha1.ReasonBufferSchedule:      "hub/member: TestStatusShowsBuffers",
+	v1alpha1.ReasonBufferPriorityClass: "agent/buffer: TestProblemsOfBuffers",
+	v1alpha1.ReasonBufferUnavailable:   "agent/buffer: TestProblemsOfBuffers",
+	v1alpha1.ReasonBufferCapacity:      "agent/buffer: TestProblemsOfBuffers",
+	v1alpha1.ReasonBufferFailed:        "agent/buffer: TestProblemsOfBuffers",
 }
 
 // Every documented reason must have been shown. A run of part of the suite can't check that.

@@ -35,6 +35,7 @@ var pure = []string{
 	"hub/assignment/override.go",
 	"hub/assignment/plan.go",
 	"hub/assignment/render.go",
+	"hub/buffer/",
 	"hub/failover/",
 	"hub/session/lifecycle/",
 	"hub/session/status/",

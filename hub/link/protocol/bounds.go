@@ -18,8 +18,11 @@ const (
 	maxTemplates  = 4096
 	maxBuckets    = 1024
 	// A node group. No member has more nodes, and the total of all groups is far below the overflow.
-	maxNodes            = 1 << 20
-	maxNodeGroupMessage = 1024
+	maxNodes = 1 << 20
+	// A buffer, as the API limits it.
+	maxBufferSlots = 10_000
+	// The message of a node group or a buffer.
+	maxStateMessage = 1024
 )
 
 func boundHello(h *fleetv1.Hello) error {
@@ -65,7 +68,8 @@ func boundCapacity(r *fleetv1.CapacityReport) (malformed []error) {
 		p.NotEnforced = within("pod_security.not_enforced", p.NotEnforced, maxNamespaces, convert.CheckName, &malformed)
 	}
 	r.Templates = within("templates", r.Templates, maxTemplates, boundTemplate, &malformed)
-	r.NodeGroups = within("node_groups", r.NodeGroups, v1alpha1.MaxNodeGroups, distinct(boundNodeGroup), &malformed)
+	r.NodeGroups = within("node_groups", r.NodeGroups, v1alpha1.MaxNodeGroups, distinct((*fleetv1.NodeGroupStatus).GetName, boundNodeGroup), &malformed)
+	r.Buffers = within("buffers", r.Buffers, v1alpha1.MaxBuffers, distinct((*fleetv1.BufferStatus).GetTemplate, boundBuffer), &malformed)
 	return malformed
 }
 
@@ -116,19 +120,34 @@ func boundBuckets(c *convert.Checks, field string, buckets []*fleetv1.Bucket) {
 	}
 }
 
-// distinct returns a check that also refuses a node group with the name of an earlier one.
-func distinct(check func(field string, g *fleetv1.NodeGroupStatus) error) func(field string, g *fleetv1.NodeGroupStatus) error {
+// distinct returns a check that also refuses an item with the name of an earlier one.
+func distinct[T any](name func(T) string, check func(field string, item T) error) func(field string, item T) error {
 	names := map[string]bool{}
-	return func(field string, g *fleetv1.NodeGroupStatus) error {
-		if err := check(field, g); err != nil {
+	return func(field string, item T) error {
+		if err := check(field, item); err != nil {
 			return err
 		}
-		if names[g.GetName()] {
-			return fmt.Errorf("%s: %q is reported twice", field, g.GetName())
+		if names[name(item)] {
+			return fmt.Errorf("%s: %q is reported twice", field, name(item))
 		}
-		names[g.GetName()] = true
+		names[name(item)] = true
 		return nil
 	}
+}
+
+func boundBuffer(_ string, b *fleetv1.BufferStatus) error {
+	c := &convert.Checks{}
+	c.Name("buffers.template", b.GetTemplate())
+	c.Token("buffers.reason", b.GetReason(), convert.MaxToken)
+	for _, number := range []int32{b.GetHeld(), b.GetPending()} {
+		c.NotNegative("buffers: a number of slots", int64(number))
+		c.AtMost("buffers: a number of slots", int64(number), maxBufferSlots)
+	}
+	if c.Err != nil {
+		return fmt.Errorf("buffer of template %.*q: %w", maxQuoted, b.GetTemplate(), c.Err)
+	}
+	b.Message = convert.Sentence(b.GetMessage(), maxStateMessage)
+	return nil
 }
 
 func boundNodeGroup(_ string, g *fleetv1.NodeGroupStatus) error {
@@ -147,7 +166,7 @@ func boundNodeGroup(_ string, g *fleetv1.NodeGroupStatus) error {
 	if t := g.GetRetryTime(); t != nil && !t.IsValid() {
 		return fmt.Errorf("node group %s: node_groups.retry_time is not a time", g.GetName())
 	}
-	g.Message = convert.Sentence(g.GetMessage(), maxNodeGroupMessage)
+	g.Message = convert.Sentence(g.GetMessage(), maxStateMessage)
 	return nil
 }
 

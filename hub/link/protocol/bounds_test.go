@@ -89,7 +89,7 @@ func TestOneNodeGroupBeyondItsLimitsCostsNoOther(t *testing.T) {
 	if len(malformed) != 11 || len(report.NodeGroups) != 1 {
 		t.Errorf("%v are left, without %v", report.NodeGroups, malformed)
 	}
-	if message := report.NodeGroups[0].Message; len(message) != maxNodeGroupMessage || strings.ContainsAny(message, "\x1b\r") {
+	if message := report.NodeGroups[0].Message; len(message) != maxStateMessage || strings.ContainsAny(message, "\x1b\r") {
 		t.Errorf("%q", message)
 	}
 	report.NodeGroups = nil
@@ -98,6 +98,29 @@ func TestOneNodeGroupBeyondItsLimitsCostsNoOther(t *testing.T) {
 	}
 	if malformed := boundCapacity(report); len(malformed) != 8 || len(report.NodeGroups) != 32 {
 		t.Errorf("%d are left, without %d", len(report.NodeGroups), len(malformed))
+	}
+}
+
+func TestOneBufferBeyondItsLimitsCostsNoOther(t *testing.T) {
+	const obeyed = "\x1b[2A\rforged"
+	report := &fleetv1.CapacityReport{Buffers: []*fleetv1.BufferStatus{
+		{Template: "good", Held: 10_000, Pending: 1, Reason: "NoBufferCapacity", Message: obeyed + strings.Repeat("m", 2000)},
+		{Template: "good"}, {}, {Template: "a b"}, {Template: "reason", Reason: obeyed},
+		{Template: "held", Held: -1}, {Template: "held", Held: 10_001}, {Template: "pending", Pending: -1},
+	}}
+	malformed := boundCapacity(report)
+	if len(malformed) != 7 || len(report.Buffers) != 1 {
+		t.Errorf("%v are left, without %v", report.Buffers, malformed)
+	}
+	if message := report.Buffers[0].Message; len(message) != maxStateMessage || strings.ContainsAny(message, "\x1b\r") {
+		t.Errorf("%q", message)
+	}
+	report.Buffers = nil
+	for i := range 70 {
+		report.Buffers = append(report.Buffers, &fleetv1.BufferStatus{Template: fmt.Sprint("t", i)})
+	}
+	if malformed := boundCapacity(report); len(malformed) != 6 || len(report.Buffers) != 64 {
+		t.Errorf("%d are left, without %d", len(report.Buffers), len(malformed))
 	}
 }
 

@@ -23,13 +23,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TemplateSet is every template revision that the agent must evaluate, and every node group of the
-// member. It is always complete: what it does not name is no longer evaluated.
+// TemplateSet is every template revision that the agent must evaluate, and every node group and every
+// buffer of the member. It is always complete: what it does not name is no longer evaluated or kept.
 type TemplateSet struct {
 	state     protoimpl.MessageState  `protogen:"open.v1"`
 	Templates []*TemplateRequirements `protobuf:"bytes,1,rep,name=templates,proto3" json:"templates,omitempty"`
 	// Older agents ignore them: without node groups, no node is growable.
-	NodeGroups    []*NodeGroup `protobuf:"bytes,2,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
+	NodeGroups []*NodeGroup `protobuf:"bytes,2,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
+	// Older agents ignore them, and keep no buffers.
+	Buffers       []*Buffer `protobuf:"bytes,3,rep,name=buffers,proto3" json:"buffers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -78,6 +80,77 @@ func (x *TemplateSet) GetNodeGroups() []*NodeGroup {
 	return nil
 }
 
+func (x *TemplateSet) GetBuffers() []*Buffer {
+	if x != nil {
+		return x.Buffers
+	}
+	return nil
+}
+
+// Buffer is a number of slots that the member keeps free for sessions of a template.
+type Buffer struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Template string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"`
+	// The current revision, which is one of the templates of the set. Empty, or not in the set: the hub
+	// has not read its templates yet, and the buffer stays as it is.
+	Revision string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The number of slots now: the hub evaluates the schedule.
+	Slots         int32 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Buffer) Reset() {
+	*x = Buffer{}
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Buffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Buffer) ProtoMessage() {}
+
+func (x *Buffer) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Buffer.ProtoReflect.Descriptor instead.
+func (*Buffer) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Buffer) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *Buffer) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *Buffer) GetSlots() int32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
 // NodeGroup is nodes of one shape that the member's autoscaler can add. Its fields are those of the
 // API's MemberCluster.
 type NodeGroup struct {
@@ -102,7 +175,7 @@ type NodeGroup struct {
 
 func (x *NodeGroup) Reset() {
 	*x = NodeGroup{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[1]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -114,7 +187,7 @@ func (x *NodeGroup) String() string {
 func (*NodeGroup) ProtoMessage() {}
 
 func (x *NodeGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[1]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -127,7 +200,7 @@ func (x *NodeGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroup.ProtoReflect.Descriptor instead.
 func (*NodeGroup) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{1}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NodeGroup) GetName() string {
@@ -198,7 +271,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[2]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -210,7 +283,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[2]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -223,7 +296,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{2}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Taint) GetKey() string {
@@ -271,7 +344,7 @@ type TemplateRequirements struct {
 
 func (x *TemplateRequirements) Reset() {
 	*x = TemplateRequirements{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -283,7 +356,7 @@ func (x *TemplateRequirements) String() string {
 func (*TemplateRequirements) ProtoMessage() {}
 
 func (x *TemplateRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -296,7 +369,7 @@ func (x *TemplateRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateRequirements.ProtoReflect.Descriptor instead.
 func (*TemplateRequirements) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{3}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TemplateRequirements) GetName() string {
@@ -403,14 +476,16 @@ type CapacityReport struct {
 	// report it.
 	PodSecurity *PodSecurity `protobuf:"bytes,7,opt,name=pod_security,json=podSecurity,proto3" json:"pod_security,omitempty"`
 	// State of every node group, in a report of changes too.
-	NodeGroups    []*NodeGroupStatus `protobuf:"bytes,8,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
+	NodeGroups []*NodeGroupStatus `protobuf:"bytes,8,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
+	// State of every buffer, in a report of changes too.
+	Buffers       []*BufferStatus `protobuf:"bytes,9,rep,name=buffers,proto3" json:"buffers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CapacityReport) Reset() {
 	*x = CapacityReport{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +497,7 @@ func (x *CapacityReport) String() string {
 func (*CapacityReport) ProtoMessage() {}
 
 func (x *CapacityReport) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +510,7 @@ func (x *CapacityReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityReport.ProtoReflect.Descriptor instead.
 func (*CapacityReport) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{4}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CapacityReport) GetSequence() uint64 {
@@ -494,6 +569,92 @@ func (x *CapacityReport) GetNodeGroups() []*NodeGroupStatus {
 	return nil
 }
 
+func (x *CapacityReport) GetBuffers() []*BufferStatus {
+	if x != nil {
+		return x.Buffers
+	}
+	return nil
+}
+
+// BufferStatus is the state of a buffer of the member.
+type BufferStatus struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Template string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"`
+	// Slots that it holds on nodes, and slots that it is about to hold.
+	Held    int32 `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
+	Pending int32 `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Why it is not kept: a reason of the API's condition Buffered, and a sentence. Empty if it is.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BufferStatus) Reset() {
+	*x = BufferStatus{}
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BufferStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BufferStatus) ProtoMessage() {}
+
+func (x *BufferStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BufferStatus.ProtoReflect.Descriptor instead.
+func (*BufferStatus) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BufferStatus) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *BufferStatus) GetHeld() int32 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *BufferStatus) GetPending() int32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *BufferStatus) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *BufferStatus) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // NodeGroupStatus is the state of a node group of the member.
 type NodeGroupStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -518,7 +679,7 @@ type NodeGroupStatus struct {
 
 func (x *NodeGroupStatus) Reset() {
 	*x = NodeGroupStatus{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +691,7 @@ func (x *NodeGroupStatus) String() string {
 func (*NodeGroupStatus) ProtoMessage() {}
 
 func (x *NodeGroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +704,7 @@ func (x *NodeGroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupStatus.ProtoReflect.Descriptor instead.
 func (*NodeGroupStatus) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{5}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeGroupStatus) GetName() string {
@@ -627,7 +788,7 @@ type PodSecurity struct {
 
 func (x *PodSecurity) Reset() {
 	*x = PodSecurity{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +800,7 @@ func (x *PodSecurity) String() string {
 func (*PodSecurity) ProtoMessage() {}
 
 func (x *PodSecurity) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +813,7 @@ func (x *PodSecurity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSecurity.ProtoReflect.Descriptor instead.
 func (*PodSecurity) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{6}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PodSecurity) GetNotEnforced() []string {
@@ -698,7 +859,7 @@ type TemplateCapacity struct {
 
 func (x *TemplateCapacity) Reset() {
 	*x = TemplateCapacity{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[7]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +871,7 @@ func (x *TemplateCapacity) String() string {
 func (*TemplateCapacity) ProtoMessage() {}
 
 func (x *TemplateCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[7]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +884,7 @@ func (x *TemplateCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateCapacity.ProtoReflect.Descriptor instead.
 func (*TemplateCapacity) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{7}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TemplateCapacity) GetName() string {
@@ -832,7 +993,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[8]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +1005,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[8]
+	mi := &file_vdi_fleet_v1_capacity_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +1018,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{8}
+	return file_vdi_fleet_v1_capacity_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Bucket) GetNodes() int32 {
@@ -885,11 +1046,16 @@ var File_vdi_fleet_v1_capacity_proto protoreflect.FileDescriptor
 
 const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\n" +
-	"\x1bvdi/fleet/v1/capacity.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dvdi/fleet/v1/assignment.proto\"\x89\x01\n" +
+	"\x1bvdi/fleet/v1/capacity.proto\x12\fvdi.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dvdi/fleet/v1/assignment.proto\"\xb9\x01\n" +
 	"\vTemplateSet\x12@\n" +
 	"\ttemplates\x18\x01 \x03(\v2\".vdi.fleet.v1.TemplateRequirementsR\ttemplates\x128\n" +
 	"\vnode_groups\x18\x02 \x03(\v2\x17.vdi.fleet.v1.NodeGroupR\n" +
-	"nodeGroups\"\xb2\x04\n" +
+	"nodeGroups\x12.\n" +
+	"\abuffers\x18\x03 \x03(\v2\x14.vdi.fleet.v1.BufferR\abuffers\"V\n" +
+	"\x06Buffer\x12\x1a\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\tR\brevision\x12\x14\n" +
+	"\x05slots\x18\x03 \x01(\x05R\x05slots\"\xb2\x04\n" +
 	"\tNodeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x13karpenter_node_pool\x18\x02 \x01(\tR\x11karpenterNodePool\x128\n" +
@@ -930,7 +1096,7 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x03\n" +
 	"\x0eCapacityReport\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12/\n" +
@@ -940,7 +1106,14 @@ const file_vdi_fleet_v1_capacity_proto_rawDesc = "" +
 	"\bbased_on\x18\x06 \x01(\x04R\abasedOn\x12<\n" +
 	"\fpod_security\x18\a \x01(\v2\x19.vdi.fleet.v1.PodSecurityR\vpodSecurity\x12>\n" +
 	"\vnode_groups\x18\b \x03(\v2\x1d.vdi.fleet.v1.NodeGroupStatusR\n" +
-	"nodeGroups\"\xe3\x02\n" +
+	"nodeGroups\x124\n" +
+	"\abuffers\x18\t \x03(\v2\x1a.vdi.fleet.v1.BufferStatusR\abuffers\"\x8a\x01\n" +
+	"\fBufferStatus\x12\x1a\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\x05R\x04held\x12\x18\n" +
+	"\apending\x18\x03 \x01(\x05R\apending\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xe3\x02\n" +
 	"\x0fNodeGroupStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12\"\n" +
@@ -997,54 +1170,58 @@ func file_vdi_fleet_v1_capacity_proto_rawDescGZIP() []byte {
 	return file_vdi_fleet_v1_capacity_proto_rawDescData
 }
 
-var file_vdi_fleet_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_vdi_fleet_v1_capacity_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_vdi_fleet_v1_capacity_proto_goTypes = []any{
 	(*TemplateSet)(nil),           // 0: vdi.fleet.v1.TemplateSet
-	(*NodeGroup)(nil),             // 1: vdi.fleet.v1.NodeGroup
-	(*Taint)(nil),                 // 2: vdi.fleet.v1.Taint
-	(*TemplateRequirements)(nil),  // 3: vdi.fleet.v1.TemplateRequirements
-	(*CapacityReport)(nil),        // 4: vdi.fleet.v1.CapacityReport
-	(*NodeGroupStatus)(nil),       // 5: vdi.fleet.v1.NodeGroupStatus
-	(*PodSecurity)(nil),           // 6: vdi.fleet.v1.PodSecurity
-	(*TemplateCapacity)(nil),      // 7: vdi.fleet.v1.TemplateCapacity
-	(*Bucket)(nil),                // 8: vdi.fleet.v1.Bucket
-	nil,                           // 9: vdi.fleet.v1.NodeGroup.LabelsEntry
-	nil,                           // 10: vdi.fleet.v1.NodeGroup.AllocatableEntry
-	nil,                           // 11: vdi.fleet.v1.TemplateRequirements.ResourcesEntry
-	nil,                           // 12: vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
-	nil,                           // 13: vdi.fleet.v1.TemplateCapacity.OverheadEntry
-	nil,                           // 14: vdi.fleet.v1.Bucket.FreeEntry
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*Toleration)(nil),            // 16: vdi.fleet.v1.Toleration
-	(*NetworkPolicy)(nil),         // 17: vdi.fleet.v1.NetworkPolicy
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*Buffer)(nil),                // 1: vdi.fleet.v1.Buffer
+	(*NodeGroup)(nil),             // 2: vdi.fleet.v1.NodeGroup
+	(*Taint)(nil),                 // 3: vdi.fleet.v1.Taint
+	(*TemplateRequirements)(nil),  // 4: vdi.fleet.v1.TemplateRequirements
+	(*CapacityReport)(nil),        // 5: vdi.fleet.v1.CapacityReport
+	(*BufferStatus)(nil),          // 6: vdi.fleet.v1.BufferStatus
+	(*NodeGroupStatus)(nil),       // 7: vdi.fleet.v1.NodeGroupStatus
+	(*PodSecurity)(nil),           // 8: vdi.fleet.v1.PodSecurity
+	(*TemplateCapacity)(nil),      // 9: vdi.fleet.v1.TemplateCapacity
+	(*Bucket)(nil),                // 10: vdi.fleet.v1.Bucket
+	nil,                           // 11: vdi.fleet.v1.NodeGroup.LabelsEntry
+	nil,                           // 12: vdi.fleet.v1.NodeGroup.AllocatableEntry
+	nil,                           // 13: vdi.fleet.v1.TemplateRequirements.ResourcesEntry
+	nil,                           // 14: vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
+	nil,                           // 15: vdi.fleet.v1.TemplateCapacity.OverheadEntry
+	nil,                           // 16: vdi.fleet.v1.Bucket.FreeEntry
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*Toleration)(nil),            // 18: vdi.fleet.v1.Toleration
+	(*NetworkPolicy)(nil),         // 19: vdi.fleet.v1.NetworkPolicy
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
 }
 var file_vdi_fleet_v1_capacity_proto_depIdxs = []int32{
-	3,  // 0: vdi.fleet.v1.TemplateSet.templates:type_name -> vdi.fleet.v1.TemplateRequirements
-	1,  // 1: vdi.fleet.v1.TemplateSet.node_groups:type_name -> vdi.fleet.v1.NodeGroup
-	9,  // 2: vdi.fleet.v1.NodeGroup.labels:type_name -> vdi.fleet.v1.NodeGroup.LabelsEntry
-	2,  // 3: vdi.fleet.v1.NodeGroup.taints:type_name -> vdi.fleet.v1.Taint
-	10, // 4: vdi.fleet.v1.NodeGroup.allocatable:type_name -> vdi.fleet.v1.NodeGroup.AllocatableEntry
-	15, // 5: vdi.fleet.v1.NodeGroup.provisioning_time:type_name -> google.protobuf.Duration
-	11, // 6: vdi.fleet.v1.TemplateRequirements.resources:type_name -> vdi.fleet.v1.TemplateRequirements.ResourcesEntry
-	12, // 7: vdi.fleet.v1.TemplateRequirements.node_selector:type_name -> vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
-	16, // 8: vdi.fleet.v1.TemplateRequirements.tolerations:type_name -> vdi.fleet.v1.Toleration
-	17, // 9: vdi.fleet.v1.TemplateRequirements.network_policy:type_name -> vdi.fleet.v1.NetworkPolicy
-	7,  // 10: vdi.fleet.v1.CapacityReport.templates:type_name -> vdi.fleet.v1.TemplateCapacity
-	6,  // 11: vdi.fleet.v1.CapacityReport.pod_security:type_name -> vdi.fleet.v1.PodSecurity
-	5,  // 12: vdi.fleet.v1.CapacityReport.node_groups:type_name -> vdi.fleet.v1.NodeGroupStatus
-	18, // 13: vdi.fleet.v1.NodeGroupStatus.retry_time:type_name -> google.protobuf.Timestamp
-	15, // 14: vdi.fleet.v1.NodeGroupStatus.provisioning_time:type_name -> google.protobuf.Duration
-	8,  // 15: vdi.fleet.v1.TemplateCapacity.buckets:type_name -> vdi.fleet.v1.Bucket
-	13, // 16: vdi.fleet.v1.TemplateCapacity.overhead:type_name -> vdi.fleet.v1.TemplateCapacity.OverheadEntry
-	8,  // 17: vdi.fleet.v1.TemplateCapacity.provisioning:type_name -> vdi.fleet.v1.Bucket
-	8,  // 18: vdi.fleet.v1.TemplateCapacity.growable:type_name -> vdi.fleet.v1.Bucket
-	14, // 19: vdi.fleet.v1.Bucket.free:type_name -> vdi.fleet.v1.Bucket.FreeEntry
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	4,  // 0: vdi.fleet.v1.TemplateSet.templates:type_name -> vdi.fleet.v1.TemplateRequirements
+	2,  // 1: vdi.fleet.v1.TemplateSet.node_groups:type_name -> vdi.fleet.v1.NodeGroup
+	1,  // 2: vdi.fleet.v1.TemplateSet.buffers:type_name -> vdi.fleet.v1.Buffer
+	11, // 3: vdi.fleet.v1.NodeGroup.labels:type_name -> vdi.fleet.v1.NodeGroup.LabelsEntry
+	3,  // 4: vdi.fleet.v1.NodeGroup.taints:type_name -> vdi.fleet.v1.Taint
+	12, // 5: vdi.fleet.v1.NodeGroup.allocatable:type_name -> vdi.fleet.v1.NodeGroup.AllocatableEntry
+	17, // 6: vdi.fleet.v1.NodeGroup.provisioning_time:type_name -> google.protobuf.Duration
+	13, // 7: vdi.fleet.v1.TemplateRequirements.resources:type_name -> vdi.fleet.v1.TemplateRequirements.ResourcesEntry
+	14, // 8: vdi.fleet.v1.TemplateRequirements.node_selector:type_name -> vdi.fleet.v1.TemplateRequirements.NodeSelectorEntry
+	18, // 9: vdi.fleet.v1.TemplateRequirements.tolerations:type_name -> vdi.fleet.v1.Toleration
+	19, // 10: vdi.fleet.v1.TemplateRequirements.network_policy:type_name -> vdi.fleet.v1.NetworkPolicy
+	9,  // 11: vdi.fleet.v1.CapacityReport.templates:type_name -> vdi.fleet.v1.TemplateCapacity
+	8,  // 12: vdi.fleet.v1.CapacityReport.pod_security:type_name -> vdi.fleet.v1.PodSecurity
+	7,  // 13: vdi.fleet.v1.CapacityReport.node_groups:type_name -> vdi.fleet.v1.NodeGroupStatus
+	6,  // 14: vdi.fleet.v1.CapacityReport.buffers:type_name -> vdi.fleet.v1.BufferStatus
+	20, // 15: vdi.fleet.v1.NodeGroupStatus.retry_time:type_name -> google.protobuf.Timestamp
+	17, // 16: vdi.fleet.v1.NodeGroupStatus.provisioning_time:type_name -> google.protobuf.Duration
+	10, // 17: vdi.fleet.v1.TemplateCapacity.buckets:type_name -> vdi.fleet.v1.Bucket
+	15, // 18: vdi.fleet.v1.TemplateCapacity.overhead:type_name -> vdi.fleet.v1.TemplateCapacity.OverheadEntry
+	10, // 19: vdi.fleet.v1.TemplateCapacity.provisioning:type_name -> vdi.fleet.v1.Bucket
+	10, // 20: vdi.fleet.v1.TemplateCapacity.growable:type_name -> vdi.fleet.v1.Bucket
+	16, // 21: vdi.fleet.v1.Bucket.free:type_name -> vdi.fleet.v1.Bucket.FreeEntry
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_capacity_proto_init() }
@@ -1053,14 +1230,14 @@ func file_vdi_fleet_v1_capacity_proto_init() {
 		return
 	}
 	file_vdi_fleet_v1_assignment_proto_init()
-	file_vdi_fleet_v1_capacity_proto_msgTypes[1].OneofWrappers = []any{}
+	file_vdi_fleet_v1_capacity_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_capacity_proto_rawDesc), len(file_vdi_fleet_v1_capacity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

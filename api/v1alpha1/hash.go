@@ -4,9 +4,22 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 )
+
+// RevisionOf returns the revision of a template: a hash of its spec in ten characters of
+// a DNS label. Equal quantities in different notations have the same hash.
+func RevisionOf(spec *TemplateSpec) (string, error) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return "", fmt.Errorf("hashing template: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return nameEncoding.EncodeToString(sum[:])[:hashLength], nil
+}
 
 // SecretDataHash returns the value of AnnotationSecretHash for a Secret's data, by which
 // the member detects drift of a Secret that the hub sent. Each key and value is hashed
