@@ -27,6 +27,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/assignment"
+	"github.com/vdi-fleet/vdi-fleet/agent/buffer"
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/guard"
@@ -208,7 +209,11 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leadership *elect
 		Synced: func(ctx context.Context) bool { return store.Synced(ctx) && lease.Loaded(ctx) },
 	})
 	store.Reporter, store.Capacity = hub, watcher
-	return watcher, errors.Join(mgr.Add(lease), store.SetupWithManager(mgr), mgr.Add(watcher), mgr.Add(hub))
+	buffers := buffer.NewKeeper(buffer.Options{
+		Client: clientset, Capacity: capacity.BuffersOf(watcher), Namespace: options.Namespace,
+		Image: options.BufferImage, PullSecrets: options.BufferPullSecrets,
+	})
+	return watcher, errors.Join(mgr.Add(lease), store.SetupWithManager(mgr), mgr.Add(watcher), mgr.Add(buffers), mgr.Add(hub))
 }
 
 // addProbes adds the probes: an agent that answers is alive, and one whose caches have

@@ -31,6 +31,7 @@ type Options struct {
 	TimeFactor                                 float64
 	DesktopOptions
 	GuardOptions
+	BufferOptions
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 	// TracingEndpoint receives the traces of sessions that the hub has sampled.
@@ -63,6 +64,12 @@ type GuardOptions struct {
 	GuardPort                          int32
 }
 
+// BufferOptions are those of buffers.
+type BufferOptions struct {
+	BufferImage       string
+	BufferPullSecrets []string
+}
+
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Member, "member", "", "Name of this cluster's MemberCluster, for logs.")
@@ -88,6 +95,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.LeaseURL, "lease-url", "", "URL of the agent for guards and gates, such as http://vdi-agent-lease.vdi-system.svc:8082; required with --guard-image.")
 	fs.StringVar(&o.LeaseAddress, "lease-address", ":8082", "Address on which the agent listens for guards and gates, with --guard-image.")
 	fs.Int32Var(&o.GuardPort, "guard-port", 8079, "Port of the guard in a desktop's Pod, which the kubelet probes.")
+	fs.StringVar(&o.BufferImage, "buffer-image", "", "Image of the Pods of buffers, which is the agent's own. They keep slots free as spec.buffers of the MemberCluster states, and desktops preempt them. Without the image no buffer is kept.")
+	fs.StringSliceVar(&o.BufferPullSecrets, "buffer-pull-secret", nil, "Secrets in --namespace for pulling --buffer-image.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 200, "Requests per second to the member's API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 400, "Burst of requests to the member's API server.")
 	fs.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "Endpoint of an OpenTelemetry collector for traces of sessions, by OTLP over gRPC: host:port, or an http or https URL; by default OTEL_EXPORTER_OTLP_ENDPOINT. Without one nothing is traced. The hub samples the traces.")

@@ -94,6 +94,7 @@ member)
 		fail "assignments remain: remove the member from the hub first (kubectl delete membercluster NAME); if the hub no longer exists, kubectl delete sessionassignments --all --all-namespaces"
 	fi
 	without vdi-agent sessionassignments.vdi.kasm.io
+	k delete deployment -n "$namespace" -l vdi.kasm.io/buffer,app.kubernetes.io/managed-by=vdi-fleet --ignore-not-found
 	# The isolation that desktops of a namespace shared, which the agent would delete later.
 	k delete networkpolicy,poddisruptionbudget --all-namespaces -l app.kubernetes.io/managed-by=vdi-fleet --ignore-not-found
 	if $homes; then

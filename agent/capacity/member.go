@@ -46,6 +46,7 @@ func (w *Watcher) watchMember(ctx context.Context) (synced []cache.InformerSynce
 		{"ingress classes", all.Networking().V1().IngressClasses().Informer(), nil, relistHandler(w, all.Networking().V1().IngressClasses().Lister().List, ingressClassesOf, (*Model).SetIngressClasses)},
 		{"runtime classes", all.Node().V1().RuntimeClasses().Informer(), nil, relistHandler(w, all.Node().V1().RuntimeClasses().Lister().List, runtimeClassesOf, (*Model).SetRuntimeClasses)},
 		{"priority classes", all.Scheduling().V1().PriorityClasses().Informer(), nil, relistHandler(w, all.Scheduling().V1().PriorityClasses().Lister().List, namesOf, (*Model).SetPriorityClasses)},
+		{"the priority class of buffers", all.Scheduling().V1().PriorityClasses().Informer(), nil, relistHandler(w, all.Scheduling().V1().PriorityClasses().Lister().List, bufferClassOf, setBufferClass)},
 	} {
 		if v.transform != nil {
 			if err := v.informer.SetTransform(v.transform); err != nil {

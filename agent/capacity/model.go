@@ -26,10 +26,8 @@ type Model struct {
 	required  []*fleetv1.TemplateRequirements
 	templates []*template
 
-	storageClasses, ingressClasses Classes
-	runtimeClasses                 map[string]RuntimeClass
-	priorityClasses                sets.Set[string]
-	namespaces                     []string
+	memberClasses
+	namespaces []string
 	// notEnforced are the namespaces that do not enforce Pod Security.
 	notEnforced []string
 	// restrictions of the member's administrator.
@@ -48,6 +46,7 @@ type Model struct {
 	groupTimes nodegroup.Times
 	// pending has what the sessions' unbound Pods depend on.
 	pending pendingPods
+	buffers buffers
 	// version increases with every change that may affect a report.
 	version uint64
 }
@@ -63,8 +62,10 @@ type Pod struct {
 	// PodSpec is used until it is bound. It has no runtime class, whose requirements
 	// Kubernetes writes into a Pod, and no home.
 	PodSpec
-	// Done is set once it has succeeded or failed and uses nothing.
+	// Done is set once it has succeeded or failed, or if it only keeps a slot free: it uses nothing.
 	Done bool
+	// Buffer is the template of the agent's buffer that it belongs to; empty for others.
+	Buffer string
 	// Daemon is set if it is a DaemonSet's.
 	Daemon bool
 	// Times are for node groups alone. A Pod that is bound has them if it is a desktop.
@@ -115,6 +116,13 @@ type Classes struct {
 	// Topologies in which a storage class provisions volumes, by its name; the default
 	// class also has the empty name. Other classes provision anywhere.
 	Topologies map[string][]corev1.TopologySelectorTerm
+}
+
+// memberClasses are the classes of the member.
+type memberClasses struct {
+	storageClasses, ingressClasses Classes
+	runtimeClasses                 map[string]RuntimeClass
+	priorityClasses                sets.Set[string]
 }
 
 // RuntimeClass is what a runtime class requires of nodes.
@@ -207,6 +215,7 @@ func (m *Model) SetPod(p Pod) {
 	m.DeletePod(p.UID)
 	m.version++
 	m.pods[p.UID] = &p
+	m.buffers.count(&p, 1)
 	if p.Done {
 		return
 	}
@@ -226,6 +235,7 @@ func (m *Model) DeletePod(uid types.UID) {
 	}
 	m.version++
 	delete(m.pods, uid)
+	m.buffers.count(p, -1)
 	if p.Done {
 		return
 	}

@@ -16,6 +16,8 @@ type nodeIndex struct {
 	templates int
 	// groups are the node groups with the nodes that they are adding and may add.
 	groups []*futureGroup
+	// assumed is what is free on the nodes that unbound Pods are assumed on.
+	assumed map[string]Resources
 	// futures are the distinct vectors of their nodes, by key.
 	futures map[string]*vector
 }
@@ -30,7 +32,7 @@ type indexedNode struct {
 // not in it.
 func indexNodes(m *Model) *nodeIndex {
 	assumed := settle(m)
-	out := &nodeIndex{nodes: make([]indexedNode, 0, len(m.nodes)), templates: len(m.templates)}
+	out := &nodeIndex{nodes: make([]indexedNode, 0, len(m.nodes)), templates: len(m.templates), assumed: assumed}
 	if m.growth != nil {
 		out.groups, out.futures = m.growth.groups, map[string]*vector{}
 	}

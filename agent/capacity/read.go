@@ -24,7 +24,8 @@ func PodOf(p *corev1.Pod) Pod {
 		Session:   types.UID(p.Labels[v1alpha1.LabelSessionUID]),
 		Node:      p.Spec.NodeName,
 		Resources: PodResources(&p.Spec),
-		Done:      observe.Ended(p),
+		Done:      observe.Ended(p) || keepsSlotFree(p),
+		Buffer:    bufferOf(p),
 		Daemon:    isDaemon(p),
 	}
 	if out.Node == "" {
@@ -34,6 +35,21 @@ func PodOf(p *corev1.Pod) Pod {
 		out.Times = timesOf(p)
 	}
 	return out
+}
+
+// keepsSlotFree reports whether a Pod only keeps a slot free: every desktop preempts it, so that it uses nothing.
+// One whose priority is not negative would stay.
+func keepsSlotFree(p *corev1.Pod) bool {
+	_, labeled := p.Labels[v1alpha1.LabelBuffer]
+	return labeled && p.Spec.Priority != nil && *p.Spec.Priority < 0
+}
+
+// bufferOf returns the template of a buffer of the agent that a Pod belongs to.
+func bufferOf(p *corev1.Pod) string {
+	if p.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedBy {
+		return ""
+	}
+	return p.Labels[v1alpha1.LabelBuffer]
 }
 
 func isDaemon(p *corev1.Pod) bool {
@@ -150,6 +166,16 @@ func namesOf(list []*schedulingv1.PriorityClass) sets.Set[string] {
 		out.Insert(c.Name)
 	}
 	return out
+}
+
+// bufferClassOf returns the PriorityClass of the Pods of buffers, nil if the member has none.
+func bufferClassOf(list []*schedulingv1.PriorityClass) *BufferClass {
+	for _, c := range list {
+		if c.Name == v1alpha1.BufferPriorityClass {
+			return &BufferClass{UID: c.UID, Value: c.Value}
+		}
+	}
+	return nil
 }
 
 func runtimeClassesOf(list []*nodev1.RuntimeClass) map[string]RuntimeClass {

@@ -30,6 +30,8 @@ func (m *Model) Report() *fleetv1.CapacityReport {
 	if m.growth != nil {
 		r.NodeGroups = statusesOf(m.growth.reported())
 	}
+	fillBuffers(m, index.assumed)
+	r.Buffers = slices.Clone(m.buffers.states)
 	return r
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/observe"
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/convert"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
@@ -78,6 +79,8 @@ type Watcher struct {
 	notEnforced []string
 	// growthChanges has the assignments whose Pods depend on other nodes than before.
 	growthChanges chan event.GenericEvent
+	// bufferChanges receives a value when what the buffers depend on may have changed.
+	bufferChanges chan struct{}
 	// assumed are stored assignments that the cache does not show yet.
 	assumed map[types.UID]*assumed
 }
@@ -103,7 +106,8 @@ func NewWatcher(o Options) *Watcher {
 	model.groupTimes = o.GroupTimes
 	return &Watcher{
 		options: o, changed: make(chan struct{}, 1), growthChanges: make(chan event.GenericEvent, maxGrowthChanges),
-		model: model, assumed: map[types.UID]*assumed{},
+		bufferChanges: make(chan struct{}, 1),
+		model:         model, assumed: map[types.UID]*assumed{},
 	}
 }
 
@@ -122,8 +126,8 @@ func (w *Watcher) Report() *fleetv1.CapacityReport {
 	return w.report
 }
 
-// SetTemplates replaces the reported templates and the node groups. The hub sends a member with node groups the
-// same ones with each connection: these change nothing, and what is cached of nodes and templates is kept.
+// SetTemplates replaces the reported templates, the node groups and the buffers. The hub sends a member with any of the
+// latter the same ones with each connection: these change nothing, and what is cached of nodes and templates is kept.
 func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
 	if !w.replaceTemplates(set) {
 		return
@@ -132,9 +136,14 @@ func (w *Watcher) SetTemplates(set *fleetv1.TemplateSet) {
 	if err != nil {
 		log.Log.WithName("capacity").Error(err, "Node groups that the hub has sent are ignored")
 	}
+	buffers, err := convert.CheckedBuffers(set.GetBuffers())
+	if err != nil {
+		log.Log.WithName("capacity").Error(err, "Buffers that the hub has sent are ignored")
+	}
 	w.update(func(m *Model) {
 		m.Elapsed(time.Now())
 		m.SetNodeGroups(groups)
+		setBuffers(m, buffers)
 		m.SetTemplates(set.GetTemplates())
 	})
 }
@@ -310,5 +319,6 @@ func (w *Watcher) loop(ctx context.Context) {
 			w.options.OnChange()
 		}
 		w.announce(ctx)
+		announceBuffers(w)
 	}
 }

@@ -121,7 +121,7 @@ func changesOf(before, now *fleetv1.CapacityReport) *fleetv1.CapacityReport {
 	out := &fleetv1.CapacityReport{
 		Sequence: now.GetSequence(), BasedOn: before.GetSequence(),
 		Nodes: now.GetNodes(), AdmittedNamespaces: now.GetAdmittedNamespaces(), Assignments: now.GetAssignments(),
-		PodSecurity: now.GetPodSecurity(), NodeGroups: now.GetNodeGroups(),
+		PodSecurity: now.GetPodSecurity(), NodeGroups: now.GetNodeGroups(), Buffers: now.GetBuffers(),
 	}
 	for _, t := range now.GetTemplates() {
 		if !proto.Equal(known[keyOf(t)], t) {

@@ -1,5 +1,6 @@
 // Command agent runs the agent of a member cluster: see package agent. Its subcommands guard
-// and gate run beside a fenced desktop and before a held one: see package agent/guard.
+// and gate run beside a fenced desktop and before a held one: see package agent/guard. pause
+// runs in Pods that keep slots free: see package agent/buffer.
 package main
 
 import (
@@ -51,6 +52,6 @@ func command() *cobra.Command {
 	flags := goflag.NewFlagSet("logs", goflag.ContinueOnError)
 	logs.BindFlags(flags)
 	root.PersistentFlags().AddGoFlagSet(flags)
-	root.AddCommand(guardCommand(), gateCommand())
+	root.AddCommand(guardCommand(), gateCommand(), pauseCommand())
 	return root
 }

@@ -38,7 +38,7 @@ type installOptions struct {
 	member, hub, serverName, image string
 	caHashes                       []string
 	token, tokenFile               string
-	nodeGroups                     bool
+	nodeGroups, buffers            bool
 }
 
 func installCommand(c *cluster) *cobra.Command {
@@ -61,6 +61,7 @@ func installCommand(c *cluster) *cobra.Command {
 	flags.StringVar(&o.tokenFile, "token-file", "", "Path to a file with the join token.")
 	flags.StringVar(&o.image, "image", "vdi-agent:"+version, "Image of the agent.")
 	flags.BoolVar(&o.nodeGroups, "node-groups", false, "Let the agent read what the cluster's autoscaler does, for spec.nodeGroups of the MemberCluster.")
+	flags.BoolVar(&o.buffers, "buffers", false, "Let the agent keep slots free by Pods that desktops preempt, for spec.buffers of the MemberCluster.")
 	for _, name := range []string{"member", "hub", "ca-hash"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // a flag that is not defined above
@@ -146,7 +147,7 @@ func (o installOptions) objects() ([]*unstructured.Unstructured, error) {
 	}
 	chart, err := deploy.Render(deploy.AgentChart, agentNamespace, map[string]any{
 		"image": imageOf(o.image), "join": o.join(), "networkPolicy": map[string]any{"enabled": false},
-		"nodeGroups": map[string]any{"enabled": o.nodeGroups},
+		"nodeGroups": map[string]any{"enabled": o.nodeGroups}, "buffers": map[string]any{"enabled": o.buffers},
 	})
 	if err != nil {
 		return nil, err

@@ -53,6 +53,11 @@ func TestInstallAgentAppliesTheChart(t *testing.T) {
 	more, err := elastic.objects()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(more).To(HaveLen(len(objects)+4), "a ClusterRole and a Role for node groups, with their bindings")
+	buffered := o
+	buffered.buffers = true
+	more, err = buffered.objects()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(more).To(HaveLen(len(objects)+3), "a Role for buffers with its binding, and their PriorityClass")
 	g.Expect(objects[0].GetLabels()).To(Equal(map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}))
 
 	secret := &corev1.Secret{}

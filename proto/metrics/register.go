@@ -18,6 +18,11 @@ func NewGauge(name, help string) prometheus.Gauge {
 	return registered.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
 
+// NewGaugeVec registers a gauge with labels.
+func NewGaugeVec(name, help string, labels ...string) *prometheus.GaugeVec {
+	return registered.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+}
+
 // NewGaugeFunc registers a gauge whose value is computed at each scrape.
 func NewGaugeFunc(name, help string, value func() float64) prometheus.GaugeFunc {
 	return registered.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)

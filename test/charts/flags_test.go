@@ -2,6 +2,7 @@ package charts
 
 import (
 	goflag "flag"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +108,7 @@ func valueOf(t *testing.T, variable corev1.EnvVar) string {
 	}
 }
 
-func TestGuardsAreOfTheAgentsImage(t *testing.T) {
+func TestGuardsAndBuffersAreOfTheAgentsImage(t *testing.T) {
 	t.Parallel()
 	for _, v := range variants {
 		if v.chart != agentChart || v.name == "agent-least" {
@@ -117,6 +118,10 @@ func TestGuardsAreOfTheAgentsImage(t *testing.T) {
 		want := "--guard-image=" + d.Spec.Template.Spec.Containers[0].Image
 		if args := arguments(t, d); !strings.Contains(strings.Join(args, " ")+" ", want+" ") {
 			t.Errorf("%s: no %s in %q", v.name, want, args)
+		}
+		buffer := strings.Replace(want, "guard", "buffer", 1)
+		if args := arguments(t, d); slices.Contains(args, buffer) != (v.name == "agent-all") {
+			t.Errorf("%s: %s in %q", v.name, buffer, args)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 				maps.Copy(want, bare(objects(t, read(t, file))))
 			}
 		}
-		args := []string{"--set", "nodeGroups.enabled=true"}
+		args := []string{"--set", "nodeGroups.enabled=true,buffers.enabled=true"}
 		if chart == hubChart {
 			args = hubRequired
 		}

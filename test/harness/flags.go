@@ -52,6 +52,7 @@ var Differences = []Difference{
 	{Program: "agent", Flag: "node-group-backoff", Because: "a test can't wait five minutes until an exhausted node group is tried again", In: []string{"elastic"}},
 	{Program: "agent", Flag: "node-group-provisioning-timeout", Because: "a test can't wait five minutes for a node that never registers", In: []string{"elastic"}},
 	{Program: "agent", Flag: "fail-after", Because: "what can't start fails permanently after seconds", In: []string{"integration"}},
+	{Program: "agent", Flag: "buffer-image", Because: "members keep buffers there, and no image is pulled", In: []string{"elastic"}},
 	{Program: "agent", Flag: "allow-open-network", Because: "one member is restricted by its administrator", In: []string{"integration"}},
 	{Program: "agent", Flag: "allowed-host-suffixes", Because: "one member is restricted by its administrator", In: []string{"integration"}},
 }

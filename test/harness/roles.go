@@ -47,10 +47,12 @@ func (o Options) hubChart() ([]*unstructured.Unstructured, error) {
 }
 
 // AuthorizeAgent grants the agent of a member its roles, also in the namespaces that are
-// admitted, and that for node groups in a member with an autoscaler. It returns the configuration of the agent's client.
+// admitted, and those for node groups and buffers, with the PriorityClass of the latter, in a member with an
+// autoscaler. It returns the configuration of the agent's client.
 func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) (*rest.Config, error) {
+	grows := map[string]any{"enabled": cp.Karpenter != nil || cp.ClusterAutoscaler != nil}
 	chart, err := deploy.Render(deploy.AgentChart, SystemNamespace, map[string]any{
-		"nodeGroups": map[string]any{"enabled": cp.Karpenter != nil || cp.ClusterAutoscaler != nil},
+		"nodeGroups": grows, "buffers": grows, "priorityClass": map[string]any{"create": false, "name": ""},
 	})
 	if err != nil {
 		return nil, err
@@ -89,10 +91,10 @@ func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) err
 	return nil
 }
 
-// authorize applies the roles, bindings and service accounts of a chart.
+// authorize applies the roles, bindings, service accounts and priority classes of a chart.
 func authorize(ctx context.Context, admin *apply.Applier, chart []*unstructured.Unstructured) error {
 	for _, object := range chart {
-		if kind := object.GetKind(); kind != "ServiceAccount" && !strings.Contains(kind, "Role") {
+		if kind := object.GetKind(); kind != "ServiceAccount" && kind != "PriorityClass" && !strings.Contains(kind, "Role") {
 			continue
 		}
 		if err := admin.ApplyObject(ctx, object); err != nil {

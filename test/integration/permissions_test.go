@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -67,8 +68,17 @@ func readForNodeGroups() []permissions.Exception {
 	return all
 }
 
+// writtenForBuffers are what agents request only of members with buffers, which those of these specs have not.
+func writtenForBuffers() []permissions.Exception {
+	return []permissions.Exception{{
+		Role: "Role vdi-agent-buffers", Group: "apps", Resource: "deployments", Verbs: []string{"list", "watch", "create", "update", "delete"},
+		Because: "a member keeps slots free for sessions",
+		Test:    "test/elastic/buffer_test.go", Contains: "runs a burst at once on the slots of the buffer",
+	}}
+}
+
 // agentExceptions are the permissions that agents need in other suites only.
-var agentExceptions = append(append(readUncached(), readForNodeGroups()...), []permissions.Exception{
+var agentExceptions = append(slices.Concat(readUncached(), readForNodeGroups(), writtenForBuffers()), []permissions.Exception{
 	{Role: agentEverywhere, Group: "vdi.kasm.io", Resource: "sessionassignments", Verbs: []string{"get"},
 		Because: "before an order is refused where the agent has no permissions, it checks that nothing of it is stored",
 		Test:    "test/integration/permissions_test.go", Contains: "is refused in a namespace that is labeled and where the agent has no permissions"},
