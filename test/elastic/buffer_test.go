@@ -39,8 +39,8 @@ var _ = Describe("A member with a buffer", func() {
 		Eventually(ctx, bufferOf(eu, "browser")).Should(Equal("20 of 20 held, 0 pending"))
 		Eventually(ctx, buffered(eu)).Should(Equal("True BuffersKept"))
 		Expect(nodesOf(ctx, eu)).To(HaveLen(7))
-		Eventually(ctx, slotsOf(eu, "browser")).Should(BeEquivalentTo(21), "what the buffer holds is free")
-		Consistently(ctx, slotsOf(eu, "browser")).WithTimeout(5 * time.Second).Should(BeEquivalentTo(21))
+		Eventually(ctx, freeSlotsOf(eu, "browser")).Should(BeEquivalentTo(21), "what the buffer holds is free")
+		Consistently(ctx, freeSlotsOf(eu, "browser")).WithTimeout(5 * time.Second).Should(BeEquivalentTo(21))
 
 		took := newStopwatch(ctx)
 		createAll(ctx, 20, "burst", "browser")
@@ -56,7 +56,7 @@ var _ = Describe("A member with a buffer", func() {
 		}
 		began := time.Now()
 		Eventually(ctx, bufferOf(eu, "browser")).WithTimeout(3 * nodeDelay).Should(Equal("20 of 20 held, 0 pending"))
-		Eventually(ctx, slotsOf(eu, "browser")).Should(BeNumerically(">=", 20), "20 are free again")
+		Eventually(ctx, freeSlotsOf(eu, "browser")).Should(BeNumerically(">=", 20), "20 are free again")
 		AddReportEntry("until the buffer was full again", time.Since(began).Round(time.Second).String())
 		Expect(sessions(ctx, running)).To(HaveLen(20), "no session has lost its slot to the buffer")
 
@@ -126,8 +126,8 @@ func buffered(member string) func(context.Context) string {
 	}
 }
 
-// slotsOf returns the free slots of a template in a member as its status shows them.
-func slotsOf(member, template string) func(context.Context) int32 {
+// freeSlotsOf returns the free slots of a template in a member as its status shows them.
+func freeSlotsOf(member, template string) func(context.Context) int32 {
 	return func(ctx context.Context) int32 {
 		m := &v1alpha1.MemberCluster{}
 		Expect(hub.Get(ctx, client.ObjectKey{Name: member}, m)).To(Succeed())
