@@ -83,7 +83,7 @@ func BenchmarkReportWithNodeGroups(b *testing.B) {
 		m.SetNode(with(machine(fmt.Sprint("node-", i), 64000, 256), func(n *Node) { n.Labels["pool"], n.State.Ready = fmt.Sprint(i%4), true }))
 	}
 	for i := range 1000 {
-		waits(types.UID(fmt.Sprint("p", i)), resources(1000, 2))(m)
+		waitsFor(types.UID(fmt.Sprint("p", i)), "t1", resources(1000, 2))(m)
 	}
 	for b.Loop() {
 		m.Elapsed(nine)

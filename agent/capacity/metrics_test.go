@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
@@ -77,6 +78,9 @@ func TestNodeGroupsAreMeasured(t *testing.T) {
 	m.SetPod(pod("full", "a", resources(4000, 1)))
 	report(now.Add(-50 * time.Second))
 	waits("newer", resources(3000, 1), inPool(now.Add(-10*time.Second), "desktops"))(m)
+	for i := range 5 {
+		waits(types.UID(fmt.Sprint("small", i)), resources(100, 1), inPool(now.Add(-10*time.Second), "desktops"))(m)
+	}
 	waits("not-seen", resources(100, 1), inPool(time.Time{}, "other"))(m)
 	report(now.Add(-10 * time.Second))
 	expect("two sessions wait",
@@ -86,6 +90,9 @@ func TestNodeGroupsAreMeasured(t *testing.T) {
 	waits("not-seen", resources(100, 1), inPool(now.Add(-10*time.Second), "other"))(m)
 	m.DeletePod("older")
 	m.DeletePod("newer")
+	for i := range 5 {
+		m.DeletePod(types.UID(fmt.Sprint("small", i)))
+	}
 	m.DeleteNode("b")
 	report(now.Add(time.Minute))
 	expect("the autoscaler does nothing",
@@ -124,7 +131,9 @@ func TestHowLongSessionsWait(t *testing.T) {
 		{after: 30 * time.Second, do: nodes(ofPool("b", tainted("starting"))), want: 30 * time.Second},
 		{after: 40 * time.Second, ago: 5 * time.Second, do: func(m *Model) {
 			m.DeleteNode("b")
-			m.SetNodeGroups([]nodegroup.Spec{desktops(func(s *nodegroup.Spec) { s.MaxNodes = ptr.To(int32(0)) })})
+			nodes(ofPool("full"))(m)
+			m.SetPod(pod("other", "full", resources(4000, 1)))
+			m.SetNodeGroups([]nodegroup.Spec{desktops(func(s *nodegroup.Spec) { s.MaxNodes = ptr.To(int32(1)) })})
 		}, want: 0},
 		{after: 50 * time.Second, do: func(m *Model) { m.SetNodeGroups([]nodegroup.Spec{desktops()}) }, want: 0},
 		{after: 60 * time.Second, do: func(*Model) {}, want: 10 * time.Second},

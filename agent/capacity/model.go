@@ -155,6 +155,8 @@ type unboundPod struct {
 	PodSpec
 	// session of a desktop; empty for other Pods.
 	session types.UID
+	// keyed is the last result of keyIn.
+	keyed *keyedPod
 }
 
 // NewModel returns an empty model of a member whose administrator has set restrictions.
@@ -301,7 +303,7 @@ func (s *session) eachUsing(do func(*Assignment)) {
 
 func (m *Model) charge(owner, session types.UID, node string, r Resources, spec PodSpec) {
 	if node == "" {
-		m.unbound[owner] = &unboundPod{r.ofPod(), spec, session}
+		m.unbound[owner] = &unboundPod{resources: r.ofPod(), PodSpec: spec, session: session}
 		return
 	}
 	m.use(node, r.ofPod(), 1)

@@ -15,46 +15,62 @@ import (
 
 // podGroup is an equivalence class of unbound Pods, which are assumed together.
 type podGroup struct {
-	key string
+	key podKey
 	// resources of one Pod with the overhead of its runtime class, and the same as a demand.
 	resources Resources
 	demand    demand
 	constraints
 	count int
-	// class by which autoscalers decide about the Pods, if the member has node groups.
-	class nodegroup.Class
 	// owners are the Pods and assignments, the oldest Pods first, if the member has node groups.
 	owners []types.UID
+}
+
+// podKey identifies an equivalence class of unbound Pods.
+type podKey struct {
+	// requires has the resources and the constraints.
+	requires string
+	// class by which autoscalers decide about the Pods, if the member has node groups.
+	class nodegroup.Class
+}
+
+func (k podKey) compare(o podKey) int {
+	return cmp.Or(cmp.Compare(k.requires, o.requires), cmp.Compare(k.class.Template, o.class.Template),
+		cmp.Compare(k.class.Revision, o.class.Revision), cmp.Compare(k.class.Requests, o.class.Requests))
+}
+
+// keyedPod is the key of a Pod and its spec, with the storage class of its session's home. They depend on the
+// assignment of the session, if it has one, and on whether there are node groups.
+type keyedPod struct {
+	of      *Assignment
+	classed bool
+	key     podKey
+	spec    PodSpec
 }
 
 // podGroups groups the unbound Pods. The largest come first, since they fit on the fewest
 // nodes, and the order depends only on the Pods.
 func podGroups(m *Model) []*podGroup {
-	groups := map[string]*podGroup{}
+	groups := map[podKey]*podGroup{}
 	for owner, c := range m.unbound {
 		if m.growth != nil && m.growth.deducts(m.pods[owner]) {
 			continue
 		}
-		spec := c.specIn(m.sessions[c.session])
-		key := c.resources.key() + spec.key()
-		var class nodegroup.Class
-		if m.growth != nil {
-			class = classOf(m, c.session)
-			key += class.Template + "/" + class.Revision + "/" + class.Requests
+		keyed := c.keyIn(m.sessions[c.session], m.growth != nil)
+		g := groups[keyed.key]
+		if g == nil {
+			resources := c.resources.plus(m.runtimeClasses[keyed.spec.RuntimeClass].Overhead)
+			g = &podGroup{key: keyed.key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(keyed.spec)}
+			groups[keyed.key] = g
 		}
-		if groups[key] == nil {
-			resources := c.resources.plus(m.runtimeClasses[spec.RuntimeClass].Overhead)
-			groups[key] = &podGroup{key: key, resources: resources, demand: resources.demand(), constraints: m.constraintsOf(spec), class: class}
-		}
-		groups[key].count++
+		g.count++
 		if m.growth != nil {
-			groups[key].owners = append(groups[key].owners, owner)
+			g.owners = append(g.owners, owner)
 		}
 	}
 	for _, g := range groups {
 		slices.SortFunc(g.owners, byAge(m.pods))
 	}
-	return slices.SortedFunc(maps.Values(groups), func(a, b *podGroup) int { return cmp.Compare(b.key, a.key) })
+	return slices.SortedFunc(maps.Values(groups), func(a, b *podGroup) int { return b.key.compare(a.key) })
 }
 
 // byAge orders Pods by age, and assignments without a Pod after them.
@@ -79,23 +95,35 @@ func (a *Assignment) class() nodegroup.Class {
 	return nodegroup.Class{Template: a.Template, Revision: a.Revision, Requests: a.Resources.key()}
 }
 
-// classOf returns the class of a session's Pods, by its assignment that is to run. It is empty for Pods of other
-// owners: autoscalers' events about these are not read.
-func classOf(m *Model, session types.UID) (class nodegroup.Class) {
-	s := m.sessions[session]
-	if s == nil {
-		return class
+// keyIn returns the key of a Pod of a session, nil for other Pods, and its spec.
+func (u *unboundPod) keyIn(s *session, classed bool) *keyedPod {
+	a, only := s.current()
+	if only && u.keyed != nil && u.keyed.of == a && u.keyed.classed == classed {
+		return u.keyed
 	}
-	var found *Assignment
+	out := &keyedPod{of: a, classed: classed, spec: u.specIn(s)}
+	out.key.requires = u.resources.key() + out.spec.key()
+	if a != nil && classed {
+		out.key.class = a.class()
+	}
+	if only {
+		u.keyed = out
+	}
+	return out
+}
+
+// current returns the assignment of a session that is to run, nil if there is none, and whether it is the only one.
+// Autoscalers' events about Pods of other owners are not read.
+func (s *session) current() (found *Assignment, only bool) {
+	if s == nil {
+		return nil, true
+	}
 	for _, a := range s.assignments {
 		if found == nil || found.Idle && !a.Idle || found.Idle == a.Idle && a.UID < found.UID {
 			found = a
 		}
 	}
-	if found == nil {
-		return class
-	}
-	return found.class()
+	return found, len(s.assignments) <= 1
 }
 
 // specIn returns the Pod's spec with the storage class of its session's home, which a Pod

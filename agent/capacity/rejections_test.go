@@ -96,6 +96,46 @@ func TestRefusalsOfVetoedSessions(t *testing.T) {
 	}
 }
 
+// The class of a Pod is that of its session's assignment that is to run, as it is now.
+func TestClassOfAPodFollowsItsAssignment(t *testing.T) {
+	m := scene(groups(desktops()), waits("p", resources(1000, 2)), waits("q", resources(1000, 2)))
+	expect := func(when string, want ...string) {
+		t.Helper()
+		for range 2 {
+			var got []string
+			for _, p := range podGroups(m) {
+				got = append(got, fmt.Sprintf("%d %s", p.count, p.key.class.Template))
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: %q, want %q", when, got, want)
+			}
+		}
+	}
+	expect("without assignments", "2 ")
+	m.SetAssignment(sized("p", "desk", resources(1000, 2)))
+	m.SetAssignment(sized("q", "desk", resources(1000, 2)))
+	expect("of one template", "2 desk")
+	m.SetAssignment(sized("q", "office", resources(1000, 2)))
+	expect("one has another", "1 office", "1 desk")
+	m.SetAssignment(with(sized("p", "gone", resources(1000, 2)), func(a *Assignment) { a.UID, a.Idle = "0", true }))
+	expect("of an earlier placement, which stops", "1 office", "1 desk")
+	m.SetAssignment(with(sized("p", "desk", resources(1000, 2)), func(a *Assignment) { a.Idle = true }))
+	m.SetAssignment(with(sized("p", "next", resources(1000, 2)), func(a *Assignment) { a.UID = "1" }))
+	expect("the later one runs", "1 office", "1 next")
+	before := podGroups(m)[1].key
+	m.SetAssignment(with(sized("p", "desk", resources(1000, 2)), func(a *Assignment) { a.Idle, a.Home = true, true }))
+	if podGroups(m)[0].key == before || podGroups(m)[1].key == before {
+		t.Error("the home of the earlier one is not part of the key")
+	}
+	m.SetAssignment(with(sized("p", "desk", resources(1000, 2)), func(a *Assignment) { a.Idle = true }))
+	m.SetNodeGroups(nil)
+	expect("without node groups", "2 ")
+	groups(desktops())(m)
+	expect("with node groups again", "1 office", "1 next")
+	m.DeleteAssignment("a-q")
+	expect("one without an assignment", "1 next", "1 ")
+}
+
 func TestAVetoedPodDependsOnAnotherGroup(t *testing.T) {
 	karpenter := desktops(ofKarpenter)
 	closed := desktops(func(s *nodegroup.Spec) { s.Name = "other" })

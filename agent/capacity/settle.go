@@ -59,7 +59,7 @@ func settle(m *Model) (assumed map[string]Resources) {
 	for _, p := range podGroups(m) {
 		left := p.owners[p.assume(m, assumed):]
 		g.place(p, left, func(owner types.UID, d dependence) {
-			d.since, d.from, d.class = m.now, m.now, p.class
+			d.since, d.from, d.class = m.now, m.now, p.key.class
 			if was, ok := before[owner]; ok && was.group == d.group {
 				d.usual = was.usual
 				if was.kind == d.kind {
@@ -90,7 +90,7 @@ func (g *growth) place(p *podGroup, owners []types.UID, depends func(types.UID, 
 		})
 	}
 	for _, f := range admitting {
-		if f.vetoes(p.class) {
+		if f.vetoes(p.key.class) {
 			continue
 		}
 		owners = f.placeGrowable(p, owners, func(owner types.UID) {
@@ -109,7 +109,7 @@ func failureOf(admitting []*futureGroup, p *podGroup) (out dependence) {
 	order := []string{nodegroup.StateAvailable, nodegroup.StateFull, nodegroup.StateExhausted}
 	best := -1
 	for _, f := range admitting {
-		state, vetoed := f.State, f.vetoes(p.class)
+		state, vetoed := f.State, f.vetoes(p.key.class)
 		if vetoed && f.Reason == nodegroup.ReasonShapeUnknown {
 			state = nodegroup.StateAvailable // it would have added one
 		}

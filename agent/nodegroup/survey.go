@@ -68,16 +68,19 @@ func (t *Tracker) survey(g *group, now time.Time) *survey {
 	return s
 }
 
-// nodesOf returns the nodes of a group, by name.
+// nodesOf returns the nodes of a group, by name. They must not be changed.
 func (t *Tracker) nodesOf(g *group) []Node {
-	var out []Node
+	if g.nodes != nil {
+		return g.nodes
+	}
+	g.nodes = []Node{}
 	for _, n := range t.nodes {
 		if g.has(&n) {
-			out = append(out, n)
+			g.nodes = append(g.nodes, n)
 		}
 	}
-	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	return out
+	slices.SortFunc(g.nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return g.nodes
 }
 
 // learn takes the shape of the newest usable node, unless it is declared.

@@ -34,6 +34,8 @@ type group struct {
 	// usable are the nodes that were usable last.
 	usable map[string]bool
 	vetoes vetoes
+	// nodes are those of the group, ordered by name. They are nil after a change.
+	nodes []Node
 }
 
 // NewTracker returns a tracker without groups. Until SetKarpenter, the objects of Karpenter are not read.
@@ -62,7 +64,7 @@ func (t *Tracker) SetGroups(all []Spec) {
 		if !reflect.DeepEqual(g.Spec, s) {
 			g.outage = outage{} // raised limits are tried at once
 		}
-		g.Spec = s
+		g.Spec, g.nodes = s, nil
 		t.groups = append(t.groups, g)
 	}
 	slices.SortFunc(t.groups, func(a, b *group) int { return cmp.Compare(a.Name, b.Name) })
@@ -70,22 +72,30 @@ func (t *Tracker) SetGroups(all []Spec) {
 
 // SetNode adds or replaces a node, and returns whether that may change a group.
 func (t *Tracker) SetNode(n Node) bool {
-	if known, ok := t.nodes[n.Name]; ok && reflect.DeepEqual(known, n) {
+	known, ok := t.nodes[n.Name]
+	if ok && reflect.DeepEqual(known, n) {
 		return false
 	}
 	t.nodes[n.Name] = n
-	return t.inGroup(&n)
+	was := ok && t.changeGroup(&known)
+	return t.changeGroup(&n) || was
 }
 
 // DeleteNode removes a node, and returns whether that may change a group.
 func (t *Tracker) DeleteNode(name string) bool {
 	n, ok := t.nodes[name]
 	delete(t.nodes, name)
-	return ok && t.inGroup(&n)
+	return ok && t.changeGroup(&n)
 }
 
-func (t *Tracker) inGroup(n *Node) bool {
-	return slices.ContainsFunc(t.groups, func(g *group) bool { return g.has(n) })
+// changeGroup records a change of a node, and returns whether it belongs to a group.
+func (t *Tracker) changeGroup(n *Node) (belongs bool) {
+	for _, g := range t.groups {
+		if g.has(n) {
+			g.nodes, belongs = nil, true
+		}
+	}
+	return belongs
 }
 
 // has reports whether a node belongs to the group.

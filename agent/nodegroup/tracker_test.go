@@ -167,6 +167,34 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// The nodes of a group are determined again only after a change.
+func TestNodesOfAGroupFollowEachChange(t *testing.T) {
+	s := newScene(declared())
+	expect := func(when, want string) {
+		t.Helper()
+		for range 2 {
+			if got := text(s.group()); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
+		}
+	}
+	expect("without nodes", "Available 0+0, 10 more")
+	s.SetNode(machine("a"))
+	s.SetNode(machine("b"))
+	expect("two are added", "Available 2+0, 8 more")
+	n := machine("a")
+	n.Ready, n.Created = false, s.now
+	s.SetNode(n)
+	expect("one is not Ready", "Available 1+1, 8 more")
+	n.Labels = map[string]string{"pool": "other"}
+	s.SetNode(n)
+	expect("one is of another group", "Available 1+0, 9 more")
+	s.DeleteNode("b")
+	expect("one is removed", "Available 0+0, 10 more")
+	s.SetGroups([]Spec{declared(func(s *Spec) { s.Labels = map[string]string{"pool": "other"} })})
+	expect("the group has other labels", "Available 0+1, 9 more")
+}
+
 func TestTwoGroupsOfTheSameNodes(t *testing.T) {
 	tracker := NewTracker(Times{})
 	tracker.SetGroups([]Spec{declared(func(s *Spec) { s.Name = "b" }), declared(func(s *Spec) { s.Name = "a" })})
