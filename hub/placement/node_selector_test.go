@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
 // onPool returns a request with a template of its own for 1 cpu and 4 GiB.
@@ -154,5 +156,12 @@ func TestReservationsCostSlotsOfTheGroupThatAddsNodesForBoth(t *testing.T) {
 		if got := Slots(requested, []Candidate{c}, ledger, 100); got != tc.want {
 			t.Errorf("%s: %d slots, want %d", name, got, tc.want)
 		}
+	}
+}
+
+func TestARequestHasTheNodesOfItsTemplate(t *testing.T) {
+	spec := &v1alpha1.TemplateSpec{NodeSelector: map[string]string{"pool": "a"}}
+	if r := RequestFor(&v1alpha1.VDISession{}, spec, "r1", nil); r.NodeSelector["pool"] != "a" {
+		t.Errorf("%v", r.NodeSelector)
 	}
 }
