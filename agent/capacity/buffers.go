@@ -165,7 +165,7 @@ func templateOf(m *Model, b *fleetv1.Buffer) *template {
 
 // fill places Pods of a template as unbound Pods are placed, and returns how many fit.
 func (t *template) fill(m *Model, assumed map[string]Resources, slots int) (fits int32) {
-	p := &podGroup{resources: t.requested, demand: t.perPod, constraints: t.constraints, class: t.class, count: slots}
+	p := &podGroup{key: podKey{class: t.class}, resources: t.requested, demand: t.perPod, constraints: t.constraints, count: slots}
 	free := p.assume(m, assumed)
 	fits = int32(free) //nolint:gosec // at most 10,000
 	if m.growth != nil && free < slots {
