@@ -263,7 +263,8 @@ func TestABufferOnARealControlPlane(t *testing.T) {
 	unread := desk(5, 0)
 	unread.Requirements = nil
 	k.keep(unread)
-	k.Consistently(k.pods(t), time.Second).Should(Equal(2), "it stays while its template is not known")
+	k.Consistently(func() int32 { return *k.deployment(t).Spec.Replicas }, time.Second).Should(BeEquivalentTo(2), "it stays while its template is not known")
+	k.Eventually(k.pods(t)).Should(Equal(2))
 
 	// Without the PriorityClass, Kubernetes deletes the Deployment.
 	old := k.class
