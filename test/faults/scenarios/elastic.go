@@ -28,7 +28,7 @@ const (
 // The random pauses of elasticKill: from a higher limit to a fault, and how long a process stays down.
 // They are not scaled, since Karpenter's times are not.
 const (
-	growingTime = 4 * time.Second
+	growingTime = 8 * time.Second
 	downTime    = 5 * time.Second
 )
 
