@@ -47,43 +47,57 @@ type eventQuery struct {
 	classInGroup
 }
 
-// eventQueries returns the Pods whose events are to be read now, and records that they are: one of each class and group,
-// for which kube-scheduler has found no node for the longest time.
+// eventQueries returns the Pods whose events are to be read now, and records that they are.
 func eventQueries(m *Model) (out []eventQuery) {
 	g := m.growth
 	if g == nil {
 		return nil
 	}
-	oldest := map[classInGroup]eventQuery{}
-	for uid, d := range g.depends {
-		if d.kind != onGrowable || d.class == (nodegroup.Class{}) || !isUnschedulable(m, uid) {
-			continue
-		}
-		at := m.pods[uid].Times
-		s := eventQuery{uid, at.Key, at.Unschedulable, classInGroup{d.class, d.group}}
-		known, ok := oldest[s.classInGroup]
-		if !ok || cmp.Or(s.since.Compare(known.since), cmp.Compare(s.uid, known.uid)) < 0 {
-			oldest[s.classInGroup] = s
-		}
-	}
 	queried := map[classInGroup]time.Time{}
-	for c, s := range oldest {
+	for c, q := range oldestRejectable(m) {
 		last, before := g.queried[c]
 		if before {
 			queried[c] = last
 		}
-		if m.now.Sub(s.since) >= eventsAfter && (!before || m.now.Sub(last) >= eventsAgain) {
-			out = append(out, s)
+		if m.now.Sub(q.since) >= eventsAfter && (!before || m.now.Sub(last) >= eventsAgain) {
+			out = append(out, q)
 		}
 	}
 	slices.SortFunc(out, func(a, b eventQuery) int {
 		return cmp.Or(queried[a.classInGroup].Compare(queried[b.classInGroup]), a.since.Compare(b.since), cmp.Compare(a.uid, b.uid))
 	})
 	out = out[:min(len(out), maxEventReads)]
-	for _, s := range out {
-		queried[s.classInGroup] = m.now
+	for _, q := range out {
+		queried[q.classInGroup] = m.now
 	}
 	g.queried = queried
+	return out
+}
+
+// oldestRejectable returns one Pod of each class and group, for which kube-scheduler has found no node for the longest
+// time, among those that depend on nodes which the group may add or have a veto: this lasts longer if they are still
+// rejected.
+func oldestRejectable(m *Model) map[classInGroup]eventQuery {
+	g := m.growth
+	vetoed := map[classInGroup]bool{}
+	for i := range g.states {
+		for class := range g.states[i].Vetoes {
+			vetoed[classInGroup{class, g.states[i].Name}] = true
+		}
+	}
+	out := map[classInGroup]eventQuery{}
+	for uid, d := range g.depends {
+		of := classInGroup{d.class, d.group}
+		rejectable := d.kind == onGrowable || d.kind == onFailure && vetoed[of]
+		if !rejectable || d.class == (nodegroup.Class{}) || !isUnschedulable(m, uid) {
+			continue
+		}
+		at := m.pods[uid].Times
+		known, ok := out[of]
+		if !ok || cmp.Or(at.Unschedulable.Compare(known.since), cmp.Compare(uid, known.uid)) < 0 {
+			out[of] = eventQuery{uid, at.Key, at.Unschedulable, of}
+		}
+	}
 	return out
 }
 

@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/nodegroup"
+	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
 )
 
 // sized returns an assignment of a template's session, whose Pod waits names.
@@ -165,6 +166,20 @@ func TestAVetoedPodDependsOnAnotherGroup(t *testing.T) {
 	}
 }
 
+func TestRemedyForALimitOfTheAutoscaler(t *testing.T) {
+	m := scene(groups(desktops()), waitsFor("p", "desk", resources(1000, 2)))
+	m.Report()
+	a := sized("p", "desk", resources(1000, 2))
+	reject(m, a.class(), []nodegroup.Rejection{{By: nodegroup.ClusterAutoscaler, Message: "max cluster cpu limit reached", Time: nine, Limited: true}})
+	m.Report()
+	m.Elapsed(nine.Add(failedFor))
+	m.Report()
+	const want = "cluster-autoscaler adds none for this desktop, max cluster cpu limit reached: raise the limits of the autoscaler, or add a node group"
+	if got := m.pending.views["p"].Failed; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestRejectedPodsDoNotExhaustAGroup(t *testing.T) {
 	limited := func(nodes int32) nodegroup.Spec {
 		return desktops(func(s *nodegroup.Spec) { s.MaxNodes = &nodes })
@@ -258,7 +273,11 @@ func TestWhichPodsEventsAreRead(t *testing.T) {
 	m.DeletePod("unknown")
 	expect("the oldest that is left", 40*time.Second, "p100")
 	classOfDesk(resources(1000, 2))(m)
-	expect("of those with a veto none", 2*time.Minute, "")
+	expect("of those with a veto too", 2*time.Minute, "p100")
+	for i := range 300 {
+		m.DeletePod(types.UID(fmt.Sprint("p", i)))
+	}
+	expect("without Pods", 160*time.Second, "")
 	if len(m.growth.queried) != 0 {
 		t.Errorf("%v are remembered", m.growth.queried)
 	}
@@ -270,6 +289,19 @@ func TestWhichPodsEventsAreRead(t *testing.T) {
 	expect("and the rest", 3*time.Minute+35*time.Second, "c04 c05 c06 c07")
 	m.SetNodeGroups(nil)
 	expect("without node groups none", time.Hour, "")
+}
+
+func TestEventsAreNotReadOfPodsOfAFullGroup(t *testing.T) {
+	m := scene(groups(desktops(func(s *nodegroup.Spec) { s.MaxNodes = new(int32(1)) })), nodes(ofPool("a")), waitsFor("p", "desk", resources(1000, 2)))
+	m.SetPod(pod("other", "a", resources(4000, 1)))
+	m.Elapsed(nine.Add(time.Minute))
+	m.Report()
+	if d := m.growth.depends["p"]; d.kind != onFailure {
+		t.Fatalf("it depends on %+v", d)
+	}
+	if all := eventQueries(m); len(all) != 0 {
+		t.Errorf("the events of %v are read", all)
+	}
 }
 
 func TestEventsOfPodsAreRead(t *testing.T) {
@@ -306,5 +338,13 @@ func TestEventsOfPodsAreRead(t *testing.T) {
 	g.Eventually(f.growable).Should(BeZero())
 	g.Expect(lists()).To(HaveLen(2))
 	f.update(func(m *Model) { m.growth.queried = nil })
-	g.Consistently(lists, 200*time.Millisecond).Should(HaveLen(2), "no Pod depends on the group any more")
+	g.Eventually(lists).Should(HaveLen(3), "the veto lasts longer if the Pod is still rejected")
+	f.update(func(m *Model) {
+		for i := range 50 {
+			m.DeletePod(types.UID(fmt.Sprint("p", i)))
+		}
+	})
+	g.Eventually(func() []*fleetv1.NodeGroupStatus { return f.Report().GetNodeGroups() }).ShouldNot(BeEmpty())
+	f.update(func(m *Model) { m.growth.queried = nil })
+	g.Consistently(lists, 200*time.Millisecond).Should(HaveLen(3), "no Pod waits any more")
 }

@@ -195,7 +195,11 @@ func failureText(f *futureGroup, class nodegroup.Class) string {
 	case f.State == nodegroup.StateFull:
 		return f.Message
 	case f.State != nodegroup.StateExhausted && vetoed:
-		return fmt.Sprintf("%s adds none for this desktop, %s: check its resources and the node selector of its template, or add a node group", veto.By, veto.Message)
+		remedy := "check its resources and the node selector of its template, or add a node group"
+		if veto.Limited {
+			remedy = "raise the limits of the autoscaler, or add a node group"
+		}
+		return fmt.Sprintf("%s adds none for this desktop, %s: %s", veto.By, veto.Message, remedy)
 	case f.State == nodegroup.StateAvailable:
 		return "the nodes that it may add are for other pending Pods: raise its limits"
 	}

@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,10 @@ const (
 	clusterAutoscalerPrefix = "pod didn't trigger scale-up"
 )
 
+// limits matches the causes that are limits of an autoscaler, or its backoff. It names the causes of all groups in
+// one message: any of them may end.
+var limits = regexp.MustCompile(`exceed limits|limit reached|max node group size reached|in backoff`)
+
 // RejectionsOf returns the rejections of a Pod that its events show, at most one of each autoscaler. One does not
 // count if the autoscaler has since stated that it adds a node.
 func RejectionsOf(pod types.UID, events []corev1.Event) (out []Rejection) {
@@ -41,7 +46,7 @@ func RejectionsOf(pod types.UID, events []corev1.Event) (out []Rejection) {
 			case e.Reason == adds[by] && at.After(added):
 				added = at
 			case e.Reason == rejects[by] && at.After(last.Time) && (by != Karpenter || strings.HasPrefix(e.Message, karpenterPrefix)):
-				last = Rejection{By: by, Message: causeIn(e.Message), Time: at}
+				last = Rejection{By: by, Message: causeIn(e.Message), Time: at, Limited: limits.MatchString(e.Message)}
 			}
 		}
 		if last.Time.After(added) {

@@ -140,7 +140,7 @@ func (g *group) assess(s *survey, before []*group, now time.Time, times *Times) 
 			out.Provisioning = append(out.Provisioning, p.Provisioning)
 		}
 	}
-	out.Vetoes = g.vetoes.current()
+	out.Vetoes = g.vetoes.current(now)
 	limit := s.limit(&g.Spec)
 	out.Most = limit.nodes
 	out.Possible = limit.exists && !limit.none

@@ -9,6 +9,8 @@ import (
 const (
 	// vetoFor is how long a veto lasts after the last rejection, unless the group changes.
 	vetoFor = 30 * time.Minute
+	// limitedFor is the same for a rejection by a limit of the autoscaler, which ends without a change of the group.
+	limitedFor = repeated
 	// settling is how long after a change of a group a rejection may still be by what the group was before:
 	// autoscalers decide in rounds of some seconds, and their clocks are not the agent's.
 	settling = 10 * time.Second
@@ -46,6 +48,16 @@ type Rejection struct {
 	By      Autoscaler
 	Message string
 	Time    time.Time
+	// Limited is set if the autoscaler could add a node for the Pod, and is at a limit of its own or in backoff.
+	Limited bool
+}
+
+// lasts returns how long a veto lasts after the rejection.
+func (r *Rejection) lasts() time.Duration {
+	if r.Limited {
+		return limitedFor
+	}
+	return vetoFor
 }
 
 // vetoes are the rejections of classes of Pods that a group could serve by its shape and its limits. A class that
@@ -93,15 +105,15 @@ func (v *vetoes) follow(b basis, now time.Time) {
 }
 
 // holds reports whether a rejection is a veto: it is of the group as it is.
-func (v *vetoes) holds(r Rejection) bool {
-	return v.changed.IsZero() || r.Time.Sub(v.changed) >= settling
+func (v *vetoes) holds(r Rejection, now time.Time) bool {
+	return now.Sub(r.Time) < r.lasts() && (v.changed.IsZero() || r.Time.Sub(v.changed) >= settling)
 }
 
 // current returns the vetoes by class, nil if there are none.
-func (v *vetoes) current() map[Class]Rejection {
+func (v *vetoes) current(now time.Time) map[Class]Rejection {
 	var out map[Class]Rejection
 	for c, r := range v.last {
-		if !v.holds(r) {
+		if !v.holds(r, now) {
 			continue
 		}
 		if out == nil {
@@ -116,18 +128,18 @@ func (v *vetoes) current() map[Class]Rejection {
 // autoscaler would have repeated it.
 func (v *vetoes) add(c Class, r Rejection, now time.Time) bool {
 	last, known := v.last[c]
-	vetoed := known && v.holds(last)
+	vetoed := known && v.holds(last, now)
 	if now.Sub(r.Time) >= repeated || known && !r.Time.After(last.Time) {
 		return false
 	}
-	if vetoed {
+	if vetoed && r.Limited == last.Limited {
 		r.Message = last.Message // a message that differs with each event would be a write of each session
 	}
 	if v.last == nil {
 		v.last = map[Class]Rejection{}
 	}
 	v.last[c] = r
-	return !vetoed && v.holds(r)
+	return !vetoed && v.holds(r, now)
 }
 
 // Reject records that an autoscaler adds no node for a Pod of a class, and returns whether that is a change. It

@@ -65,6 +65,25 @@ func TestVetoLastsUntilTheGroupChanges(t *testing.T) {
 	}
 }
 
+func TestAVetoForALimitIsShorter(t *testing.T) {
+	s := newScene(ofKarpenter(func(s *Spec) { s.MaxNodes = ptr(int32(5)) }))
+	s.group()
+	limited := func() {
+		s.Reject(browser, Rejection{By: Karpenter, Message: "exceed limits", Time: s.now, Limited: true}, s.now)
+	}
+	limited()
+	s.after(5 * time.Minute)
+	limited()
+	s.after(limitedFor - time.Second)
+	s.expectVeto(t, "repeated after five minutes", "exceed limits")
+	s.after(time.Second)
+	s.expectVeto(t, "not repeated", "")
+	limited()
+	s.after(time.Second)
+	s.reject(Karpenter, 0, "no instance type fits")
+	s.expectVeto(t, "for another cause", "no instance type fits")
+}
+
 func TestVetoesAreOfAClass(t *testing.T) {
 	s := newScene(ofKarpenter(func(s *Spec) { s.MaxNodes = ptr(int32(5)) }))
 	s.group()
@@ -184,7 +203,7 @@ func TestRejectionsOf(t *testing.T) {
 		{name: "cluster-autoscaler's", events: []corev1.Event{event("NotTriggerScaleUp", byScaler, 0)},
 			want: "cluster-autoscaler 0s: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector"},
 		{name: "its older text", events: []corev1.Event{event("NotTriggerScaleUp", "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 1 max node group size reached.", 0)},
-			want: "cluster-autoscaler 0s: 1 max node group size reached"},
+			want: "cluster-autoscaler 0s: 1 max node group size reached (limited)"},
 		{name: "the newest", events: []corev1.Event{event("NotTriggerScaleUp", byScaler, time.Second), event("NotTriggerScaleUp", "pod didn't trigger scale-up: last", time.Minute), event("NotTriggerScaleUp", byScaler, 0)},
 			want: "cluster-autoscaler 1m0s: last"},
 		{name: "before a node is added", events: []corev1.Event{event("FailedScheduling", byKarpenter, 0), event("Nominated", "Pod should schedule on: nodeclaim/x", time.Second)}},
@@ -194,6 +213,8 @@ func TestRejectionsOf(t *testing.T) {
 			want: `Karpenter 0s: incompatible with nodepool "general", no instance type met the requirements`},
 		{name: "both", events: []corev1.Event{event("FailedScheduling", byKarpenter, 0), event("NotTriggerScaleUp", "no", 0)},
 			want: `cluster-autoscaler 0s: no; Karpenter 0s: incompatible with nodepool "general", no instance type met the requirements`},
+		{name: "a limit of Karpenter", events: []corev1.Event{event("FailedScheduling", `Failed to schedule pod, all available instance types exceed limits for nodepool: "general"`, 0)},
+			want: `Karpenter 0s: all available instance types exceed limits for nodepool: "general" (limited)`},
 		{name: "of another Pod", events: []corev1.Event{event("FailedScheduling", byKarpenter, 0, func(e *corev1.Event) { e.InvolvedObject.UID = "q" })}},
 		{name: "written by events.k8s.io", events: []corev1.Event{event("NotTriggerScaleUp", "no", 0, func(e *corev1.Event) {
 			e.LastTimestamp, e.EventTime = metav1.Time{}, metav1.NewMicroTime(start)
@@ -202,7 +223,11 @@ func TestRejectionsOf(t *testing.T) {
 	} {
 		var got []string
 		for _, r := range RejectionsOf("p", tc.events) {
-			got = append(got, fmt.Sprintf("%s %s: %s", r.By, r.Time.Sub(start), r.Message))
+			text := fmt.Sprintf("%s %s: %s", r.By, r.Time.Sub(start), r.Message)
+			if r.Limited {
+				text += " (limited)"
+			}
+			got = append(got, text)
 		}
 		if s := strings.Join(got, "; "); s != tc.want {
 			t.Errorf("%s: got %s\nwant %s", tc.name, s, tc.want)
