@@ -122,7 +122,8 @@ func failureOf(admitting []*futureGroup, p *podGroup) (out dependence) {
 }
 
 // waiting returns the desktops' Pods that depend on growable nodes, by group: those for which kube-scheduler
-// has found no node, and for which no autoscaler has stated that it adds none. Other owners' Pods may have requirements for which no autoscaler adds a node.
+// has found no node, and for which no autoscaler has stated that it adds none. Other owners' Pods may have
+// requirements for which no autoscaler adds a node.
 func (g *growth) waiting(m *Model) map[string]nodegroup.Waiting {
 	out := map[string]nodegroup.Waiting{}
 	for uid, d := range g.depends {

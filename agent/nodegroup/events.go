@@ -28,8 +28,8 @@ const (
 	clusterAutoscalerPrefix = "pod didn't trigger scale-up"
 )
 
-// limits matches the causes that are limits of an autoscaler, or its backoff. It names the causes of all groups in
-// one message: any of them may end.
+// limits matches messages that name a limit of the autoscaler, or its backoff. A message has the causes of all
+// groups, any of which may end.
 var limits = regexp.MustCompile(`exceed limits|limit reached|max node group size reached|in backoff`)
 
 // RejectionsOf returns the rejections of a Pod that its events show, at most one of each autoscaler. One does not
