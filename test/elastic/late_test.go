@@ -99,7 +99,7 @@ var _ = Describe("Nodes that are not whole when they register", Ordered, func() 
 			Eventually(ctx, groupOf(eu, k.name)).Should(Equal("Full: 3 nodes, 0 provisioning, 0 growable"))
 			Eventually(ctx, slotsOf(eu, k.name)).Should(Equal("0 free, 0 growable"))
 			Expect(claims.inAll()).To(Equal(3))
-			Expect(sessions(ctx, movedTimes(1))).To(BeEmpty())
+			Expect(moves(ctx)).To(BeEmpty())
 		}, NodeTimeout(specTimeout))
 	}
 })

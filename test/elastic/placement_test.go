@@ -53,6 +53,17 @@ func slotsOf(member, template string) func(context.Context) string {
 	}
 }
 
+// moves returns how often each session was moved out of a member. One that its member refused, since another
+// has used the free slot first, was not: it is placed again, mostly in the same member.
+func moves(ctx context.Context) map[string]int {
+	out := map[string]int{}
+	for _, note := range notes(v1alpha1.EventMoved, "")(ctx) {
+		name, _, _ := strings.Cut(note, ": ")
+		out[name]++
+	}
+	return out
+}
+
 // explained runs kubectl vdi explain as the hub's administrator.
 func explained(ctx context.Context, args ...string) *v1alpha1.PlacementReview {
 	GinkgoHelper()

@@ -114,7 +114,7 @@ var _ = Describe("The tiers of a policy", Label(long), func() {
 			Eventually(ctx, c.counts).Should(Equal(c.want), c.name)
 		}
 		Eventually(ctx, counted(isPending("spec.maxProvisioningTime"))).Should(Equal(36))
-		Expect(sessions(ctx, movedTimes(1))).To(BeEmpty())
+		Expect(moves(ctx)).To(BeEmpty())
 	}, NodeTimeout(specTimeout))
 })
 
