@@ -1,9 +1,12 @@
 package buffer
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -169,5 +172,33 @@ func TestProblemsOfBuffers(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, tc.want)
 		}
+	}
+}
+
+func TestMetricsOfBuffersFollowThem(t *testing.T) {
+	series := func() (out []string) {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(slotsMetric)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			for _, m := range family.Metric {
+				out = append(out, fmt.Sprintf("%s %s %v", m.Label[1].GetValue(), m.Label[0].GetValue(), m.Gauge.GetValue()))
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	show(nil, map[string]int32{"desk": 5, "gpu": 1}, []*fleetv1.BufferStatus{{Template: "desk", Held: 3, Pending: 2}, {Template: "gpu"}})
+	want := "desk held 3, desk pending 2, desk wanted 5, gpu held 0, gpu pending 0, gpu wanted 1"
+	if got := strings.Join(series(), ", "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	show(map[string]int32{"desk": 5, "gpu": 1}, map[string]int32{"gpu": 1}, []*fleetv1.BufferStatus{{Template: "gpu", Held: 1}})
+	want = "gpu held 1, gpu pending 0, gpu wanted 1"
+	if got := strings.Join(series(), ", "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

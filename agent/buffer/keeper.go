@@ -68,6 +68,8 @@ type Keeper struct {
 	// deployments are the Deployments of buffers, nil while they are not watched. unwatch ends that.
 	deployments cache.SharedIndexInformer
 	unwatch     func()
+	// shown are the slots of the buffers that metrics show.
+	shown map[string]int32
 }
 
 // NewKeeper returns a Keeper that Start runs.
@@ -147,7 +149,8 @@ func (k *Keeper) report(b *capacity.Buffers, state func(*capacity.Buffer) *fleet
 		wanted[b.All[i].Template] = b.All[i].Slots
 		states = append(states, state(&b.All[i]))
 	}
-	show(wanted, states)
+	show(k.shown, wanted, states)
+	k.shown = wanted
 	k.options.Capacity.SetStates(states)
 }
 
