@@ -36,8 +36,13 @@ const (
 	nodeDelay = 10 * time.Second
 )
 
-// rateWindow is the time over which placements in one target are counted.
-const rateWindow = 10 * time.Second
+// rateWindow is the time over which placements in one target are counted. rateSlack is added for the
+// tokens of one second that a bucket holds, for times in whole seconds, and for decisions that a busy
+// hub writes late.
+const (
+	rateWindow = 10 * time.Second
+	rateSlack  = 3 * time.Second
+)
 
 // growth is what is observed of a target that adds nodes.
 type growth struct {
@@ -162,9 +167,9 @@ func (g *growth) check(context.Context) error {
 	defer g.mu.Unlock()
 	ways := slices.SortedFunc(maps.Values(g.seen), func(a, b *way) int { return a.decided.Compare(b.decided) })
 	free, freeBefore, onNewNodes := 0, 0, 0
-	decided := map[string][]time.Time{}
+	placed := map[string][]time.Time{}
 	for _, w := range ways {
-		decided[w.target] = append(decided[w.target], w.decided)
+		placed[w.target] = append(placed[w.target], w.placed)
 		switch {
 		case w.target == g.elsewhere.Name:
 			free++
@@ -180,10 +185,9 @@ func (g *growth) check(context.Context) error {
 	fmt.Printf("%s has added %d nodes of %d that it may add; its cloud takes %s for each\n", g.target.Name, g.mostClaims, g.maxNodes, nodeDelay)
 	var missed []error
 	miss := func(format string, args ...any) { missed = append(missed, fmt.Errorf(format, args...)) }
-	for _, target := range slices.Sorted(maps.Keys(decided)) {
-		// A bucket holds the tokens of one second; a watch may show a write a second late.
-		most, permitted := mostWithin(decided[target], rateWindow), targetRate*(int(rateWindow.Seconds())+2)
-		fmt.Printf("%s: %d sessions, at most %d in any %s\n", target, len(decided[target]), most, rateWindow)
+	for _, target := range slices.Sorted(maps.Keys(placed)) {
+		most, permitted := mostWithin(placed[target], rateWindow), targetRate*int((rateWindow+rateSlack).Seconds())
+		fmt.Printf("%s: %d sessions, at most %d in any %s\n", target, len(placed[target]), most, rateWindow)
 		if most > permitted {
 			miss("%d sessions were placed in %s within %s, more than %d", most, target, rateWindow, permitted)
 		}
@@ -201,8 +205,9 @@ func (g *growth) check(context.Context) error {
 	return errors.Join(missed...)
 }
 
-// mostWithin returns the most of the sorted times that are within a window.
+// mostWithin returns the most of the times that are within a window.
 func mostWithin(times []time.Time, window time.Duration) (most int) {
+	times = slices.SortedFunc(slices.Values(times), time.Time.Compare)
 	first := 0
 	for i := range times {
 		for times[i].Sub(times[first]) > window {

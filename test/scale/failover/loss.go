@@ -57,6 +57,8 @@ type way struct {
 	// target is the other member, and onNewNode whether it had to add a node.
 	target    string
 	onNewNode bool
+	// placed is the time of the placement in the status, in whole seconds: the hub may write it later.
+	placed time.Time
 }
 
 func newLoss(ctx context.Context, f *harness.Fleet, sessions int, factor float64) (*loss, error) {
@@ -251,7 +253,7 @@ func (l *loss) session(o any, now time.Time) {
 	}
 	w := l.seen[s.Name]
 	if w == nil {
-		w = &way{decided: now, target: s.Status.Placement.ClusterName, onNewNode: onNewNode(s)}
+		w = &way{decided: now, target: s.Status.Placement.ClusterName, onNewNode: onNewNode(s), placed: s.Status.Placement.PlacementTime.Time}
 		l.seen[s.Name] = w
 	}
 	if w.assigned.IsZero() && meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAssigned) {

@@ -14,6 +14,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -25,6 +28,7 @@ func main() {
 	keep := flag.Bool("keep", false, "keep the fleet's directory with all logs")
 	growing := flag.Bool("growing", false, "a fleet of three members of which one has few free slots and adds nodes by a real Karpenter")
 	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var specs []harness.MemberSpec
 	if *growing {
