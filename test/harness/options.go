@@ -177,8 +177,8 @@ func (o *Options) setMembers() {
 	}
 }
 
-// AddNodePool runs a Karpenter with a NodePool in one of the members, or adds the NodePool to its
-// Karpenter. The other options of members must be set before.
+// AddNodePool adds a NodePool to the Karpenter of a member, which runs one from the first NodePool on.
+// The other options of members must be set before.
 func (o *Options) AddNodePool(member string, pool karpenter.NodePool) error {
 	o.setMembers()
 	i := slices.IndexFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == member })

@@ -43,7 +43,7 @@ func (l nodeLimits) limited(member string) bool {
 }
 
 // ObserveNode checks that a member has no more nodes than its limit permits: G14. A node that is being
-// deleted makes way for another one.
+// deleted does not count: another may replace it.
 func (c *Checker) ObserveNode(now time.Time, f NodeState) {
 	c.record(now, types.UID(f.Cluster), f.Cluster+" has node", f)
 	if f.Deleting {

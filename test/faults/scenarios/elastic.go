@@ -113,8 +113,8 @@ func killAPIServerOf(ctx context.Context, r *runner.Run, m *harness.Member) erro
 	return stage.RestartControlPlane(ctx, m.ControlPlane)
 }
 
-// checkGrown checks that the faults met members that were adding nodes, up to their limits: otherwise
-// that no limit was exceeded would prove nothing.
+// checkGrown checks that a member has added as many nodes as its limit permits: otherwise it would
+// prove nothing that no limit was exceeded.
 func checkGrown(r *runner.Run, limits map[string]int) error {
 	reached := false
 	for _, m := range r.Fleet.Members {
