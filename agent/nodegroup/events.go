@@ -28,28 +28,39 @@ const (
 	clusterAutoscalerPrefix = "pod didn't trigger scale-up"
 )
 
-// limits matches messages that name a limit of the autoscaler, or its backoff. A message has the causes of all
-// groups, any of which may end.
-var limits = regexp.MustCompile(`exceed limits|limit reached|max node group size reached|in backoff`)
+var (
+	// limits matches messages that name a limit of the autoscaler, or its backoff. A message has the causes of all
+	// groups, any of which may end.
+	limits = regexp.MustCompile(`exceed limits|limit reached|max node group size reached|in backoff`)
+	// shown matches causes that the state of a group shows, and their end.
+	shown = regexp.MustCompile(`in backoff|max node group size reached|not ready for scale-up`)
+)
+
+// isShown reports whether the states of groups show all causes of a rejection: its autoscaler could serve the Pod.
+func isShown(message string) bool {
+	causes := strings.Split(causeIn(message), ", ")
+	return !slices.ContainsFunc(causes, func(cause string) bool { return !shown.MatchString(cause) })
+}
 
 // RejectionsOf returns the rejections of a Pod that its events show, at most one of each autoscaler. One does not
-// count if the autoscaler has since stated that it adds a node.
+// count if the autoscaler has since stated that it adds a node, or that a group could.
 func RejectionsOf(pod types.UID, events []corev1.Event) (out []Rejection) {
 	for _, by := range []Autoscaler{ClusterAutoscaler, Karpenter} {
 		var last Rejection
-		var added time.Time
+		var served time.Time // when it last stated that a group adds a node, or could
 		for i := range events {
 			e := &events[i]
 			at := eventTime(e)
+			rejected := e.Reason == rejects[by] && (by != Karpenter || strings.HasPrefix(e.Message, karpenterPrefix))
 			switch {
 			case e.InvolvedObject.UID != pod:
-			case e.Reason == adds[by] && at.After(added):
-				added = at
-			case e.Reason == rejects[by] && at.After(last.Time) && (by != Karpenter || strings.HasPrefix(e.Message, karpenterPrefix)):
+			case e.Reason == adds[by] || rejected && isShown(e.Message):
+				served = slices.MaxFunc([]time.Time{served, at}, time.Time.Compare)
+			case rejected && at.After(last.Time):
 				last = Rejection{By: by, Message: causeIn(e.Message), Time: at, Limited: limits.MatchString(e.Message)}
 			}
 		}
-		if last.Time.After(added) {
+		if last.Time.After(served) {
 			out = append(out, last)
 		}
 	}
