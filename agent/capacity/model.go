@@ -390,12 +390,3 @@ func (m *Model) SetTemplates(all []*fleetv1.TemplateRequirements) {
 		n.allowed = nil
 	}
 }
-
-// freeAfter returns what is free on a node with this use by bound Pods.
-func (n *node) freeAfter(used Resources) Resources {
-	if n.free == nil {
-		n.free = maps.Clone(n.Allocatable)
-		n.free.add(used, -1)
-	}
-	return n.free
-}

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -105,4 +106,13 @@ func untolerated(taints []corev1.Taint, tolerations []corev1.Toleration, ignoreT
 		}
 	}
 	return nil
+}
+
+// freeAfter returns what is free on a node with this use by bound Pods.
+func (n *node) freeAfter(used Resources) Resources {
+	if n.free == nil {
+		n.free = maps.Clone(n.Allocatable)
+		n.free.add(used, -1)
+	}
+	return n.free
 }
