@@ -41,9 +41,10 @@ type classInGroup struct {
 // eventQuery is a Pod whose events are to be read: no node is being added for it, so the autoscaler may have
 // rejected it.
 type eventQuery struct {
-	uid   types.UID
-	key   types.NamespacedName
-	since time.Time
+	uid types.UID
+	key types.NamespacedName
+	// since is when kube-scheduler found no node for it.
+	created, since time.Time
 	classInGroup
 }
 
@@ -95,7 +96,7 @@ func oldestRejectable(m *Model) map[classInGroup]eventQuery {
 		at := m.pods[uid].Times
 		known, ok := out[of]
 		if !ok || cmp.Or(at.Unschedulable.Compare(known.since), cmp.Compare(uid, known.uid)) < 0 {
-			out[of] = eventQuery{uid, at.Key, at.Unschedulable, of}
+			out[of] = eventQuery{uid, at.Key, at.Created, at.Unschedulable, of}
 		}
 	}
 	return out
@@ -168,6 +169,9 @@ func (r *eventReader) readPod(ctx context.Context, w *Watcher, p eventQuery) {
 	}
 	r.failure = ""
 	if rejections := nodegroup.RejectionsOf(p.uid, found); len(rejections) > 0 {
+		for i := range rejections {
+			rejections[i].Created = p.created
+		}
 		w.update(func(m *Model) { reject(m, p.Class, rejections) })
 	}
 }

@@ -125,7 +125,8 @@ func (t *Tracker) Groups(now time.Time, waiting map[string]Waiting) []Group {
 	for _, g := range t.groups {
 		s := t.survey(g, now)
 		g.observe(s, waiting[g.Name], now, &t.times)
-		g.vetoes.follow(t.basisOf(g), now)
+		basis, read := t.basisOf(g)
+		g.vetoes.follow(basis, read, now)
 		out = append(out, g.assess(s, before, now, &t.times))
 		before = append(before, g)
 	}

@@ -50,6 +50,8 @@ type Rejection struct {
 	Time    time.Time
 	// Limited is set if the autoscaler could add a node for the Pod, and is at a limit of its own or in backoff.
 	Limited bool
+	// Created is when the Pod was created.
+	Created time.Time
 }
 
 // lasts returns how long a veto lasts after the rejection.
@@ -80,16 +82,27 @@ type basis struct {
 	most int32
 }
 
-func (t *Tracker) basisOf(g *group) basis {
-	b := basis{spec: g.Spec, pool: t.pools[g.KarpenterNodePool]}
-	if t.scaler != nil {
+// basisOf returns the basis of a group, and false if its source was not read yet.
+func (t *Tracker) basisOf(g *group) (b basis, read bool) {
+	b = basis{spec: g.Spec, pool: t.pools[g.KarpenterNodePool]}
+	switch g.source() {
+	case Karpenter:
+		return b, t.unread == ""
+	case ClusterAutoscaler:
+		if t.scaler == nil {
+			return b, false
+		}
 		b.most = t.scaler.Groups[g.ClusterAutoscalerGroup].Most
 	}
-	return b
+	return b, true
 }
 
-// follow records a change of the group, and forgets what no longer matters.
-func (v *vetoes) follow(b basis, now time.Time) {
+// follow records a change of the group, and forgets what no longer matters. Until its source was read, which is no
+// change, the group can't change.
+func (v *vetoes) follow(b basis, read bool, now time.Time) {
+	if !read {
+		return
+	}
 	if !reflect.DeepEqual(v.basis, b) {
 		if v.known {
 			v.changed = now
@@ -104,9 +117,9 @@ func (v *vetoes) follow(b basis, now time.Time) {
 	}
 }
 
-// holds reports whether a rejection is a veto: it is of the group as it is.
+// holds reports whether a rejection is a veto: it is of the group as it is, also if the Pod is younger than that.
 func (v *vetoes) holds(r Rejection, now time.Time) bool {
-	return now.Sub(r.Time) < r.lasts() && (v.changed.IsZero() || r.Time.Sub(v.changed) >= settling)
+	return now.Sub(r.Time) < r.lasts() && (v.changed.IsZero() || r.Time.Sub(v.changed) >= settling || r.Created.After(v.changed))
 }
 
 // current returns the vetoes by class, nil if there are none.

@@ -65,6 +65,46 @@ func TestVetoLastsUntilTheGroupChanges(t *testing.T) {
 	}
 }
 
+// Reading the NodePools is no change of a group: what Karpenter rejected before an agent starts is still rejected.
+func TestReadingTheSourceIsNoChange(t *testing.T) {
+	tracker := NewTracker(Times{})
+	s := &scene{Tracker: tracker, now: start}
+	s.SetGroups([]Spec{ofKarpenter(func(s *Spec) { s.MaxNodes = ptr(int32(5)) })})
+	s.group()
+	s.SetNodePool(NodePool{Name: "general"})
+	s.after(time.Second)
+	s.SetKarpenter("")
+	s.after(time.Second)
+	s.reject(Karpenter, 2*time.Minute, "no")
+	s.expectVeto(t, "Karpenter", "no")
+
+	spec := declared(func(s *Spec) { s.ClusterAutoscalerGroup = "asg" })
+	s = &scene{Tracker: NewTracker(Times{}), now: start}
+	s.SetGroups([]Spec{spec})
+	s.group()
+	s.SetAutoscaler(&AutoscalerStatus{Written: s.now, Groups: map[string]AutoscalerGroup{"asg": {Most: 5}}})
+	s.after(time.Second)
+	s.reject(ClusterAutoscaler, time.Minute, "no")
+	s.expectVeto(t, "cluster-autoscaler", "no")
+	s.SetAutoscaler(&AutoscalerStatus{Written: s.now, Groups: map[string]AutoscalerGroup{"asg": {Most: 6}}})
+	s.expectVeto(t, "with another limit", "")
+}
+
+// Karpenter repeats the event of a Pod only after five minutes.
+func TestAPodThatIsYoungerThanAChange(t *testing.T) {
+	s := newScene(ofKarpenter(func(s *Spec) { s.MaxNodes = ptr(int32(5)) }))
+	s.group()
+	s.SetNodePool(NodePool{Name: "general", Labels: map[string]string{"a": "b"}})
+	s.group()
+	changed := s.now
+	s.after(3 * time.Second)
+	s.Reject(browser, Rejection{By: Karpenter, Message: "older", Time: s.now, Created: changed.Add(-time.Second)}, s.now)
+	s.expectVeto(t, "an older Pod may have been rejected before", "")
+	s.after(time.Second)
+	s.Reject(browser, Rejection{By: Karpenter, Message: "younger", Time: s.now, Created: changed.Add(time.Second)}, s.now)
+	s.expectVeto(t, "a younger one not", "younger")
+}
+
 func TestAVetoForALimitIsShorter(t *testing.T) {
 	s := newScene(ofKarpenter(func(s *Spec) { s.MaxNodes = ptr(int32(5)) }))
 	s.group()
