@@ -324,6 +324,8 @@ func TestEventsOfPodsAreRead(t *testing.T) {
 	})
 	f.declare(desktops(func(s *nodegroup.Spec) { s.MaxNodes = new(int32(100)) }))
 	g.Eventually(f.growable).Should(BeEquivalentTo(400))
+	f.declare(desktops(func(s *nodegroup.Spec) { s.MaxNodes = new(int32(101)) }))
+	g.Eventually(f.growable).Should(BeEquivalentTo(404), "the Pods are younger than this change")
 	waiting := time.Now().Add(-eventsAfter)
 	for i := range 50 {
 		f.update(waitsFor(types.UID(fmt.Sprint("p", i)), "desk", resources(1000, 2), func(p *Pod) { p.Times.Unschedulable = waiting.Add(time.Duration(i)) }))
