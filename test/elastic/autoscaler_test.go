@@ -49,7 +49,7 @@ var _ = Describe("A member with cluster-autoscaler", Label(long), func() {
 		Eventually(ctx, counted(both(called("moved"), runningIn(us)))).Should(Equal(3))
 		Expect(notes(v1alpha1.EventMoved, "moved-")(ctx)).To(And(HaveLen(3), HaveEach(ContainSubstring("adds no node for its Pod"))))
 
-		// The one that must stay waits for so long that the agent reads the autoscaler's events about its Pod.
+		// The one that must stay is pending through the backoff, and gets the node that is added after it.
 		Expect(podEvents(eu, "stays-0")(ctx)).To(ContainElement(ContainSubstring("1 in backoff after failed scale-up")))
 		autoscaler.SetFault("asg-1", clusterautoscaler.Fault{})
 		Eventually(ctx, groupOf(eu, "desktops")).Should(Equal("Available: 3 nodes, 0 provisioning, 1 growable"), "after its backoff")
