@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -93,7 +94,7 @@ func CountWrites(auditLog string, options CountOptions) ([]WriteCount, error) {
 			return nil, fmt.Errorf("counting writes: %w", err)
 		}
 		var event auditEvent
-		if err := json.Unmarshal(line, &event); err != nil {
+		if err := DecodeAudit(line, &event); err != nil {
 			return nil, fmt.Errorf("counting writes: reading %.100q: %w", line, err)
 		}
 		if !options.includes(&event) {
@@ -112,6 +113,16 @@ func CountWrites(auditLog string, options CountOptions) ([]WriteCount, error) {
 			counts[key].Failed++
 		}
 	}
+}
+
+// DecodeAudit decodes a line of an audit log. If an API server was killed while it wrote one, the next API server has
+// continued it: the last event is decoded, and what was cut off is lost.
+func DecodeAudit(line []byte, event any) error {
+	err := json.Unmarshal(line, event)
+	if begin := bytes.LastIndex(line, []byte(`{"kind":"Event",`)); err != nil && begin > 0 {
+		return json.Unmarshal(line[begin:], event)
+	}
+	return err
 }
 
 func (o CountOptions) includes(event *auditEvent) bool {

@@ -81,3 +81,19 @@ func testAudit(ctx context.Context, t *testing.T, cp *harness.ControlPlane) {
 		t.Error(diff)
 	}
 }
+
+// An API server that is killed while it writes leaves a part of a line, which the next one continues.
+func TestAnAuditLogOfAnAPIServerThatWasKilled(t *testing.T) {
+	const whole = `{"kind":"Event","verb":"create","user":{"username":"vdi-hub"},"objectRef":{"resource":"vdihomes"}}`
+	log := filepath.Join(t.TempDir(), "audit.log")
+	must(t, os.WriteFile(log, []byte(whole+"\n"+whole[:40]+whole+"\n"+whole+"\n"), 0o600))
+	got, err := harness.CountWrites(log, harness.CountOptions{})
+	must(t, err)
+	if diff := cmp.Diff([]harness.WriteCount{{User: "vdi-hub", Verb: "create", Resource: "vdihomes", Count: 3}}, got); diff != "" {
+		t.Error(diff)
+	}
+	must(t, os.WriteFile(log, []byte(whole[:40]+"\n"), 0o600))
+	if _, err := harness.CountWrites(log, harness.CountOptions{}); err == nil {
+		t.Error("a line that is no event is accepted")
+	}
+}

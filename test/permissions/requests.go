@@ -2,12 +2,13 @@ package permissions
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+
+	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
 // Request is a request of a user to an API server.
@@ -68,7 +69,7 @@ func RequestsOf(auditLog, user string) (map[Request]bool, error) {
 			return nil, fmt.Errorf("reading audit log: %w", err)
 		}
 		var event auditEvent
-		if err := json.Unmarshal(line, &event); err != nil {
+		if err := harness.DecodeAudit(line, &event); err != nil {
 			return nil, fmt.Errorf("reading audit log: %.100q: %w", line, err)
 		}
 		if event.User.Username != user || event.ObjectRef == nil {
