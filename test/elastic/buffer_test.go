@@ -23,7 +23,7 @@ import (
 // nodeDelay is how long a node of this spec takes: much longer than a session that takes a slot of the buffer.
 const nodeDelay = 60 * time.Second
 
-var _ = Describe("A member with a buffer", func() {
+var _ = Describe("A member with a buffer", Label(long), func() {
 	It("runs a burst at once on the slots of the buffer, refills it with new nodes, and follows its schedule", func(ctx SpecContext) {
 		slow := pool("desktops")
 		slow.RegistrationDelay = nodeDelay

@@ -14,7 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-var _ = Describe("A template that Karpenter rejects", func() {
+var _ = Describe("A template that Karpenter rejects", Label(long), func() {
 	It("does not count on the node group, which others make grow, until its NodePool changes", func(ctx SpecContext) {
 		start(ctx, growing(eu, pool("desktops")))
 		shape := standard16()
