@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness/component"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/kubelet"
@@ -19,6 +20,9 @@ import (
 // kubeletDelay is the default time that a desktop takes to open its port and to save its
 // work, before scaling.
 const kubeletDelay = 200 * time.Millisecond
+
+// leasesWait is how long a new KWOK may take to acquire the leases of the nodes.
+const leasesWait = 10 * time.Second
 
 func (o Options) kubeletArgs() []string {
 	delay := time.Duration(float64(kubeletDelay) * o.TimeFactor).String()
@@ -76,10 +80,23 @@ func (cp *ControlPlane) RestartKWOK(ctx context.Context) error {
 		return err
 	}
 	leases := cp.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	before, err := leases.List(ctx, metav1.ListOptions{})
+	if err == nil {
+		err = leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	}
+	if err != nil {
 		return fmt.Errorf("restarting KWOK: deleting node leases: %w", err)
 	}
-	return cp.KWOK.Start()
+	if err := cp.KWOK.Start(); err != nil {
+		return err
+	}
+	// KWOK may never start a Pod that is bound to a node before it has the node's lease. That of a node which is gone
+	// does not come back.
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, leasesWait, true, func(ctx context.Context) (bool, error) {
+		now, err := leases.List(ctx, metav1.ListOptions{})
+		return err == nil && len(now.Items) >= len(before.Items), nil
+	})
+	return nil
 }
 
 // PowerOffNodes cuts the power of all nodes and of what runs there, while the control plane
