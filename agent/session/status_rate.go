@@ -12,12 +12,24 @@ import (
 )
 
 // writeDelay returns how long a changed status waits, so that a burst of changes costs one
-// write. An urgent status does not wait.
+// write. An urgent status does not wait. A Pod for which a node is added waits a fifth as long: its user
+// should know soon, but a Pod that takes the place of another has its node within a second.
 func writeDelay(mode api.OperatingMode, have, want api.SessionAssignmentStatus, m statusMemory, o Options, now time.Time) time.Duration {
-	if urgent(mode, have, want) {
+	switch {
+	case urgent(mode, have, want):
 		return 0
+	case podReason(have) != api.ReasonNodeProvisioning && podReason(want) == api.ReasonNodeProvisioning:
+		return max(m.differsSince.Add(o.StatusDelay/5).Sub(now), 0)
 	}
 	return max(m.differsSince.Add(o.StatusDelay).Sub(now), m.writtenAt.Add(o.StatusInterval).Sub(now), 0)
+}
+
+// podReason returns the reason of the condition PodReady, if a status has it.
+func podReason(status api.SessionAssignmentStatus) string {
+	if c := meta.FindStatusCondition(status.Conditions, api.ConditionPodReady); c != nil {
+		return c.Reason
+	}
+	return ""
 }
 
 // urgent reports whether a status must be written at once: the session became ready or not
@@ -32,8 +44,7 @@ func urgent(mode api.OperatingMode, have, want api.SessionAssignmentStatus) bool
 		(have.Failure == nil) != (want.Failure == nil):
 		return true
 	}
-	pod := meta.FindStatusCondition(want.Conditions, api.ConditionPodReady)
-	if mode == api.ModeSuspended && pod != nil && pod.Reason == api.ReasonPodTerminating {
+	if mode == api.ModeSuspended && podReason(want) == api.ReasonPodTerminating {
 		return false
 	}
 	if observe.Ready(have) != observe.Ready(want) {
