@@ -23,6 +23,9 @@ const rechecksPerBatch = 10
 const (
 	quiet       = 3 * time.Second
 	quietAtMost = 30 * time.Second
+	// connecting is how long after the start of the loop it is quiet if no member connects: an agent tries again
+	// after at most 5 s.
+	connecting = 10 * time.Second
 )
 
 // events collects changes of the fleet. It holds each member once, with all its changes.
@@ -173,6 +176,11 @@ func (w *wave) outdate(now time.Time) {
 	if w.outdated.IsZero() {
 		w.outdated = now
 	}
+}
+
+// expect records that all members are about to connect.
+func (w *wave) expect(now time.Time) {
+	w.outdated, w.changed = now, now.Add(connecting-quiet)
 }
 
 // settled reports whether it is time to update reasons that may be outdated.

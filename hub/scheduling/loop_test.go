@@ -56,7 +56,13 @@ func TestUnwrittenDecisionsAreBounded(t *testing.T) {
 	if got := l.decide(); len(got) > 0 {
 		t.Fatalf("%v are decided on while no answer is written", got)
 	}
+	if next := requests[first[0]].Session; !l.Answered(next) {
+		t.Errorf("%s is not known to be answered", next)
+	}
 	l.placed(requests[first[0]])
+	if next := requests[first[0]].Session; l.Answered(next) {
+		t.Errorf("%s is still answered after its placement was written", next)
+	}
 	if got := l.decide(); !slices.Equal(got, []string{"high"}) {
 		t.Errorf("decided on %v after one was written, want the one of the highest priority", got)
 	}

@@ -32,6 +32,8 @@ type Request struct {
 	Failover *Failover
 	// Reason of the session's condition while it is pending, by default that of the decision.
 	Reason string
+	// Shown is set if the session's status already shows that it is pending, and why.
+	Shown bool
 }
 
 // Resume is a request to run a session again in the member where it is idle.

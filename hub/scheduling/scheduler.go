@@ -123,6 +123,8 @@ type entry struct {
 	// requeued is set if an event has queued it, awaited if its controller waits for the
 	// answer.
 	requeued, awaited bool
+	// shown is set if its status already shows that it is pending.
+	shown bool
 	// outdated is set if an event after the answer may help, and its controller does not
 	// have the answer yet.
 	outdated bool
@@ -141,15 +143,16 @@ func (s *Scheduler) Decide(req *Request) (a Answer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entry(req.Session, req.Placement.UID, req.Rank)
+	e.shown = req.Shown
 	if e.request != nil && e.request.same(req) {
 		switch now := s.Clock.Now(); {
 		case e.state == answered:
 			return s.deliver(e), true
-		case e.state == waiting && now.Before(e.recheck):
+		case e.state == waiting && !e.awaited && now.Before(e.recheck):
 			a := e.answer
 			a.Again = e.recheck.Sub(now)
 			return a, true
-		case e.state == queued || e.state == deciding:
+		case e.state == queued || e.state == deciding || e.state == waiting && e.awaited && now.Before(e.recheck):
 			s.active.Touch(e, e.rank)
 			e.awaited = true
 			return Answer{}, false
@@ -213,6 +216,14 @@ func (s *Scheduler) Forget(session types.NamespacedName) {
 		s.withdraw(e)
 		s.forget(e)
 	}
+}
+
+// Answered reports whether there is an answer to a session's request that its controller has not read.
+func (s *Scheduler) Answered(session types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.sessions[session]
+	return e != nil && e.state == answered
 }
 
 // Enqueue enqueues a session for its controller. It does nothing before the controller

@@ -26,6 +26,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/lifecycle"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/memory"
+	"github.com/vdi-fleet/vdi-fleet/hub/session/status"
 	"github.com/vdi-fleet/vdi-fleet/proto/denied"
 )
 
@@ -159,6 +160,7 @@ func (r *Reconciler) decide(g gatherer, in *lifecycle.Input) (plan lifecycle.Pla
 		return plan, false // it is enqueued when the budget allows it
 	}
 	request.Session, request.Rank = client.ObjectKeyFromObject(plan.Session), rankOf(plan.Session)
+	request.Shown = status.ShowsPending(in.Session)
 	answer, ok := r.Scheduler.Decide(&request.Request)
 	if !ok {
 		plan.Again = backoff.Sooner(plan.Again, answer.Again)

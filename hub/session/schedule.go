@@ -23,6 +23,8 @@ type Scheduler interface {
 	Done(session types.NamespacedName, placed bool, err error)
 	// Forget removes a session that is no longer to be placed.
 	Forget(session types.NamespacedName)
+	// Answered reports whether there is an answer to a session's request that no pass has read.
+	Answered(session types.NamespacedName) bool
 	// Enqueue enqueues a session for its controller.
 	Enqueue(session types.NamespacedName)
 	// Pending returns the sessions whose requests fit no member.

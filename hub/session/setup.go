@@ -64,11 +64,11 @@ func (w watches) options() controller.Options {
 	}
 }
 
-// urgent reports whether a user waits for a session: those that start do not wait behind all that a lost
-// member had, or that a new leader lists.
+// urgent reports whether a user waits for a session, or the scheduler for its next pass: those do not wait
+// behind all sessions that a lost member had, or that a new leader lists.
 func (w watches) urgent(r reconcile.Request) bool {
 	s := w.Cached.Get(r.NamespacedName)
-	return s != nil && status.Starts(s)
+	return s != nil && status.Starts(s) || w.Scheduler.Answered(r.NamespacedName)
 }
 
 // sessions enqueues sessions that change. Of those that a new leader lists, the settled ones are

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -68,11 +69,22 @@ func TestASessionThatStartsDoesNotWaitBehindOthers(t *testing.T) {
 		s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse}}
 	})
 	w := newWatches(t, &Reconciler{Cached: index.Of(waits, named("one", v1alpha1.PhaseRunning), named("two", v1alpha1.PhaseRunning),
-		named("three", v1alpha1.PhaseFailed), deleted, fresh, named("starts", v1alpha1.PhaseCreating))})
-	for _, name := range []string{"waits", "one", "two", "three", "deleted", "gone", "fresh", "starts"} {
+		named("three", v1alpha1.PhaseFailed), deleted, fresh, named("starts", v1alpha1.PhaseCreating), named("moves", v1alpha1.PhaseRunning))})
+	w.Scheduler = answering{sessions: []string{"moves"}}
+	for _, name := range []string{"waits", "one", "two", "three", "deleted", "gone", "fresh", "starts", "moves"} {
 		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: fresh.Namespace, Name: name}})
 	}
-	g.Expect(w.taken()).To(Equal([]string{"fresh", "waits", "starts", "one", "two", "three", "deleted", "gone"}))
+	g.Expect(w.taken()).To(Equal([]string{"fresh", "waits", "starts", "one", "moves", "two", "three", "deleted", "gone"}), "nor does one for which the scheduler has an answer")
+}
+
+// answering is a scheduler that has answers for some sessions.
+type answering struct {
+	Scheduler
+	sessions []string
+}
+
+func (a answering) Answered(session types.NamespacedName) bool {
+	return slices.Contains(a.sessions, session.Name)
 }
 
 // watched are the watches of the controller, with its queue.
@@ -83,6 +95,7 @@ type watched struct {
 
 func newWatches(t *testing.T, r *Reconciler) watched {
 	r.settled = bulk.NewFeed[reconcile.Request]()
+	r.Scheduler = answering{}
 	w := watched{watches: watches{r}}
 	options := w.options()
 	w.queue = options.NewQueue("", options.RateLimiter)
