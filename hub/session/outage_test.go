@@ -27,7 +27,7 @@ func TestSessionsAreServedSoonAfterAnOutage(t *testing.T) {
 	away.Store(true)
 	var served sync.WaitGroup
 	served.Add(sessions)
-	options := watches{&Reconciler{Cached: index.Of()}}.options()
+	options := watches{&Reconciler{Cached: index.Of(), Scheduler: answering{}}}.options()
 	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 		if away.Load() {

@@ -25,6 +25,7 @@ const (
 	hubWrites     = 4.0
 	renewalBound  = 250 * time.Millisecond
 	takeoverBound = 30 * time.Second
+	startBound    = 30 * time.Second
 	idleCores     = 0.1
 	kibPerSession = 12.0
 	// manySessions is from how many sessions on kibPerSession is enforced: with fewer, what

@@ -96,8 +96,8 @@ func (f *fleet) awaitRenewals(ctx context.Context, since time.Time, count int) e
 	return nil
 }
 
-// serves creates a session and waits until it runs. If it was placed late, it prints what its status was
-// until then.
+// serves creates a session and waits until it runs, which has a bound. If it was placed late, it prints what
+// its status was until then.
 func (f *fleet) serves(ctx context.Context, what string) error {
 	if err := queues(ctx, f.Hub); err != nil {
 		return err
@@ -125,7 +125,9 @@ func (f *fleet) serves(ctx context.Context, what string) error {
 			placed = time.Since(began)
 		}
 	}
-	fmt.Printf("  %s is placed after %s and runs after %s, 1 to 3 s of which are the simulated start's\n", what, round(placed), round(time.Since(began)))
+	runs := time.Since(began)
+	fmt.Printf("  %s is placed after %s; 1 to 3 s more are the simulated start's\n", what, round(placed))
+	atMost(f, "until it runs", round(runs), wider(f, startBound))
 	if placed > slowPlacement {
 		fmt.Printf("    it was created after %s; then it showed:\n", round(created))
 		for status, d := range shown {
