@@ -32,7 +32,7 @@ type Request struct {
 	Failover *Failover
 	// Reason of the session's condition while it is pending, by default that of the decision.
 	Reason string
-	// Shown is set if the session's status already shows that it is pending, and why.
+	// Shown is set if the session's status already shows why no member fits it.
 	Shown bool
 }
 

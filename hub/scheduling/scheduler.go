@@ -123,7 +123,7 @@ type entry struct {
 	// requeued is set if an event has queued it, awaited if its controller waits for the
 	// answer.
 	requeued, awaited bool
-	// shown is set if its status already shows that it is pending.
+	// shown is set if its status already shows why no member fits it.
 	shown bool
 	// outdated is set if an event after the answer may help, and its controller does not
 	// have the answer yet.

@@ -61,10 +61,10 @@ func Settled(s *v1alpha1.VDISession) bool {
 		assigned != nil && assigned.Status == metav1.ConditionTrue && assigned.ObservedGeneration == s.Generation
 }
 
-// ShowsPending reports whether the status shows why this generation of the session is not placed.
+// ShowsPending reports whether the status shows why no member fits this generation of the session.
 func ShowsPending(s *v1alpha1.VDISession) bool {
 	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionScheduled)
-	return c != nil && c.Status == metav1.ConditionFalse && c.ObservedGeneration == s.Generation
+	return c != nil && c.Reason == v1alpha1.ReasonUnschedulable && c.ObservedGeneration == s.Generation
 }
 
 // Starts reports whether a user waits for the session to run, and it has not been found to fit nowhere yet:
