@@ -1,6 +1,10 @@
 package placement
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
@@ -38,6 +42,30 @@ next:
 		return placed(q, c, len(candidates))
 	}
 	return placedOnGrowth(q, c, len(candidates), ledger)
+}
+
+// Keep decides for a member in which capacity is reserved for the session: it is placed there if nothing but
+// capacity is against it. A report may count a session whose reservation counts too until its acknowledgment
+// arrives, so that the member seems to be full for a moment. It returns false if something else is against it.
+func Keep(req Request, candidates []Candidate, ledger *Ledger, member types.UID) (Decision, bool) {
+	i := slices.IndexFunc(candidates, func(c Candidate) bool { return c.UID == member })
+	if i < 0 {
+		return Decision{}, false
+	}
+	q, c := newQuery(&req, ledger), &candidates[i]
+	a := ledger.read(i, c)
+	against := func(f filter) bool { return f.name != capacityFilter.name && !f.check(q, c, a) }
+	if q.cap != nil || q.refusedFree(c) || slices.ContainsFunc(pipeline, against) {
+		return Decision{}, false
+	}
+	s := q.score(c, a)
+	return Decision{
+		Placed: true, Cluster: c.ClusterRef, Region: c.Region,
+		Reason:  v1alpha1.ReasonPlaced,
+		Message: c.Name + ": a slot was reserved there when the session was moved",
+
+		Candidates: len(candidates), Fit: 1, Score: v1alpha1.PlacementScore{Name: q.strategy.name, Value: s.strategy.String()},
+	}, true
 }
 
 // selection tracks the best of the candidates that fit.

@@ -166,7 +166,13 @@ func (s *Scheduler) evaluateBatch(enqueue func(types.NamespacedName)) (more bool
 		w.outdated = time.Time{}
 		s.planRechecks(func(*Request) bool { return true })
 	}
-	s.recheck()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, session := range w.nextRechecks() {
+		if e := s.sessions[session]; e != nil && e.class != nil {
+			e.class.requeue([]*entry{e}, EventRecheck, s.queue)
+		}
+	}
 	return w.open || len(w.rechecks) > 0 || !w.outdated.IsZero()
 }
 
@@ -181,6 +187,13 @@ func (w *wave) outdate(now time.Time) {
 // expect records that all members are about to connect.
 func (w *wave) expect(now time.Time) {
 	w.outdated, w.changed = now, now.Add(connecting-quiet)
+}
+
+// postpones reports whether the controller of a pending session gets a new reason only once the members no
+// longer change, which rechecks all: very many sessions may be pending when a new leader asks for each, and
+// no member is connected yet. Those whose status shows no reason yet get the first one.
+func (w *wave) postpones(e *entry) bool {
+	return e.shown && e.class != nil && !w.outdated.IsZero()
 }
 
 // settled reports whether it is time to update reasons that may be outdated.
@@ -264,17 +277,12 @@ func (s *Scheduler) planRechecks(of func(*Request) bool) {
 	}
 }
 
-// recheck requeues the next sessions of the wave's rechecks.
-func (s *Scheduler) recheck() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := min(rechecksPerBatch, len(s.wave.rechecks))
-	for _, session := range s.wave.rechecks[:n] {
-		if e := s.sessions[session]; e != nil && e.class != nil {
-			e.class.requeue([]*entry{e}, EventRecheck, s.queue)
-		}
-	}
-	s.wave.rechecks = s.wave.rechecks[n:]
+// nextRechecks returns and removes the sessions to recheck in this batch.
+func (w *wave) nextRechecks() []types.NamespacedName {
+	n := min(rechecksPerBatch, len(w.rechecks))
+	next := w.rechecks[:n]
+	w.rechecks = w.rechecks[n:]
+	return next
 }
 
 // yields reports whether capacity that has just become free is for earlier sessions of

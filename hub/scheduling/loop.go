@@ -111,13 +111,6 @@ func decide(f Cache, r *Request) Answer {
 	return a
 }
 
-// postpones reports whether the controller of a pending session gets a new reason only once the members no
-// longer change, which rechecks all: very many sessions may be pending when a new leader asks for each, and
-// no member is connected yet. Those whose status shows no reason yet get the first one.
-func (s *Scheduler) postpones(e *entry) bool {
-	return e.shown && e.class != nil && !s.wave.outdated.IsZero()
-}
-
 // conclude records the answer to a request. It reports whether to enqueue the session:
 // its controller awaits the answer, or the answer differs from the last.
 func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
@@ -141,7 +134,7 @@ func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
 			a.ClassLimit = s.pending.limit(e)
 		}
 		notify = notify || !a.sameText(&e.answer)
-		if notify && !requeued && s.postpones(e) {
+		if notify && !requeued && s.wave.postpones(e) {
 			e.awaited, notify = true, false
 		}
 		s.wait(e, cmp.Or(r.Reason, a.Reason))

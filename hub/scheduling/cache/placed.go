@@ -51,6 +51,8 @@ type decision struct {
 	policy string
 	// template that the session runs there.
 	template placement.TemplateKey
+	// resources that it reserves there.
+	resources placement.Resources
 	// added reports whether the session was not there before.
 	added bool
 	// restore is set if the session is already placed there under this epoch and is to
@@ -60,6 +62,11 @@ type decision struct {
 }
 
 func (d decision) place() place { return place{d.member, d.policy} }
+
+// reservedFor reports whether the decision has reserved what a request for this epoch requires.
+func (d decision) reservedFor(req *placement.Request, epoch int64) bool {
+	return !d.again() && d.epoch == epoch && d.template == req.Template && maps.Equal(d.resources, req.Resources)
+}
 
 func (d decision) again() bool { return d.restore != nil }
 

@@ -7,11 +7,14 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/placement"
 )
 
-// Place places a session and reserves capacity for it under the epoch, in one step.
+// Place places a session and reserves capacity for it under the epoch, in one step. If no member seems to
+// have capacity, the session keeps what the last decision has reserved for this epoch.
 func (c *Cache) Place(req placement.Request, epoch int64) placement.Decision {
 	start := c.clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	last, held := c.placed.decided[req.UID]
+	held = held && last.reservedFor(&req, epoch)
 	c.replace(req.UID)
 	fleet := c.snapshot(nil)
 	if fleet.Awaits != nil {
@@ -19,10 +22,17 @@ func (c *Cache) Place(req placement.Request, epoch int64) placement.Decision {
 	}
 	restore := c.placed.counted(&req)
 	d := placement.Place(req, fleet.Candidates, c.ledger)
+	if !d.Placed && held {
+		if kept, ok := placement.Keep(req, fleet.Candidates, c.ledger, last.member); ok {
+			d = kept
+		}
+	}
 	restore()
 	if d.Placed {
 		c.ledger.ReserveFor(req.UID, epoch, d.Cluster.UID, req.Template, req.Resources)
-		c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName, template: req.Template})
+		c.placed.decide(req.UID, owner{req.User, req.Namespace}, decision{
+			epoch: epoch, member: d.Cluster.UID, policy: req.PolicyName, template: req.Template, resources: req.Resources,
+		})
 	}
 	placementSeconds.Observe(c.clock.Since(start).Seconds())
 	return d
