@@ -62,7 +62,7 @@ func Keep(req Request, candidates []Candidate, ledger *Ledger, member types.UID)
 	return Decision{
 		Placed: true, Cluster: c.ClusterRef, Region: c.Region,
 		Reason:  v1alpha1.ReasonPlaced,
-		Message: c.Name + ": a slot was reserved there when the session was moved",
+		Message: c.Name + ": a slot is reserved there for the session",
 
 		Candidates: len(candidates), Fit: 1, Score: v1alpha1.PlacementScore{Name: q.strategy.name, Value: s.strategy.String()},
 	}, true

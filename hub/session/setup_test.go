@@ -14,6 +14,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/bulk"
+	"github.com/vdi-fleet/vdi-fleet/hub/scheduling"
 	"github.com/vdi-fleet/vdi-fleet/hub/session/index"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
@@ -120,4 +121,39 @@ func (w watched) taken() (names []string) {
 		names = append(names, req.Name)
 	}
 	return names
+}
+
+// The scheduler knows whether a session's status shows why no member fits it, so that a new leader does not
+// write that again before its members have connected.
+func TestRequestOfASessionThatShowsWhyItIsPending(t *testing.T) {
+	h := newHubInMemory(t)
+	requests := &requests{Scheduler: h.scheduler}
+	h.Reconciler.Scheduler = requests
+	pending := func(reason string) func(*v1alpha1.VDISession) {
+		return func(s *v1alpha1.VDISession) {
+			s.Status.Conditions = []metav1.Condition{{
+				Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: s.Generation,
+			}}
+		}
+	}
+	for reason, shown := range map[string]bool{v1alpha1.ReasonUnschedulable: true, v1alpha1.ReasonHomeInUse: false} {
+		h.edit(pending(reason))
+		_, err := h.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "desktops", Name: "mine"}})
+		h.Expect(err).NotTo(HaveOccurred())
+		h.Expect(requests.shown).To(HaveEach(shown), reason)
+		h.Expect(requests.shown).NotTo(BeEmpty())
+		requests.shown = nil
+		h.scheduler.Forget(types.NamespacedName{Namespace: "desktops", Name: "mine"})
+	}
+}
+
+// requests is a scheduler that records what its requests show.
+type requests struct {
+	Scheduler
+	shown []bool
+}
+
+func (r *requests) Decide(req *scheduling.Request) (scheduling.Answer, bool) {
+	r.shown = append(r.shown, req.Shown)
+	return r.Scheduler.Decide(req)
 }
