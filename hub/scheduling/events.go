@@ -304,7 +304,7 @@ func (s *Scheduler) yields(e *entry, r *Request) bool {
 	if slots == 0 || s.sessions[e.session] != e || e.state != deciding || e.request != r {
 		return false
 	}
-	s.pending.add(e)
+	s.pending.add(e, false)
 	if e.class != c {
 		return false
 	}

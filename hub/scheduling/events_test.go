@@ -205,58 +205,6 @@ func TestReasonsWaitUntilMembersAreQuiet(t *testing.T) {
 	}
 }
 
-// A new leader asks for each pending session while no member is connected yet. Those whose status shows why
-// they are pending get a reason once the members have connected; what can be placed is not delayed.
-func TestReasonsOfANewLeaderWaitForTheMembers(t *testing.T) {
-	f := &slots{free: map[types.UID]map[string]int64{here: {"free": 1}}}
-	l := newFixture(t, f)
-	l.wave.expect(l.clock.Now())
-	shown := func(r *Request) { r.Shown = true }
-	known, placed, edited := request("known", "ann", "browser", shown), request("placed", "ann", "free", shown), request("edited", "ann", "browser")
-	for _, r := range []*Request{known, placed, edited} {
-		l.request(r)
-	}
-	if got := l.decide(); !slices.Equal(slices.Sorted(slices.Values(got)), []string{"edited", "placed"}) {
-		t.Errorf("enqueued %v, want the one that is placed, and the one that shows no reason", got)
-	}
-	if _, ok := l.request(known); ok {
-		t.Error("it gets the reason that it has before members connect")
-	}
-	var got []string
-	at := time.Duration(0)
-	for ; at <= time.Minute && len(got) == 0; at += time.Second {
-		if at <= 4*time.Second {
-			l.events.record(member.Change{Kind: member.MemberConnected, Member: "here", UID: here})
-		}
-		l.evaluateBatch(l.enqueue)
-		got = l.decide()
-		l.clock.Step(time.Second)
-	}
-	if at -= time.Second; !slices.Equal(got, []string{"known"}) || at != 4*time.Second+quiet {
-		t.Errorf("enqueued %v after %s, want the known one %s after the last member has connected", got, at, quiet)
-	}
-	if a, ok := l.request(known); !ok || a.Placed {
-		t.Errorf("answered %t: %+v", ok, a)
-	}
-}
-
-// No member connects.
-func TestReasonsOfALeaderWithoutMembers(t *testing.T) {
-	l := newFixture(t, &slots{free: map[types.UID]map[string]int64{}})
-	l.wave.expect(l.clock.Now())
-	l.request(request("known", "ann", "browser", func(r *Request) { r.Shown = true }))
-	for at := time.Duration(0); at <= connecting; at += time.Second {
-		if got := l.decide(); len(got) > 0 {
-			t.Errorf("after %s, it is enqueued", at)
-		}
-		l.evaluateBatch(l.enqueue)
-		l.clock.Step(time.Second)
-	}
-	if got := l.decide(); !slices.Equal(got, []string{"known"}) {
-		t.Errorf("enqueued %v after %s", got, connecting)
-	}
-}
-
 // A decision with the same result after an event causes no reconcile.
 func TestSessionIsReconciledForANewReasonOnly(t *testing.T) {
 	f := &slots{free: map[types.UID]map[string]int64{here: {}}}
@@ -338,9 +286,6 @@ func TestEquivalenceClassesCoverWhatDecidesTheFit(t *testing.T) {
 		"failover":    func(r *Request) { r.Placement.Failover = true },
 		"free slots":  func(r *Request) { r.Placement.FreeOnly = true },
 		"where it is": func(r *Request) { r.Resume = &Resume{Member: v1alpha1.ClusterRef{UID: here}} },
-		"a user where users are counted": func(r *Request) {
-			r.Placement.Policy = &v1alpha1.PlacementPolicySpec{SessionCaps: v1alpha1.SessionCaps{PerUser: ptr.To[int32](1)}}
-		},
 	} {
 		if request("s", "ann", "browser", change).class() == base {
 			t.Errorf("%s makes no class of its own", name)
@@ -353,9 +298,14 @@ func TestEquivalenceClassesCoverWhatDecidesTheFit(t *testing.T) {
 	}
 	same := request("n", "ben", "browser", func(r *Request) {
 		r.Placement.Priority, r.Placement.PreferredRegions = 9, []string{"eu"}
+		perUser(r)
+		r.Placement.PolicyName = ""
 	})
 	if same.class() != base {
 		t.Error("the session's user, or its preferred regions, makes a class")
+	}
+	if request("s", "ann", "browser", perUser).cappedClass() == request("n", "ben", "browser", perUser).cappedClass() {
+		t.Error("two users that have reached the cap of their policy are one class")
 	}
 }
 

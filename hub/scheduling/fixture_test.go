@@ -33,6 +33,8 @@ type slots struct {
 	held map[types.UID]map[types.UID]string
 	// away are members that are not ready.
 	away map[types.UID]bool
+	// capped are the users that have reached their policy's cap.
+	capped map[string]bool
 	// verdict on failovers.
 	verdict  failover.Verdict
 	lookups  int
@@ -51,6 +53,9 @@ func (f *slots) Slots(req placement.Request, members []types.UID, most int64) in
 	defer f.mu.Unlock()
 	f.lookups++
 	f.of = append(f.of, members)
+	if (&Request{Placement: req}).countsUser() && f.capped[req.User] {
+		return 0
+	}
 	var sum int64
 	for m, free := range f.free {
 		_, refused := req.Refused[m]
@@ -75,6 +80,9 @@ func (f *slots) Place(req placement.Request, _ int64) placement.Decision {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.decided = append(f.decided, req.Name)
+	if f.capped[req.User] {
+		return placement.Decision{Reason: v1alpha1.ReasonPolicyCap, Message: "user " + req.User + " has one"}
+	}
 	for _, m := range []types.UID{here, there} {
 		if _, refused := req.Refused[m]; !refused && f.free[m][req.Template.Name] > 0 {
 			f.free[m][req.Template.Name]--

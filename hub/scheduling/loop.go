@@ -124,12 +124,14 @@ func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
 	}
 	notify, requeued := e.awaited, e.requeued
 	e.awaited = false
+	capped := a.capped()
+	e.passOn(capped, s.Clock.Now(), s.queue)
 	e.class.requeueDone(e, s.queue)
 	if !a.reserved() {
 		s.finish(e, false)
 	}
 	if a.pending(r) {
-		s.pending.add(e)
+		s.pending.add(e, capped)
 		if a.ClassLimit = ""; e.class == nil {
 			a.ClassLimit = s.pending.limit(e)
 		}

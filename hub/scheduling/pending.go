@@ -29,9 +29,12 @@ type pending struct {
 	wave uint64
 }
 
-// class is an equivalence class of pending sessions: their requests fit in the same members.
+// class is an equivalence class of pending sessions: their requests fit in the same members, or the same cap of their
+// policy keeps them pending.
 type class struct {
 	key string
+	// capped is set if a cap keeps its sessions pending, and not capacity.
+	capped bool
 	// namespace and user of its first session.
 	namespace, user string
 	// wave and seen are the wave and the change for which it was last evaluated.
@@ -57,10 +60,14 @@ func (c *class) stopYielding(e *entry) {
 	}
 }
 
-// add adds a session to the class of its request, unless its user or namespace has too many.
-func (p *pending) add(e *entry) {
+// add adds a session to the class of its request, unless its user or namespace has too many. capped is set if a cap
+// keeps it pending.
+func (p *pending) add(e *entry, capped bool) {
+	if e.class != nil && e.class.capped != capped {
+		p.remove(e)
+	}
 	if e.class == nil {
-		e.class = p.classOf(e)
+		e.class = p.classOf(e, capped)
 	}
 	if e.class != nil {
 		e.class.request = e.request
@@ -70,8 +77,11 @@ func (p *pending) add(e *entry) {
 
 // classOf returns the class of a session's request, and creates it if necessary. It returns
 // nil if there are too many.
-func (p *pending) classOf(e *entry) *class {
+func (p *pending) classOf(e *entry, capped bool) *class {
 	key := e.request.class()
+	if capped {
+		key = e.request.cappedClass()
+	}
 	if c := p.classes[key]; c != nil {
 		return c
 	}
@@ -79,7 +89,7 @@ func (p *pending) classOf(e *entry) *class {
 		return nil
 	}
 	c := &class{
-		key: key, namespace: e.rank.Namespace, user: e.rank.Namespace + "/" + e.rank.User, wave: p.wave,
+		key: key, capped: capped, namespace: e.rank.Namespace, user: e.rank.Namespace + "/" + e.rank.User, wave: p.wave,
 	}
 	p.classes[key] = c
 	p.perUser[c.user]++
@@ -98,6 +108,14 @@ func (p *pending) limit(e *entry) string {
 		return fmt.Sprintf("%d distinct requests of namespace %s", classesPerNamespace, namespace)
 	}
 	return ""
+}
+
+// isFor reports whether a request belongs to the class.
+func (c *class) isFor(r *Request) bool {
+	if c.capped {
+		return c.key == r.cappedClass()
+	}
+	return c.key == r.class()
 }
 
 // remove removes a session from its class, and the class if it is then empty.
@@ -146,7 +164,11 @@ func (p *pending) due(wave, seen uint64) (out []lookup, more bool) {
 	}
 	for _, c := range due {
 		c.wave, c.seen = wave, seen
-		out = append(out, lookup{c, c.request, int64(c.order.Len())})
+		request := c.request
+		if !c.capped {
+			request = request.ofAnyUser()
+		}
+		out = append(out, lookup{c, request, int64(c.order.Len())})
 	}
 	return out, more
 }
@@ -168,6 +190,13 @@ func (c *class) requeue(sessions []*entry, event string, queue func(*entry)) {
 		case answered:
 			e.outdated = true // it is queued once its controller has the answer
 		}
+	}
+}
+
+// passOn requeues another session of the class in place of one that was requeued, if a cap keeps that pending.
+func (e *entry) passOn(capped bool, now time.Time, queue func(*entry)) {
+	if c := e.class; e.requeued && capped && !c.capped {
+		c.requeue(c.first(int64(c.requeued)+1, now), EventCapacity, queue)
 	}
 }
 

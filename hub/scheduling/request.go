@@ -84,6 +84,11 @@ func (a *Answer) pending(r *Request) bool {
 	return !a.reserved() && (r.Failover == nil || a.Verdict.Due && a.Verdict.Wait == 0)
 }
 
+// capped reports whether a cap of the policy keeps the session pending.
+func (a *Answer) capped() bool {
+	return a.Reason == v1alpha1.ReasonPolicyCap || a.Other != nil && a.Other.Reason == v1alpha1.ReasonPolicyCap
+}
+
 // same reports whether an answer to one request is valid for the other.
 func (r *Request) same(other *Request) bool {
 	return r.Epoch == other.Epoch && r.Reason == other.Reason &&
@@ -92,14 +97,11 @@ func (r *Request) same(other *Request) bool {
 }
 
 // class returns the key of the request's equivalence class: all that decides whether it fits,
-// without preferences. It includes the user only if the policy has a cap per user.
+// without preferences, and without the user, whom only a cap of the policy depends on.
 func (r *Request) class() string {
 	p := &r.Placement
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %q %q", p.Template.Name, p.Template.Revision, p.Namespace, p.PolicyName)
-	if p.Policy != nil && p.Policy.SessionCaps.PerUser != nil {
-		fmt.Fprintf(&b, " user %q", p.User)
-	}
 	for _, name := range slices.Sorted(maps.Keys(p.Resources)) {
 		fmt.Fprintf(&b, " %q=%d", name, p.Resources[name])
 	}
@@ -130,6 +132,33 @@ func (r *Request) class() string {
 		b.WriteString(" free only")
 	}
 	return b.String()
+}
+
+// cappedClass returns the key of the class of sessions that a cap of their policy keeps pending, and not capacity. It
+// includes the user if the policy has a cap per user.
+func (r *Request) cappedClass() string {
+	key := r.class() + " capped"
+	if r.countsUser() {
+		key += fmt.Sprintf(" user %q", r.Placement.User)
+	}
+	return key
+}
+
+// countsUser reports whether the request's policy has a cap per user.
+func (r *Request) countsUser() bool {
+	p := r.Placement.Policy
+	return p != nil && p.SessionCaps.PerUser != nil
+}
+
+// ofAnyUser returns the request without the cap of its user: the sessions of a class have different users.
+func (r *Request) ofAnyUser() *Request {
+	if !r.countsUser() {
+		return r
+	}
+	out, p := *r, *r.Placement.Policy
+	p.SessionCaps.PerUser = nil
+	out.Placement.Policy = &p
+	return &out
 }
 
 // withoutRefusal returns the request without the refusal of one member.

@@ -159,7 +159,7 @@ func (s *Scheduler) Decide(req *Request) (a Answer, ok bool) {
 		}
 	}
 	s.withdraw(e)
-	if e.class != nil && (e.request == nil || e.class.key != req.class()) {
+	if e.class != nil && (e.request == nil || !e.class.isFor(req)) {
 		s.pending.remove(e)
 	}
 	e.request, e.awaited = req, true
