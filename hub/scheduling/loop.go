@@ -77,12 +77,20 @@ func (s *Scheduler) pop() (*entry, *Request) {
 	if s.unwritten >= maxUnwritten {
 		return nil, nil
 	}
-	e, dispatch, ok := s.active.Pop(s.Clock.Now())
-	if !ok {
-		return nil, nil
+	for {
+		e, dispatch, ok := s.active.Pop(s.Clock.Now())
+		if !ok {
+			return nil, nil
+		}
+		e.state, e.dispatch = deciding, dispatch
+		if s.wave.outdated.IsZero() || !s.pending.joins(e) {
+			return e, e.request
+		}
+		// A new leader otherwise decides on each of very many pending sessions before it decides on a new one. The
+		// controller of this one gets an answer once the members have connected.
+		s.finish(e, false)
+		s.wait(e, cmp.Or(e.request.Reason, v1alpha1.ReasonUnschedulable))
 	}
-	e.state, e.dispatch = deciding, dispatch
-	return e, e.request
 }
 
 // decide returns the cache's decision on a request.
@@ -131,7 +139,7 @@ func (s *Scheduler) conclude(e *entry, r *Request, a Answer) bool {
 		s.finish(e, false)
 	}
 	if a.pending(r) {
-		s.pending.add(e, capped)
+		s.pending.decided(e, capped)
 		if a.ClassLimit = ""; e.class == nil {
 			a.ClassLimit = s.pending.limit(e)
 		}

@@ -43,6 +43,9 @@ type class struct {
 	request *Request
 	// order of its sessions.
 	order queue.Queue[*entry]
+	// full is set if the last decision on one of its sessions was that no member fits, and no capacity for it was
+	// found since.
+	full bool
 	// requeued is the number of its requeued sessions without a decision; yielding are
 	// those that are decided on after them.
 	requeued int
@@ -73,6 +76,29 @@ func (p *pending) add(e *entry, capped bool) {
 		e.class.request = e.request
 		e.class.order.Push(e, e.rank)
 	}
+}
+
+// decided adds a session that was decided on: no member fits it, or a cap keeps it pending.
+func (p *pending) decided(e *entry, capped bool) {
+	p.add(e, capped)
+	if e.class != nil {
+		e.class.full = !capped
+	}
+}
+
+// joins adds a session whose status shows why no member fits it to its class without a decision, if others of the class
+// are pending since one. Every change is evaluated for all of them, and capacity that was found since is for sessions
+// that are decided on. It reports whether it did.
+func (p *pending) joins(e *entry) bool {
+	if !e.shown || e.requeued || e.class != nil {
+		return false
+	}
+	c := p.classes[e.request.class()]
+	if c == nil || !c.full {
+		return false
+	}
+	p.add(e, false)
+	return true
 }
 
 // classOf returns the class of a session's request, and creates it if necessary. It returns
@@ -180,6 +206,7 @@ func (c *class) first(n int64, now time.Time) []*entry {
 
 // requeue queues pending sessions of the class because an event may help them.
 func (c *class) requeue(sessions []*entry, event string, queue func(*entry)) {
+	c.full = c.full && event == EventRecheck
 	for _, e := range sessions {
 		switch e.state {
 		case waiting:
