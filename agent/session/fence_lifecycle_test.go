@@ -189,6 +189,8 @@ var _ = Describe("A fenced session", Serial, func() {
 		expectStopped(ctx, a)
 		hub.renew(ctx)
 		expectLapse(ctx, a, 1)
+		// One that comes while assignments are marked may be marked too.
+		Eventually(ctx, func() fence.State { return hub.keeper.Status().State }).Should(Equal(fence.Valid))
 		fresh := running(ctx, fencedSession)
 		Expect(fresh.Status.Lapse).To(BeZero())
 		Expect(fresh.Status.Guarded).To(BeTrue())
