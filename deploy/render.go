@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -29,8 +30,10 @@ var charts embed.FS
 var kubernetes = chartutil.KubeVersion{Version: "v1.36.0", Major: "1", Minor: "36"}
 
 // Render returns the objects of a chart in the order in which they are applied, without
-// hooks: what `helm template --no-hooks` prints. Values replace the chart's defaults.
-func Render(name, namespace string, values map[string]any) ([]*unstructured.Unstructured, error) {
+// hooks: what `helm template --no-hooks` prints. Values replace the chart's defaults. Served
+// are the kinds that the API server serves beside those of Kubernetes, such as
+// vdi.kasm.io/v1alpha1/PlacementPolicy: helm's --api-versions.
+func Render(name, namespace string, values map[string]any, served ...string) ([]*unstructured.Unstructured, error) {
 	files, err := filesOf(name)
 	if err != nil {
 		return nil, err
@@ -48,7 +51,7 @@ func Render(name, namespace string, values map[string]any) ([]*unstructured.Unst
 		return nil, fmt.Errorf("loading chart %s: %w", name, err)
 	}
 	release := chartutil.ReleaseOptions{Name: name, Namespace: namespace, IsInstall: true, Revision: 1}
-	capabilities := &chartutil.Capabilities{KubeVersion: kubernetes, APIVersions: chartutil.DefaultVersionSet}
+	capabilities := &chartutil.Capabilities{KubeVersion: kubernetes, APIVersions: slices.Concat(chartutil.DefaultVersionSet, served)}
 	input, err := chartutil.ToRenderValues(chart, plain, release, capabilities)
 	if err != nil {
 		return nil, fmt.Errorf("checking the values of chart %s: %w", name, err)

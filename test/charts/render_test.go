@@ -188,6 +188,7 @@ func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 // install-agent` and the fleets of tests use.
 func TestProgramsRenderWhatHelmDoes(t *testing.T) {
 	t.Parallel()
+	const served = "vdi.kasm.io/v1alpha1/PlacementPolicy" // the default policy is rendered
 	for _, v := range variants {
 		values := map[string]any{}
 		if len(v.args) > 0 {
@@ -196,11 +197,11 @@ func TestProgramsRenderWhatHelmDoes(t *testing.T) {
 			}
 		}
 		name := filepath.Base(v.chart)
-		manifest, err := helm(t, append([]string{"template", name, v.chart, "--namespace", namespace, "--no-hooks"}, v.args...)...)
+		manifest, err := helm(t, append([]string{"template", name, v.chart, "--namespace", namespace, "--no-hooks", "--api-versions", served}, v.args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := deploy.Render(name, namespace, values)
+		got, err := deploy.Render(name, namespace, values, served)
 		if err != nil {
 			t.Fatal(err)
 		}

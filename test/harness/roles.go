@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/deploy"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/apply"
 )
@@ -25,8 +27,8 @@ const (
 // serviceAccountGroups are the groups of both users.
 var serviceAccountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + SystemNamespace}
 
-// authorizeHub grants the hub its roles. Those for the Secrets of sessions are bound only
-// in the namespaces of --session-namespaces.
+// authorizeHub grants the hub its roles, and creates the default policy. The roles for the Secrets of
+// sessions are bound only in the namespaces of --session-namespaces.
 func authorizeHub(ctx context.Context, cp *ControlPlane, options Options) error {
 	chart, err := options.hubChart()
 	if err != nil {
@@ -38,12 +40,13 @@ func authorizeHub(ctx context.Context, cp *ControlPlane, options Options) error 
 	return cp.scraper.Authorize(ctx, "vdi-hub-metrics-reader")
 }
 
-// hubChart returns the objects of the hub's chart, with the fleet's namespaces.
+// hubChart returns the objects of the hub's chart, with the fleet's namespaces, for an API server that
+// has its CRDs.
 func (o Options) hubChart() ([]*unstructured.Unstructured, error) {
 	return deploy.Render(deploy.HubChart, SystemNamespace, map[string]any{
 		"sessionNamespaces": o.sessionNamespaces(), "userRoles": true,
 		"priorityClass": map[string]any{"create": false, "name": ""},
-	})
+	}, v1alpha1.GroupVersion.String()+"/PlacementPolicy")
 }
 
 // AuthorizeAgent grants the agent of a member its roles, also in the namespaces that are
@@ -91,10 +94,11 @@ func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) err
 	return nil
 }
 
-// authorize applies the roles, bindings, service accounts and priority classes of a chart.
+// authorize applies the roles, bindings, service accounts, priority classes and policies of a chart.
 func authorize(ctx context.Context, admin *apply.Applier, chart []*unstructured.Unstructured) error {
+	kinds := sets.New("ServiceAccount", "PriorityClass", "PlacementPolicy")
 	for _, object := range chart {
-		if kind := object.GetKind(); kind != "ServiceAccount" && kind != "PriorityClass" && !strings.Contains(kind, "Role") {
+		if kind := object.GetKind(); !kinds.Has(kind) && !strings.Contains(kind, "Role") {
 			continue
 		}
 		if err := admin.ApplyObject(ctx, object); err != nil {

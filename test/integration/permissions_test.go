@@ -157,8 +157,6 @@ var hubExceptions = append(requiredByAdmission(), []permissions.Exception{
 		Because: "a review that was answered is deleted after a while", Test: "hub/review/lasts_test.go", Contains: "func TestAReviewThatWasNeverAnsweredIsDeleted"},
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementreviews/status", Verbs: []string{"patch"},
 		Because: "a review is answered", Test: "test/placement/dryrun_test.go", Contains: "PlacementReview"},
-	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "placementpolicies/status", Verbs: []string{"patch"},
-		Because: "policies show what they govern", Test: "test/placement/policies_test.go", Contains: "show which would be elsewhere today"},
 	{Role: hubEverywhere, Group: "vdi.kasm.io", Resource: "vdihomes", Verbs: []string{"delete"},
 		Because: "an unused home is deleted", Test: "hub/session/home_controller_test.go", Contains: "func TestHomeExpiresAfterItsRetentionTime"},
 	{Role: hubInSessions, Resource: "secrets", Verbs: []string{"get", "delete"}, Chance: true,

@@ -18,7 +18,7 @@ var _ = Describe("Pending sessions", func() {
 		desktop := p.template(ctx, "fair")
 		Eventually(ctx, slots(us, desktop)).Should(BeZero())
 
-		createAll(ctx, many(300, "burst", desktop, of("greedy@example.com")))
+		createAll(ctx, many(300, "burst", desktop))
 		single := create(ctx, session("single", desktop, in(teamB)))
 		Eventually(ctx, seen.count(waits)).Should(Equal(301))
 

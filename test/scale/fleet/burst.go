@@ -33,14 +33,15 @@ const (
 	manySessions = 100_000
 )
 
-// session returns a session that a step creates. A user has three.
+// session returns a session that a step creates. Each step has its own users, with three sessions each:
+// the default policy limits what a user has of all steps.
 func (f *fleet) session(step string, i int) *v1alpha1.VDISession {
 	user, namespaces := i/3, f.options.namespaces()
 	return &v1alpha1.VDISession{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespaces[user%len(namespaces)], Name: fmt.Sprintf("%s-%06d", step, i), Labels: map[string]string{labelStep: step},
 		},
-		Spec: v1alpha1.SessionSpec{User: fmt.Sprintf("user-%d@example.com", user), Template: templateName(i % f.options.templates)},
+		Spec: v1alpha1.SessionSpec{User: fmt.Sprintf("%s-%d@example.com", step, user), Template: templateName(i % f.options.templates)},
 	}
 }
 
