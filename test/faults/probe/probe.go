@@ -62,9 +62,7 @@ func Create(ctx context.Context, r *runner.Run, m *harness.Member, requests []Re
 	var all Probes
 	var made []*v1alpha1.VDISession
 	for i, w := range requests {
-		s := r.Workload.NewSession(0, 3)
-		s.Name = fmt.Sprintf("%s-probe-%s-%02d", r.Scenario.Name, m.Name, i)
-		s.Spec.User = s.Name + "@example.com"
+		s := workload.NewSession(fmt.Sprintf("%s-probe-%s-%02d", r.Scenario.Name, m.Name, i), 3)
 		s.Spec.Failover = v1alpha1.SessionFailover{Mode: w.Mode, Healing: w.Healing}
 		s.Spec.Placement.PreferredRegions = []string{m.Spec.Region}
 		s.Spec.Placement.ClusterTolerations = []corev1.Toleration{{Key: runner.SimulatedTaint, Operator: corev1.TolerationOpExists}}

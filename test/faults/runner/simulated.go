@@ -98,8 +98,7 @@ func SimulateMembers(ctx context.Context, r *Run, prefix string, n int) ([]*simu
 
 // CreateSimulatedSession creates a session that only one simulated member can take.
 func CreateSimulatedSession(ctx context.Context, r *Run, name string, at *simulated.Agent) (*v1alpha1.VDISession, error) {
-	s := r.Workload.NewSession(0, 3)
-	s.Name = name
+	s := workload.NewSession(name, 3)
 	s.Spec.Placement.RequiredRegions = []string{at.Name}
 	s.Spec.Placement.ClusterTolerations = []corev1.Toleration{{Key: SimulatedTaint, Operator: corev1.TolerationOpExists}}
 	if err := stage.Poll(ctx, stage.Allowance, func(ctx context.Context) error { return r.Watch.Hub.Create(ctx, s) }); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/checker"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -43,8 +44,7 @@ func (r *Run) AwaitWithin(ctx context.Context, limit time.Duration, seen func(*c
 
 // CreateSession creates a session beside the workload's, in a member.
 func CreateSession(ctx context.Context, r *Run, n int, m *harness.Member) (types.UID, error) {
-	s := r.Workload.NewSession(n, 3)
-	s.Name = fmt.Sprintf("%s-single-%d", r.Scenario.Name, n)
+	s := workload.NewSession(fmt.Sprintf("%s-single-%d", r.Scenario.Name, n), 3)
 	s.Spec.Placement.RequiredRegions = []string{m.Spec.Region}
 	if err := stage.Poll(ctx, stage.Allowance, func(ctx context.Context) error { return r.Watch.Hub.Create(ctx, s) }); err != nil {
 		return "", fmt.Errorf("creating %s: %w", s.Name, err)

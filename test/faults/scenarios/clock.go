@@ -73,8 +73,7 @@ func hubClockAhead(ctx context.Context, r *runner.Run) error {
 func createLimited(ctx context.Context, r *runner.Run, limit time.Duration) (map[string]types.UID, error) {
 	all := map[string]types.UID{}
 	for _, m := range r.Fleet.Members {
-		s := r.Workload.NewSession(0, 3)
-		s.Name = r.Scenario.Name + "-limited-" + m.Name
+		s := workload.NewSession(r.Scenario.Name+"-limited-"+m.Name, 3)
 		s.Spec.Timeout = v1alpha1.Duration(limit.String())
 		s.Spec.Placement.RequiredRegions = []string{m.Spec.Region}
 		if err := r.Watch.Hub.Create(ctx, s); err != nil {

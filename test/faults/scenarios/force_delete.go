@@ -64,8 +64,7 @@ func podForcedAway(ctx context.Context, r *runner.Run) error {
 // createHold creates a session of mode Hold beside the workload's, in a member, and waits
 // until it runs. It returns the name of its Pod.
 func createHold(ctx context.Context, r *runner.Run, m *harness.Member) (types.UID, string, error) {
-	s := r.Workload.NewSession(0, 2)
-	s.Name = r.Scenario.Name + "-held"
+	s := workload.NewSession(r.Scenario.Name+"-held", 2)
 	s.Spec.Placement.RequiredRegions = []string{m.Spec.Region}
 	if err := r.Watch.Hub.Create(ctx, s); err != nil {
 		return "", "", fmt.Errorf("creating %s: %w", s.Name, err)

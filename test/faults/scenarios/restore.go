@@ -173,8 +173,8 @@ func changeSinceBackup(ctx context.Context, r *runner.Run, f *backupSessions) (e
 
 // createInRegion creates a session beside the workload's, in a region.
 func createInRegion(ctx context.Context, r *runner.Run, n int, region string) (types.UID, error) {
-	s := r.Workload.NewSession(n, 3)
-	s.Name, s.Spec.Placement.RequiredRegions = fmt.Sprintf("%s-single-%d", r.Scenario.Name, n), []string{region}
+	s := workload.NewSession(fmt.Sprintf("%s-single-%d", r.Scenario.Name, n), 3)
+	s.Spec.Placement.RequiredRegions = []string{region}
 	s.Spec.Failover.Mode = []v1alpha1.FailoverMode{v1alpha1.FailoverRestart, v1alpha1.FailoverHold, v1alpha1.FailoverFence}[n%3]
 	if err := stage.Poll(ctx, paramsReady, func(ctx context.Context) error { return r.Watch.Hub.Create(ctx, s) }); err != nil {
 		return "", fmt.Errorf("creating %s: %w", s.Name, err)

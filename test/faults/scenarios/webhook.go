@@ -96,9 +96,8 @@ func checkLeft(ctx context.Context, r *runner.Run, crowd client.MatchingLabels, 
 // status shows that.
 func createPending(ctx context.Context, r *runner.Run, crowd string) error {
 	for i := range webhookSessions {
-		s := r.Workload.NewSession(0, 3)
-		s.Name, s.Labels = fmt.Sprintf("%s-crowd-%03d", crowd, i), map[string]string{"crowd": crowd}
-		s.Spec.User, s.Spec.Template = s.Name+"@example.com", crowd
+		s := workload.NewSession(fmt.Sprintf("%s-crowd-%03d", crowd, i), 3)
+		s.Labels, s.Spec.Template = map[string]string{"crowd": crowd}, crowd
 		if err := r.Watch.Hub.Create(ctx, s); err != nil {
 			return fmt.Errorf("creating %s: %w", s.Name, err)
 		}

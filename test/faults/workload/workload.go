@@ -97,7 +97,7 @@ func (w *Workload) step(ctx context.Context) {
 	case client.IgnoreNotFound(err) != nil:
 		return
 	case err != nil:
-		what, err = "create", w.hub.Create(ctx, w.NewSession(slot, detail))
+		what, err = "create", w.hub.Create(ctx, w.newSession(slot, detail))
 	case s.DeletionTimestamp != nil || dice < 25:
 		return
 	case dice < 50:
@@ -137,11 +137,19 @@ func edit(s *v1alpha1.VDISession, dice, detail int) string {
 
 func (w *Workload) name(slot int) string { return fmt.Sprintf("%s-%02d", w.prefix, slot) }
 
-// NewSession returns the session of a slot; detail decides its template and failover mode.
-func (w *Workload) NewSession(slot, detail int) *v1alpha1.VDISession {
+// newSession returns the session of a slot, whose user keeps it over its generations.
+func (w *Workload) newSession(slot, detail int) *v1alpha1.VDISession {
+	s := NewSession(w.name(slot), detail)
+	s.Spec.User = fmt.Sprintf("user-%d@example.com", slot)
+	return s
+}
+
+// NewSession returns a session of a user of its own, since a policy limits the sessions of each; detail
+// decides its template and failover mode.
+func NewSession(name string, detail int) *v1alpha1.VDISession {
 	s := &v1alpha1.VDISession{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: w.name(slot)},
-		Spec:       v1alpha1.SessionSpec{User: fmt.Sprintf("user-%d@example.com", slot), Template: PlainTemplate},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
+		Spec:       v1alpha1.SessionSpec{User: name + "@example.com", Template: PlainTemplate},
 	}
 	switch detail % 5 {
 	case 0:
@@ -157,7 +165,7 @@ func (w *Workload) NewSession(slot, detail int) *v1alpha1.VDISession {
 // Fill creates the sessions of the first n slots.
 func (w *Workload) Fill(ctx context.Context, n int) error {
 	for slot := range n {
-		if err := client.IgnoreAlreadyExists(w.hub.Create(ctx, w.NewSession(slot, w.draw(1000)))); err != nil {
+		if err := client.IgnoreAlreadyExists(w.hub.Create(ctx, w.newSession(slot, w.draw(1000)))); err != nil {
 			return fmt.Errorf("creating sessions: %w", err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/probe"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 )
 
@@ -208,8 +209,7 @@ func fillMember(ctx context.Context, r *runner.Run, m *harness.Member, n, group 
 	}
 	var all []*v1alpha1.VDISession
 	for i := range n {
-		s := r.Workload.NewSession(0, 3)
-		s.Name = fmt.Sprintf("%s-filler-%d-%02d", r.Scenario.Name, group, i)
+		s := workload.NewSession(fmt.Sprintf("%s-filler-%d-%02d", r.Scenario.Name, group, i), 3)
 		s.Spec.Template, s.Spec.Placement.RequiredRegions = big, []string{m.Spec.Region}
 		if err := stage.Poll(ctx, stage.Allowance, func(ctx context.Context) error { return r.Watch.Hub.Create(ctx, s) }); err != nil {
 			return nil, fmt.Errorf("creating %s: %w", s.Name, err)
