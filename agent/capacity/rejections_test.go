@@ -72,6 +72,30 @@ func TestVetoesInReports(t *testing.T) {
 	}
 }
 
+// A decision that was made before the hub has a veto must not count on the nodes of the Pods that have it.
+func TestPodsWithAVetoHoldNodesUntilTheirScaleUpHasFailed(t *testing.T) {
+	large, most := resources(3000, 2), int32(2)
+	m := scene(groups(desktops(func(s *nodegroup.Spec) { s.MaxNodes = &most })), waitsFor("p", "desk", large), waitsFor("q", "desk", large))
+	m.SetTemplates([]*requirements{deskWith(func(r *requirements) { r.Name, r.Resources["cpu"] = "office", "2" })})
+	expect := func(after time.Duration, want string) {
+		t.Helper()
+		m.Elapsed(nine.Add(after))
+		if got := summary(m, m.Report(), 0) + " " + m.pending.views["p"].Failed; !strings.HasPrefix(got, want) {
+			t.Errorf("after %s: %s, want %s", after, got, want)
+		}
+	}
+	expect(0, "0+0+0 [2 of desktops]")
+	classOfDesk(large)(m)
+	expect(0, "0+0+0 [2 of desktops]")
+	expect(failedFor-time.Second, "0+0+0 [2 of desktops]")
+	expect(failedFor, "0+0+4 [2 of desktops] cluster-autoscaler adds none for this desktop")
+	m.SetNode(ofPool("a", tainted("starting")))
+	expect(failedFor, "0+0+2 [1 of desktops]")
+	if v := m.pending.views["p"]; v.Failed != "" {
+		t.Errorf("although a node is being added for it: %s", v.Failed)
+	}
+}
+
 func TestRefusalsOfVetoedSessions(t *testing.T) {
 	m := scene(groups(desktops()))
 	m.Report()

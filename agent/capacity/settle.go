@@ -29,6 +29,11 @@ type dependence struct {
 // isGrowth reports whether the Pod waits for a node.
 func (d *dependence) isGrowth() bool { return d.kind == onProvisioning || d.kind == onGrowable }
 
+// hasFailed reports whether its scale-up has failed, which the status of its session shows.
+func (d *dependence) hasFailed(now time.Time) bool {
+	return d.kind == onFailure && now.Sub(d.since) >= failedFor
+}
+
 type dependenceKind int8
 
 const (
@@ -101,6 +106,22 @@ func (g *growth) place(p *podGroup, owners []types.UID, depends func(types.UID, 
 	for _, owner := range owners {
 		depends(owner, failure)
 	}
+	g.hold(p, admitting, owners)
+}
+
+// hold deducts the nodes that Pods with a veto need until their scale-up has failed. Before that an autoscaler may
+// still add them: Karpenter also rejects a Pod that it could not examine, and a decision that was made before the
+// hub has the veto counts on the same nodes. After it, such Pods take nothing from others.
+func (g *growth) hold(p *podGroup, admitting []*futureGroup, owners []types.UID) {
+	owners = slices.DeleteFunc(slices.Clone(owners), func(owner types.UID) bool {
+		d := g.depends[owner]
+		return d.hasFailed(g.now)
+	})
+	for _, f := range admitting {
+		if f.vetoes(p.key.class) {
+			owners = f.placeGrowable(p, owners, func(types.UID) {})
+		}
+	}
 }
 
 // failureOf returns why none of the groups that admit a Pod adds a node for it. An exhausted group comes
@@ -154,7 +175,7 @@ func isUnschedulable(m *Model, pod types.UID) bool {
 // failsNow reports whether the scale-up for a Pod has failed since the last report.
 func (g *growth) failsNow(m *Model) bool {
 	for uid, d := range g.depends {
-		if d.kind == onFailure && m.now.Sub(d.since) >= failedFor && m.pending.views[uid].Failed == "" {
+		if d.hasFailed(m.now) && m.pending.views[uid].Failed == "" {
 			if p := m.pods[uid]; p != nil && p.isPendingDesktop() {
 				return true
 			}
@@ -179,7 +200,7 @@ func (g *growth) views(m *Model) map[types.UID]observe.Growth {
 		}
 		view := observe.Growth{Group: d.group, Usual: d.usual}
 		if d.kind == onFailure {
-			if m.now.Sub(d.since) < failedFor {
+			if !d.hasFailed(m.now) {
 				continue
 			}
 			view = observe.Growth{Group: d.group, Failed: failureText(groups[d.group], d.class)}

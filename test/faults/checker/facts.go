@@ -53,6 +53,8 @@ type AssignmentState struct {
 	Lapsed   bool
 	Deleting bool
 	PodReady bool
+	// ScaleUpFailed means that its status shows that no node is added for it.
+	ScaleUpFailed bool
 	// Desktop is the environment of its desktop, which an edit of the session may change.
 	Desktop string
 }

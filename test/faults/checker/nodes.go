@@ -115,5 +115,8 @@ func occupied(held iter.Seq[AssignmentState]) (n int) {
 	return n
 }
 
-// occupies reports whether an assignment needs a slot.
-func (f *AssignmentState) occupies() bool { return !f.Suspended && !f.Failed && !f.Deleting }
+// occupies reports whether an assignment needs a slot. One whose status shows that no node is added for it takes
+// none from others.
+func (f *AssignmentState) occupies() bool {
+	return !f.Suspended && !f.Failed && !f.Deleting && !f.ScaleUpFailed
+}

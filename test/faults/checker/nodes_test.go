@@ -88,8 +88,9 @@ var limits = []struct {
 		h.runs(1, suspended)
 		h.runs(2, func(f *AssignmentState) { f.Failed = true })
 		h.runs(3, func(f *AssignmentState) { f.Deleting = true })
-		h.runs(4)
+		h.runs(4, func(f *AssignmentState) { f.ScaleUpFailed = true })
 		h.runs(5)
+		h.runs(6)
 		return h
 	}, ""},
 	{"a session that is resumed without a slot", func() *history {

@@ -43,7 +43,7 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *checker.Assign
 		Attempt: a.Spec.Attempt, Revision: a.Spec.TemplateRevision, User: a.Spec.User, Mode: string(a.Spec.FailoverMode),
 		Suspended: a.Spec.RunState == v1alpha1.ModeSuspended, Failed: a.Status.Failure != nil,
 		Lapsed:   lapsed(a),
-		Deleting: a.DeletionTimestamp != nil, PodReady: PodReady(a.Status.Conditions),
+		Deleting: a.DeletionTimestamp != nil, PodReady: PodReady(a.Status.Conditions), ScaleUpFailed: podReason(a) == v1alpha1.ReasonScaleUpFailed,
 		Desktop: fmt.Sprint(a.Spec.Desktop.Env),
 	}
 }
@@ -51,9 +51,16 @@ func assignmentOf(cluster string, a *v1alpha1.SessionAssignment) *checker.Assign
 // lapsed reports whether the member's lease lapsed and the hub has not affirmed the placement
 // since. A desktop of mode Hold keeps running.
 func lapsed(a *v1alpha1.SessionAssignment) bool {
-	pod := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionPodReady)
-	over := pod != nil && pod.Reason == v1alpha1.ReasonLeaseExpired
+	over := podReason(a) == v1alpha1.ReasonLeaseExpired
 	return (over || a.Status.Lapse > a.Spec.Lapse) && a.Spec.FailoverMode != v1alpha1.FailoverHold
+}
+
+// podReason returns the reason of the condition PodReady, empty if there is none.
+func podReason(a *v1alpha1.SessionAssignment) string {
+	if pod := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionPodReady); pod != nil {
+		return pod.Reason
+	}
+	return ""
 }
 
 func podOf(cluster string, p *corev1.Pod) *checker.PodState {
