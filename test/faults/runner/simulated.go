@@ -97,8 +97,11 @@ func SimulateMembers(ctx context.Context, r *Run, prefix string, n int) ([]*simu
 }
 
 // CreateSimulatedSession creates a session that only one simulated member can take.
-func CreateSimulatedSession(ctx context.Context, r *Run, name string, at *simulated.Agent) (*v1alpha1.VDISession, error) {
+func CreateSimulatedSession(ctx context.Context, r *Run, name string, at *simulated.Agent, change ...func(*v1alpha1.SessionSpec)) (*v1alpha1.VDISession, error) {
 	s := workload.NewSession(name, 3)
+	for _, c := range change {
+		c(&s.Spec)
+	}
 	s.Spec.Placement.RequiredRegions = []string{at.Name}
 	s.Spec.Placement.ClusterTolerations = []corev1.Toleration{{Key: SimulatedTaint, Operator: corev1.TolerationOpExists}}
 	if err := stage.Poll(ctx, stage.Allowance, func(ctx context.Context) error { return r.Watch.Hub.Create(ctx, s) }); err != nil {

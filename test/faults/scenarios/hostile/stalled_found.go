@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,27 +18,29 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/simulated"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/stage"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/watch"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/workload"
 )
 
-// stalledSessions is the number of sessions of a stalled member, each of which is edited. Edits of
-// littleEdit bytes fit into the HTTP/2 windows and are not acknowledged; edits of muchEdit bytes
-// block the hub's sends.
+// stalledSessions is the number of sessions of a stalled member, each of which is edited. Each edit is an order
+// with the session's whole desktop. The hub sends eight before it waits for an acknowledgment: eight of
+// workload.PlainTemplate fit into the HTTP/2 window of 1 MiB, and eight of stalledTemplate block the hub's sends: it
+// has nearly as large files as a template may have.
 const (
 	stalledSessions = 8
-	littleEdit      = 1
-	muchEdit        = 60 << 10 // a session may have 64 KiB of env and files
-	envValue        = 4096     // the limit of one variable
+	stalledTemplate = "faults-large"
+	stalledFiles    = 15
+	stalledFile     = 16 << 10 // bytes
 )
 
 // stalledMember is a member that stops reading; foundBy is how the hub must report that.
 type stalledMember struct {
 	*simulated.Agent
-	edit     int
+	template string
 	foundBy  string
 	sessions []*v1alpha1.VDISession
 }
 
-// stalledPeerFound stops reading in two members with sessions, one with small edits and one with
+// stalledPeerFound stops reading in two members with sessions, one with small orders and one with
 // large ones, beside otherAgents that read. The hub must end both streams and report why, and no
 // other member may be affected.
 func stalledPeerFound(ctx context.Context, r *runner.Run) error {
@@ -45,16 +48,20 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 	if err != nil {
 		return err
 	}
+	if err := createStalledTemplate(ctx, r); err != nil {
+		return err
+	}
 	stalled := []*stalledMember{
-		{edit: littleEdit, foundBy: "has not been acknowledged for"},
-		{edit: muchEdit, foundBy: "has not read a message for"},
+		{template: workload.PlainTemplate, foundBy: "has not been acknowledged for"},
+		{template: stalledTemplate, foundBy: "has not read a message for"},
 	}
 	for i, d := range stalled {
 		if d.Agent, err = runner.SimulateMember(ctx, r, fmt.Sprintf("stalled-%d", i)); err != nil {
 			return err
 		}
 		for n := range stalledSessions {
-			s, err := runner.CreateSimulatedSession(ctx, r, fmt.Sprintf("%s-%d", d.Name, n), d.Agent)
+			s, err := runner.CreateSimulatedSession(ctx, r, fmt.Sprintf("%s-%d", d.Name, n), d.Agent,
+				func(s *v1alpha1.SessionSpec) { s.Template = d.template })
 			if err != nil {
 				return err
 			}
@@ -78,6 +85,22 @@ func stalledPeerFound(ctx context.Context, r *runner.Run) error {
 	return whileStalled(ctx, r, stalled, others)
 }
 
+// createStalledTemplate creates the template with files, and waits until every member can run it.
+func createStalledTemplate(ctx context.Context, r *runner.Run) error {
+	t := &v1alpha1.VDITemplate{}
+	if err := r.Watch.Hub.Get(ctx, client.ObjectKey{Name: workload.PlainTemplate}, t); err != nil {
+		return err
+	}
+	t = &v1alpha1.VDITemplate{ObjectMeta: metav1.ObjectMeta{Name: stalledTemplate}, Spec: t.Spec}
+	for i := range stalledFiles {
+		t.Spec.Files = append(t.Spec.Files, v1alpha1.ConfigFile{Name: fmt.Sprintf("file-%d", i), Content: strings.Repeat("x", stalledFile)})
+	}
+	if err := client.IgnoreAlreadyExists(r.Watch.Hub.Create(ctx, t)); err != nil {
+		return err
+	}
+	return r.AwaitTemplates(ctx, stalledTemplate)
+}
+
 // whileStalled makes sessions run in the others until the hub detects the stalled members.
 func whileStalled(ctx context.Context, r *runner.Run, stalled []*stalledMember, others []*simulated.Agent) error {
 	watching, cancel := context.WithCancel(ctx)
@@ -88,7 +111,7 @@ func whileStalled(ctx context.Context, r *runner.Run, stalled []*stalledMember, 
 	}()
 	for _, d := range stalled {
 		d.StopReading()
-		r.Record("%s reads no more, beside %d others; its %d sessions are changed by %d bytes each", d.Name, len(others), len(d.sessions), d.edit)
+		r.Record("%s reads no more, beside %d others; its %d sessions of template %s are changed", d.Name, len(others), len(d.sessions), d.template)
 		group.Go(func() error { return awaitFound(gctx, r, d) })
 	}
 	found := make(chan error, 1)
@@ -146,7 +169,7 @@ func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 	}
 	r.Record("%s is Suspect after %s: %s", d.Name, time.Since(began).Round(100*time.Millisecond), why)
 	if !strings.Contains(why, d.foundBy) {
-		return fmt.Errorf("%s was sent %d bytes a session, and the hub shows %q, not that it %s", d.Name, d.edit, why, d.foundBy)
+		return fmt.Errorf("%s was sent sessions of template %s, and the hub shows %q, not that it %s", d.Name, d.template, why, d.foundBy)
 	}
 	return nil
 }
@@ -155,11 +178,7 @@ func awaitFound(ctx context.Context, r *runner.Run, d *stalledMember) error {
 func editNext(ctx context.Context, r *runner.Run, d *stalledMember, n int) error {
 	s := d.sessions[n%len(d.sessions)]
 	before := s.DeepCopy()
-	s.Spec.Env = nil
-	for left := d.edit; left > 0; left -= envValue {
-		value := strings.Repeat(string(rune('a'+n/len(d.sessions)%26)), min(left, envValue))
-		s.Spec.Env = append(s.Spec.Env, v1alpha1.EnvVar{Name: fmt.Sprintf("EDIT_%d", left), Value: value})
-	}
+	s.Spec.Env = []v1alpha1.EnvVar{{Name: "EDIT", Value: strconv.Itoa(n)}}
 	return r.Watch.Hub.Patch(ctx, s.DeepCopy(), client.MergeFrom(before))
 }
 
