@@ -141,6 +141,9 @@ func (c *Checker) PodDeleted(now time.Time, f PodState) {
 	if !before || f.Ended || seen.Ended || c.ignored[f.UID] {
 		return
 	}
+	if c.held[f.Cluster][f.Session].Mode == "Fence" && c.leaseIsOver(now, f.Cluster) {
+		return
+	}
 	release := newReleaseCheck(c, f.Session, f.Cluster, f.Epoch)
 	c.suspect(now, 4, "pod/"+string(f.UID), &Suspicion{
 		about: f.Session, watches: []string{Hub, f.Cluster}, wait: WatchLag,

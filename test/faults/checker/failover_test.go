@@ -24,6 +24,19 @@ func supersedes(mode string, away time.Duration) func(*history) {
 	}
 }
 
+// fenced returns a history in which a Pod of mode Fence goes after its member was away for a time, of which no
+// status shows the cause.
+func fenced(away time.Duration) func(*history) {
+	return func(h *history) {
+		h.minimum = MinimumOutage{Lease: 180 * time.Second}
+		h.run()
+		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Mode: "Fence", PodReady: true})
+		h.RecordOutage(h.now, "a")
+		h.pass(away)
+		h.podDeleted("p1")
+	}
+}
+
 var losses = []struct {
 	name string
 	play func(*history)
@@ -72,6 +85,8 @@ var losses = []struct {
 		h.assignment(AssignmentState{Cluster: "a", Epoch: 1, Mode: "Fence", Lapsed: true})
 		h.podDeleted("p1")
 	}, ""},
+	{"a Pod of mode Fence that goes as its member was away for L", fenced(180 * time.Second), ""},
+	{"a Pod of mode Fence that goes sooner", fenced(179 * time.Second), "neither side has a reason for it"},
 	{"what a removed member holds", func(h *history) {
 		supersedes("Restart", 2*time.Minute)(h)
 		h.removed["a"] = true

@@ -8,7 +8,11 @@ import (
 
 // MinimumOutage is how long a member must be away before its sessions are rescheduled without
 // waiting for their stop (docs/design.md, section 7). Zero is not checked.
-type MinimumOutage struct{ Restart, Fence time.Duration }
+type MinimumOutage struct {
+	Restart, Fence time.Duration
+	// Lease is how long until its agent ends the Pods of its Fence sessions. Zero is never.
+	Lease time.Duration
+}
 
 // outages are the members that a scenario made unavailable, and what that allows.
 type outages struct {
@@ -36,6 +40,13 @@ func (o *outages) RecordOutage(now time.Time, member string) {
 	if o.away[member].IsZero() {
 		o.away[member] = now
 	}
+}
+
+// leaseIsOver reports whether a member has been away for so long that its agent ends the Pods of its Fence
+// sessions. An agent that is killed right after it did shows that in no status until it runs again.
+func (o *outages) leaseIsOver(now time.Time, member string) bool {
+	since, lease := o.away[member], o.minimum.Lease
+	return !since.IsZero() && lease > 0 && now.Sub(since) >= lease
 }
 
 // EndOutages ends all outages: every member is back, and both sides agree.

@@ -46,5 +46,9 @@ const RenewalDelay = 10 * time.Second
 
 // minimumOutage counts from the fault: the last renewal may have been granted just before.
 func (s *Stage) minimumOutage() checker.MinimumOutage {
-	return checker.MinimumOutage{Restart: s.Scaled(Unreachable + RestartAfter - RenewalInterval), Fence: s.Scaled(PlaceElsewhereAfter - RenewalInterval)}
+	return checker.MinimumOutage{
+		Restart: s.Scaled(Unreachable + RestartAfter - RenewalInterval),
+		Fence:   s.Scaled(PlaceElsewhereAfter - RenewalInterval),
+		Lease:   s.Scaled(FenceLease - RenewalInterval),
+	}
 }
