@@ -22,6 +22,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/session"
+	"github.com/vdi-fleet/vdi-fleet/proto/conflict"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 )
 
@@ -114,7 +115,7 @@ func (t *hubTerm) acquire(ctx context.Context) (*coordinationv1.Lease, error) {
 	t.holder = string(uuid.NewUUID())
 	var lease *coordinationv1.Lease
 	// An earlier leader's last write may still arrive.
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() (err error) {
+	err := conflict.Retry(retry.DefaultRetry, func() (err error) {
 		if lease, err = t.read(ctx); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -62,6 +63,18 @@ func (l *leaders) next(transitions int32) *hubTerm {
 	t.now = func() time.Time { return l.now }
 	l.Expect(t.begin(context.Background())).To(Succeed())
 	return t
+}
+
+// A replica that could not acquire the Lease of the term in time does not lead.
+func TestALeaderThatDoesNotAcquireTheTermInTimeEnds(t *testing.T) {
+	l := newLeaders(t, 2)
+	term := l.next(0)
+	l.storing = func() error { return fmt.Errorf("the API server does not answer: %w", context.DeadlineExceeded) }
+	l.Expect(term.begin(context.Background())).To(MatchError(context.DeadlineExceeded))
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	l.storing = func() error { return ended.Err() }
+	l.Expect(term.begin(ended)).To(MatchError(context.Canceled))
 }
 
 func TestTermRaisedIsStoredFirstAndOutlivesTheLeader(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/vdi-fleet/vdi-fleet/agent/objects"
+	"github.com/vdi-fleet/vdi-fleet/proto/conflict"
 )
 
 // TermsConfigMap is the ConfigMap with an agent's terms, in its own namespace.
@@ -91,7 +91,7 @@ func parseTerm(data map[string]string, key string) int64 {
 }
 
 func (t *ConfigMapTerms) update(ctx context.Context, change func(map[string]string) bool) error {
-	return retry.OnError(retry.DefaultBackoff, isConflict, func() error {
+	return conflict.Retry(retry.DefaultBackoff, func() error {
 		state := &corev1.ConfigMap{}
 		if err := t.Read(ctx, TermsConfigMap, state); err != nil {
 			return err
@@ -104,10 +104,6 @@ func (t *ConfigMapTerms) update(ctx context.Context, change func(map[string]stri
 		}
 		return t.Write(ctx, TermsConfigMap, state)
 	})
-}
-
-func isConflict(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
 // raise sets a term as the highest of this process, if it supersedes that, and reports

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +51,7 @@ func TestTermsSurviveARestart(t *testing.T) {
 	observe(first, 7, 1)
 	observe(first, 7, 0)
 	observe(first, 6, 0)
-	fail = errors.New("away")
+	fail = fmt.Errorf("away: %w", context.DeadlineExceeded)
 	if err := first.Observe(t.Context(), HubTerm{Term: 8}); err == nil {
 		t.Error("a term that was not written counts as remembered")
 	}

@@ -2,7 +2,7 @@ package identity
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -171,7 +171,8 @@ func TestARefusedEnrollmentDoesNotUseTheToken(t *testing.T) {
 	}
 }
 
-var errLost = errors.New("the connection was lost")
+// errLost is that of a request whose answer did not come in time, also if it is the last of several attempts.
+var errLost = fmt.Errorf("the connection was lost: %w", context.DeadlineExceeded)
 
 func TestNothingIsAnsweredThatIsNotStored(t *testing.T) {
 	broken := true

@@ -9,11 +9,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
+	"github.com/vdi-fleet/vdi-fleet/proto/conflict"
 )
 
 // attempts is how often a write is retried on conflict. Another writer of a member's
@@ -41,7 +41,7 @@ func (m members) get(ctx context.Context, name string, uid types.UID) (*v1alpha1
 // change writes a change of a member's status. decide changes the member, or returns an
 // error; it is called again after each conflict.
 func (m members) change(ctx context.Context, name string, uid types.UID, decide func(*v1alpha1.MemberCluster) error) error {
-	return retry.RetryOnConflict(wait.Backoff{Steps: attempts}, func() error {
+	return conflict.Retry(wait.Backoff{Steps: attempts}, func() error {
 		mc, err := m.get(ctx, name, uid)
 		if err != nil {
 			return err
