@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+)
 
 // Duration is a length of time in hours, minutes, seconds and milliseconds, such as "8h",
 // "90m" or "1h30m". It is a string and not a metav1.Duration, so that one invalid value
@@ -34,6 +38,27 @@ func DurationOf(d time.Duration) Duration {
 	return Duration(d.Truncate(time.Millisecond).String())
 }
 
+// For returns the limit of a session that requests one: that, or the default, at most the maximum. It is
+// empty if there is none.
+func (l TimeLimit) For(requested Duration) Duration {
+	d, ok := requested.Value()
+	if ok && d == 0 && l.Unlimited {
+		return ""
+	}
+	if !ok || d == 0 {
+		requested = l.Default
+		d, ok = requested.Value()
+	}
+	most, limited := l.Max.Value()
+	switch {
+	case limited && most > 0 && (!ok || d == 0 || d > most):
+		return l.Max
+	case !ok || d == 0:
+		return ""
+	}
+	return requested
+}
+
 // defaultStartTimeout is the start timeout of a desktop whose template has none.
 const defaultStartTimeout = 5 * time.Minute
 
@@ -43,4 +68,31 @@ func (d *Desktop) StartTime() time.Duration {
 		return limit
 	}
 	return defaultStartTimeout
+}
+
+// warnAtMost is the longest time between the warning of a user and the end of the
+// session.
+const warnAtMost = 5 * time.Minute
+
+// WarnBefore returns how long before a time limit ends a session its user is warned: a
+// fifth of the limit, at most five minutes.
+func WarnBefore(limit time.Duration) time.Duration {
+	return min(limit/5, warnAtMost)
+}
+
+// Idle reports whether the assignment holds no slot: nothing of it runs, and nothing is
+// to run until the hub changes its spec.
+func (a *SessionAssignment) Idle() bool {
+	return a.Spec.RunState == ModeSuspended || a.FailedPermanently() || a.TimeExpired()
+}
+
+// TimeExpired reports whether the agent stopped the desktop at its timeout.
+func (a *SessionAssignment) TimeExpired() bool {
+	pod := meta.FindStatusCondition(a.Status.Conditions, ConditionPodReady)
+	return pod != nil && pod.Reason == ReasonTimeExpired
+}
+
+// FailedPermanently reports whether the assignment's current attempt failed permanently.
+func (a *SessionAssignment) FailedPermanently() bool {
+	return a.Status.Failure != nil && a.Status.Failure.Attempt >= a.Spec.Attempt
 }

@@ -29,6 +29,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&PlacementPolicy{}, &PlacementPolicyList{},
 		&PlacementReview{}, &PlacementReviewList{},
 		&SessionAssignment{}, &SessionAssignmentList{},
+		&AccessTicket{}, &AccessTicketList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

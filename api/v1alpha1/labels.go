@@ -60,6 +60,8 @@ const (
 
 // Annotations.
 const (
+	// AnnotationDescription on a VDITemplate describes it to the users of the console.
+	AnnotationDescription = "vdi.kasm.io/description"
 	// AnnotationSession on a child is namespace/name of the session on the hub.
 	AnnotationSession = "vdi.kasm.io/session"
 	// AnnotationEpoch on a Pod is the epoch that it was created for.

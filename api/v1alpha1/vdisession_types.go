@@ -193,6 +193,12 @@ type SessionPlacement struct {
 	Priority int32 `json:"priority,omitempty"`
 }
 
+// SessionEndpoint is where a desktop is.
+type SessionEndpoint struct {
+	// url of the desktop in its member. It changes with the member.
+	URL string `json:"url"`
+}
+
 // SessionStatus is the observed state of a session. Only the hub writes it.
 type SessionStatus struct {
 	// phase summarizes the conditions.
@@ -207,9 +213,15 @@ type SessionStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// url of the desktop.
+	// url of the desktop: of its page in the console, which never changes, or that of endpoint if there
+	// is no console.
 	// +optional
 	URL string `json:"url,omitempty"`
+
+	// endpoint is where the desktop is now. Absent until it was ready, and while the session has no
+	// placement.
+	// +optional
+	Endpoint *SessionEndpoint `json:"endpoint,omitempty"`
 
 	// observedGeneration is the generation that this status describes.
 	// +optional

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -306,6 +308,17 @@ type TimeLimit struct {
 	// unlimited allows a session to set 0s, which means no limit. Defaults to false.
 	// +optional
 	Unlimited bool `json:"unlimited,omitempty"`
+}
+
+// AllowsUser reports whether a user with groups may use the template.
+func (t *TemplateSpec) AllowsUser(user string, groups []string) bool {
+	return len(t.AllowedUsers) == 0 && len(t.AllowedGroups) == 0 || slices.Contains(t.AllowedUsers, user) ||
+		slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(t.AllowedGroups, g) })
+}
+
+// AllowsNamespace reports whether sessions of a namespace may use the template.
+func (t *TemplateSpec) AllowsNamespace(namespace string) bool {
+	return len(t.AllowedNamespaces) == 0 || slices.Contains(t.AllowedNamespaces, namespace)
 }
 
 // RevisionSessions is the number of sessions of a revision.

@@ -27,7 +27,7 @@ func Render(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, ingressDomain stri
 		FailoverMode:     status.FailoverMode(s, t),
 		Attempt:          s.Status.Attempt,
 		Timeout:          status.EffectiveTimeout(s, t),
-		IdleTimeout:      status.EffectiveLimit(s.Spec.IdleTimeout, t.IdleTimeout),
+		IdleTimeout:      t.IdleTimeout.For(s.Spec.IdleTimeout),
 		TimeUsed:         s.Status.TimeUsed,
 		Host:             a.Name + "." + ingressDomain,
 		Secrets:          secrets.References(),

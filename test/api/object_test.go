@@ -44,6 +44,10 @@ spec: {session: {user: alice@example.com, template: browser}}`,
 kind: VDIHome
 metadata: {name: home-alice, namespace: desktops}
 spec: {user: alice@example.com, template: developer, clusterName: eu-west, clusterUID: uid-1, claimName: home-alice}`,
+	"accesstickets": `
+kind: AccessTicket
+metadata: {name: login, namespace: desktops}
+spec: {access: Console, user: alice@example.com, challenge: LCa0a2j_xo_5m0U8HTBBNBNCLXBkg7-g-YpeiGJm564}`,
 	"sessionassignments": `
 kind: SessionAssignment
 metadata: {name: alice, namespace: desktops}

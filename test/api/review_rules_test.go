@@ -22,6 +22,10 @@ func reviewCases() []ruleCase {
 		cases = append(cases, c)
 	}
 	return append(cases,
+		ruleCase{plural: "accesstickets", path: "spec", name: "another user", stored: `{}`,
+			good: `metadata: {labels: {a: b}}`, bad: `spec: {user: bob@example.com}`},
+		ruleCase{plural: "accesstickets", path: "spec.challenge", name: "the secret itself",
+			good: `spec: {challenge: "` + strings.Repeat("A", 43) + `"}`, bad: `spec: {challenge: secret}`},
 		ruleCase{plural: "placementreviews", path: "spec", name: "of a session that there is and of another",
 			good: `spec: {sessionName: alice, session: null}`, bad: `spec: {sessionName: alice}`},
 		ruleCase{plural: "placementreviews", path: "spec", name: "of nothing",

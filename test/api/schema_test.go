@@ -16,6 +16,12 @@ func schemaCases() []ruleCase {
 		{"vditemplates", templateSchemaCases},
 		{"memberclusters", memberSchemaCases},
 		{"placementpolicies", policySchemaCases},
+		{"accesstickets", []ruleCase{
+			{path: "spec.access", name: "access that is none", good: `spec: {access: Console}`, bad: `spec: {access: Everything}`},
+			{path: "spec.user", name: "no user", good: `spec: {user: a}`, bad: `spec: {user: ""}`},
+			{path: "spec.groups", name: "a group twice", good: `spec: {groups: [a, b]}`, bad: `spec: {groups: [a, a]}`},
+			{path: "spec.groups", name: "65 groups", good: groups(64), bad: groups(65)},
+		}},
 		{"sessionassignments", []ruleCase{
 			{path: "spec.epoch", name: "an epoch before the first", good: `spec: {epoch: 1}`, bad: `spec: {epoch: 0}`},
 			{path: "spec.session.uid", name: "no UID", good: `spec: {session: {uid: u}}`, bad: `spec: {session: {uid: ""}}`},
@@ -85,6 +91,9 @@ var memberSchemaCases = []ruleCase{
 }
 
 // nodeGroups returns a patch of a MemberCluster with n node groups, each as large as the limits permit.
+// groups returns a patch with n groups.
+func groups(n int) string { return "spec: {groups: [" + strings.Join(numbered("g", n), ", ") + "]}" }
+
 func nodeGroups(n int) string {
 	labels, resources, taints := make([]string, 32), []string{`pods: "110"`}, make([]string, 16)
 	for i := range labels {

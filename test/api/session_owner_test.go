@@ -117,6 +117,11 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 				return modify(ctx, hub, bobOfSamples, "probe", change)
 			}).Should(MatchError(apierrors.IsForbidden, "IsForbidden"))
 		}
+		Eventually(ctx, func(ctx context.Context) error {
+			_, err := clientOf(hub, bobOfSamples, vdi.GroupVersion.WithResource("accesstickets")).Namespace("desktops").
+				Create(ctx, build("accesstickets"), dryRun)
+			return err
+		}).Should(MatchError(ContainSubstring("vdi-access-ticket")))
 	})
 
 	alices := func(ctx context.Context) string {
@@ -252,6 +257,25 @@ var _ = Describe("The policies of ownership", Ordered, ContinueOnFailure, func()
 		Entry("member", "memberclusters", vdi.MemberFinalizer),
 		Entry("template", "vditemplates", vdi.TemplateFinalizer),
 		Entry("home", "vdihomes", vdi.HomeFinalizer),
+	)
+
+	DescribeTable("let users request a login of the console for themselves only", func(ctx context.Context, caller requester, fields, denied string) {
+		_, err := clientOf(hub, caller, vdi.GroupVersion.WithResource("accesstickets")).Namespace("desktops").
+			Create(ctx, build("accesstickets", "spec: {"+fields+"}"), dryRun)
+		if denied == "" {
+			Expect(err).NotTo(HaveOccurred())
+			return
+		}
+		Expect(err).To(MatchError(ContainSubstring(denied)))
+	},
+		Entry("themselves", aliceOfSamples, "user: alice@example.com", ""),
+		Entry("with a group of theirs", requester{"alice@example.com", []string{"staff", "labs"}}, "user: alice@example.com, groups: [labs]", ""),
+		Entry("another user", bobOfSamples, "user: alice@example.com",
+			"user bob@example.com: a ticket is for the user who creates it (spec.user: bob@example.com), not for alice@example.com"),
+		Entry("a user whom they may impersonate", helpdesk, "user: alice@example.com", "a ticket is for the user who creates it"),
+		Entry("a group that they are not in", aliceOfSamples, "user: alice@example.com, groups: [admins]",
+			"user alice@example.com: a ticket lists only your own groups; you are not in admins"),
+		Entry("an administrator", root, "user: alice@example.com", "a ticket is for the user who creates it"),
 	)
 
 	It("grant the roles of people no Secrets", func(ctx context.Context) {

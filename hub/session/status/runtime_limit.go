@@ -11,28 +11,7 @@ import (
 
 // EffectiveTimeout returns the session's time limit: its own, or else its template's default.
 func EffectiveTimeout(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) v1alpha1.Duration {
-	return EffectiveLimit(s.Spec.Timeout, t.Timeout)
-}
-
-// EffectiveLimit returns a session's own limit, or the template's default, at most the
-// template's maximum.
-func EffectiveLimit(requested v1alpha1.Duration, limit v1alpha1.TimeLimit) v1alpha1.Duration {
-	d, ok := requested.Value()
-	if ok && d == 0 && limit.Unlimited {
-		return ""
-	}
-	if !ok || d == 0 {
-		requested = limit.Default
-		d, ok = requested.Value()
-	}
-	most, limited := limit.Max.Value()
-	switch {
-	case limited && most > 0 && (!ok || d == 0 || d > most):
-		return limit.Max
-	case !ok || d == 0:
-		return ""
-	}
-	return requested
+	return t.Timeout.For(s.Spec.Timeout)
 }
 
 // timeLimit returns how long the desktop may run in all its runs together, and whether

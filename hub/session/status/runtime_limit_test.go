@@ -12,31 +12,6 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
-func TestEffectiveLimit(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		requested v1alpha1.Duration
-		limit     v1alpha1.TimeLimit
-		want      v1alpha1.Duration
-	}{
-		{name: "no limit"},
-		{name: "the template's default", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
-		{name: "what the session requests", requested: "2h", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "2h"},
-		{name: "never more than the maximum", requested: "9h", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "the maximum where none is requested", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "none, where the template allows it", requested: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h", Unlimited: true}},
-		{name: "the default where none is not allowed", requested: "0s", limit: v1alpha1.TimeLimit{Default: "1h", Max: "3h"}, want: "1h"},
-		{name: "the maximum where none is not allowed", requested: "0s", limit: v1alpha1.TimeLimit{Max: "3h"}, want: "3h"},
-		{name: "the default where the template only allows the request", limit: v1alpha1.TimeLimit{Default: "1h", Unlimited: true}, want: "1h"},
-		{name: "the default where the request can't be read", requested: "soon", limit: v1alpha1.TimeLimit{Default: "1h"}, want: "1h"},
-		{name: "none where nothing can be read", requested: "soon", limit: v1alpha1.TimeLimit{Default: "later", Max: "never"}},
-	} {
-		if got := EffectiveLimit(c.requested, c.limit); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
-	}
-}
-
 // An account of the time used lowers the hub's only if it is complete.
 func TestAgentsAccountReplacesTheHubs(t *testing.T) {
 	since := metav1.NewTime(sessiontest.Now)
