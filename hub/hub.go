@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -234,7 +235,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, cach
 	departures := &assignment.Departures{}
 	sessions := &session.Reconciler{
 		Client: c, Live: local.GetAPIReader(), Cached: cached, Recorder: events, Fleet: f, Reservations: f.cache, Members: f, Orders: orders,
-		Departures: departures, Clock: clock.RealClock{}, Restores: term,
+		Departures: departures, Clock: clock.RealClock{}, Restores: term, Console: strings.TrimSuffix(o.ConsoleURL, "/"),
 		Timings: lifecycle.Timings{
 			ForceAfter: o.scaled(lifecycle.DefaultForceAfter), MoveAfter: o.scaled(lifecycle.DefaultMoveAfter), IdleAfter: o.scaled(lifecycle.DefaultIdleAfter),
 		},

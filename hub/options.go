@@ -3,7 +3,9 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -53,6 +55,8 @@ type LinkOptions struct {
 type SessionOptions struct {
 	SessionNamespaces        []string
 	AllNamespaces, UserRoles bool
+	// ConsoleURL is the address of the console, without a path; empty if there is none.
+	ConsoleURL string
 }
 
 // FailoverOptions are unscaled timings of failover. A Lease or Regain of 0 means the default.
@@ -77,6 +81,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.SessionNamespaces, "session-namespaces", nil, "The only namespaces whose sessions are accepted, and beside --namespace the only ones whose Secrets are read. The ClusterRole vdi-hub-sessions must be bound in these and nowhere else. Required, unless --all-namespaces is set.")
 	fs.BoolVar(&o.AllNamespaces, "all-namespaces", false, "Accept sessions of all namespaces, in place of --session-namespaces. The ClusterRole vdi-hub-sessions must be bound in the whole cluster: the hub can then read every Secret of it.")
 	fs.BoolVar(&o.UserRoles, "user-roles", false, "Let users read the passwords of their own sessions: keep a Role and a RoleBinding for each user and session namespace that allow get on the user's access Secrets by name. Needs the ClusterRole vdi-hub-user-roles where vdi-hub-sessions is bound.")
+	fs.StringVar(&o.ConsoleURL, "console-url", "", "Address of the console, such as https://vdi.example.com: status.url of each session is then its page there, which never changes. Empty if there is no console.")
 	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "Certificate of the link's server (PEM), if certificates are issued outside of the hub.")
 	fs.StringVar(&o.TLSKeyFile, "tls-key-file", "", "Key of the link's server (PEM).")
 	fs.StringVar(&o.ClientCAFile, "client-ca-file", "", "Authorities that agents' certificates are verified with (PEM).")
@@ -114,7 +119,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, checkLinkName(name))
 	}
 	need("trust-domain", o.TrustDomain)
-	errs = append(errs, o.checkNamespaces())
+	errs = append(errs, o.checkNamespaces(), o.checkConsole())
 	if o.TimeFactor <= 0 || o.TimeFactor > 100 {
 		errs = append(errs, fmt.Errorf("--time-factor %v is not between 0 and 100", o.TimeFactor))
 	}
@@ -134,6 +139,15 @@ func (o *SessionOptions) checkNamespaces() error {
 	case !o.AllNamespaces && len(o.SessionNamespaces) == 0:
 		return errors.New("the namespaces of sessions are not set: name them with --session-namespaces, " +
 			"or accept sessions of all namespaces with --all-namespaces, and the hub can read every Secret of its cluster")
+	}
+	return nil
+}
+
+// checkConsole requires an address without a path, if there is a console.
+func (o *SessionOptions) checkConsole() error {
+	u, err := url.Parse(o.ConsoleURL)
+	if err != nil || o.ConsoleURL != "" && (u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http") {
+		return fmt.Errorf("--console-url %q is not the address of a console: set a scheme and a host, such as https://vdi.example.com", o.ConsoleURL)
 	}
 	return nil
 }

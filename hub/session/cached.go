@@ -44,6 +44,9 @@ func trimSession(s *v1alpha1.VDISession) {
 // take no more memory than they need.
 func share(s *v1alpha1.VDISession) {
 	own := []*string{&s.Spec.User, &s.Status.URL, &s.Status.AccessSecretName}
+	if s.Status.Endpoint != nil {
+		own = append(own, &s.Status.Endpoint.URL)
+	}
 	s.Spec.Resources, s.Status.Resources = trim.Resources(s.Spec.Resources), trim.Resources(s.Status.Resources)
 	s.Status.Conditions = append(make([]metav1.Condition, 0, len(s.Status.Conditions)), s.Status.Conditions...)
 	for i := range s.Status.Conditions {

@@ -28,7 +28,7 @@ type gatherer struct{ *Reconciler }
 
 // gather returns what lifecycle.Next depends on.
 func (g gatherer) gather(ctx context.Context, s *v1alpha1.VDISession, reports []*assignment.Report) (*lifecycle.Input, error) {
-	in := &lifecycle.Input{Now: g.Clock.Now(), Session: s, Reports: reports, Timings: g.Timings.OrDefaults()}
+	in := &lifecycle.Input{Now: g.Clock.Now(), Session: s, Reports: reports, Timings: g.Timings.OrDefaults(), Console: g.Console}
 	for _, rep := range reports {
 		if !lifecycle.ShowsRestore(s, rep) {
 			continue

@@ -11,9 +11,9 @@ import (
 // reports then take over: it must run before the first of them arrives, or no report would
 // ever count the sessions. It runs once.
 func (r *Reconciler) Rebuild(ctx context.Context) error {
-	r.rebuilding.Lock()
-	defer r.rebuilding.Unlock()
-	if r.rebuilt {
+	r.rebuilt.Lock()
+	defer r.rebuilt.Unlock()
+	if r.rebuilt.done {
 		return nil
 	}
 	// A session whose member the fleet does not have yet would appear lost.
@@ -32,6 +32,6 @@ func (r *Reconciler) Rebuild(ctx context.Context) error {
 			r.Reservations.Reserve(s, at.Epoch, at.Run, at.ClusterUID)
 		}
 	}
-	r.rebuilt = true
+	r.rebuilt.done = true
 	return nil
 }

@@ -59,6 +59,8 @@ type Reconciler struct {
 	Restores Restores
 	// Timings of sessions.
 	Timings lifecycle.Timings
+	// Console is the address of the console, without a path; empty if there is none.
+	Console string
 	// Register registers every member with the fleet, before the first session is
 	// reconciled; nil if the caller does.
 	Register func(context.Context) error
@@ -68,9 +70,13 @@ type Reconciler struct {
 	memory   memory.Memory
 	drains   drain.Tracker
 	prepared policy.Prepared
-	// rebuilt is set once the reservations were rebuilt; rebuilding is its lock.
-	rebuilt    bool
-	rebuilding sync.Mutex
+	rebuilt  rebuilt
+}
+
+// rebuilt is done once the reservations were rebuilt.
+type rebuilt struct {
+	sync.Mutex
+	done bool
 }
 
 // Reconcile updates one session.

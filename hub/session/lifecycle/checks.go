@@ -44,10 +44,7 @@ func isNew(s *v1alpha1.VDISession) bool { return s.Status.Epoch == 0 }
 
 // checkUser requires one of the users or groups that the template names, if it names any.
 func checkUser(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
-	if len(t.AllowedUsers) == 0 && len(t.AllowedGroups) == 0 || slices.Contains(t.AllowedUsers, s.Spec.User) {
-		return "", ""
-	}
-	if slices.ContainsFunc(s.Spec.Groups, func(g string) bool { return slices.Contains(t.AllowedGroups, g) }) {
+	if t.AllowsUser(s.Spec.User, s.Spec.Groups) {
 		return "", ""
 	}
 	message := fmt.Sprintf("template %q is not for user %q: it has to be added to the template's spec.allowedUsers", s.Spec.Template, s.Spec.User)
@@ -62,7 +59,7 @@ func checkUser(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string
 }
 
 func checkNamespace(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) (string, string) {
-	if len(t.AllowedNamespaces) == 0 || slices.Contains(t.AllowedNamespaces, s.Namespace) {
+	if t.AllowsNamespace(s.Namespace) {
 		return "", ""
 	}
 	return v1alpha1.ReasonNamespaceNotAllowed, fmt.Sprintf("template %q is not for namespace %q: it has to be added to the template's spec.allowedNamespaces", s.Spec.Template, s.Namespace)

@@ -24,7 +24,7 @@ func failBack(p *pass) next {
 		status.EndRun(s, now)
 		status.FailBack(s, rep.Ref, p.in.nextEpoch(s), status.Seconds(now))
 		if url, ok := p.url(); ok {
-			s.Status.URL = url
+			s.Status.Endpoint = &v1alpha1.SessionEndpoint{URL: url}
 		}
 		p.Epoch, p.Reserve = s.Status.Epoch, true
 		p.normal(v1alpha1.EventHealed, "Heal", fmt.Sprintf(

@@ -78,7 +78,7 @@ func reschedule(p *pass, policy *v1alpha1.PlacementPolicy, loss failover.Session
 // failOver writes a decision to reschedule the session into its status.
 func failOver(p *pass, policy *v1alpha1.PlacementPolicy, d placement.Decision, v failover.Verdict) {
 	s, now := p.Session, p.in.Now
-	from, had := s.Status.Placement, s.Status.URL
+	from, had := s.Status.Placement, s.Status.Endpoint != nil || p.in.Console == "" && s.Status.URL != ""
 	since := p.in.Members[from.ClusterUID].LastHeartbeat
 	if since.IsZero() || since.After(now) {
 		since = now
@@ -89,9 +89,10 @@ func failOver(p *pass, policy *v1alpha1.PlacementPolicy, d placement.Decision, v
 	s.Status.LastFailover = &v1alpha1.FailoverRecord{
 		From: from.ClusterName, FromRegion: from.Region, FromEpoch: from.Epoch, Reason: v.Reason, LostTime: status.Seconds(since), Time: status.Seconds(now),
 	}
-	if url, ok := p.url(); ok && had != "" {
-		s.Status.URL = url
+	if url, ok := p.url(); ok && had {
+		s.Status.Endpoint = &v1alpha1.SessionEndpoint{URL: url}
 	}
+	p.address()
 	p.warn(v1alpha1.EventFailedOver, "Failover", failoverNote(s, left, v, now.Sub(since)))
 	p.Result, p.LostSince = ResultFailedOver, since
 }

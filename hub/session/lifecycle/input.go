@@ -44,6 +44,8 @@ type Input struct {
 	Restore Restore
 	// Timings of sessions.
 	Timings Timings
+	// Console is the address of the console, without a path; empty if there is none.
+	Console string
 	// Answer to the request that Next made of the same Input; nil if there is none yet.
 	Answer *scheduling.Answer
 }

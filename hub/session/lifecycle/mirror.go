@@ -85,6 +85,7 @@ func mirrorReport(p *pass, reported *v1alpha1.SessionAssignment, order *assignme
 	status.Mirror(s, order.Spec, reported, stored, order.URL, now)
 	status.MirrorIdle(s, reported, now, p.in.Timings.IdleAfter)
 	s.Status.AccessSecretName = secret.AccessName(s, order.Spec)
+	p.address()
 	if equality.Semantic.DeepEqual(before.Status, s.Status) {
 		return
 	}

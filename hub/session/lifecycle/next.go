@@ -46,6 +46,7 @@ func Next(in *Input) Plan {
 	p := newPass(in)
 	if !in.Session.DeletionTimestamp.IsZero() {
 		end(p)
+		p.address()
 		return p.Plan
 	}
 	for _, step := range []func(*pass) next{
@@ -83,6 +84,7 @@ func newPass(in *Input) *pass {
 // conclude summarizes the status, claims the home, and determines the session's next deadline.
 func (p *pass) conclude() {
 	s, now := p.Session, p.in.Now
+	p.address()
 	status.Summarize(s, p.spec, now)
 	if message, ok := status.ExpiryWarning(p.in.Session, s); ok {
 		p.warn(v1alpha1.EventExpiringSoon, "Expire", message)

@@ -162,6 +162,20 @@ func (p *pass) url() (string, bool) {
 	return m.Spec.IngressScheme + "://" + v1alpha1.AssignmentName(s.Name, s.UID) + "." + m.Spec.IngressDomain + p.spec.Path, m.Known
 }
 
+// address sets the session's URL: of its page in the console, or where its desktop is. A session that an
+// earlier version of the hub has placed has no endpoint, and keeps its URL.
+func (p *pass) address() {
+	s := p.Session
+	switch {
+	case p.in.Console != "":
+		s.Status.URL = p.in.Console + "/s/" + s.Namespace + "/" + s.Name
+	case s.Status.Endpoint != nil:
+		s.Status.URL = s.Status.Endpoint.URL
+	case s.Status.Placement == nil:
+		s.Status.URL = ""
+	}
+}
+
 func refOf(p *v1alpha1.Placement) v1alpha1.ClusterRef {
 	return v1alpha1.ClusterRef{Name: p.ClusterName, UID: p.ClusterUID}
 }

@@ -41,7 +41,7 @@ func releasePlacement(s *v1alpha1.VDISession) {
 // unplace removes the placement from the status, which has a release of it already. why
 // is what the session waits for.
 func unplace(s *v1alpha1.VDISession, why string) {
-	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
+	s.Status.Placement, s.Status.Endpoint, s.Status.IdleSince = nil, nil, nil
 	s.Status.Conditions = status.DropAgentConditions(s.Status.Conditions)
 	v1alpha1.RemoveCondition(&s.Status.Conditions, v1alpha1.ConditionAssigned)
 	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonReleasing, why)

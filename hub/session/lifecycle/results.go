@@ -63,7 +63,7 @@ func recordRefused(p *pass, rep *assignment.Report) {
 	if p.in.Known.PauseNext {
 		message += fmt.Sprintf("; %d or more in a row have refused it, and it is retried after a pause", memory.RefusalStreak)
 	}
-	s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
+	s.Status.Placement, s.Status.Endpoint, s.Status.IdleSince = nil, nil, nil
 	status.SetFalse(s, v1alpha1.ConditionScheduled, v1alpha1.ReasonRefused, message)
 	status.SetFalse(s, v1alpha1.ConditionAssigned, v1alpha1.ReasonRefused, message)
 	p.Result = ResultRefused

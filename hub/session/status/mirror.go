@@ -44,8 +44,8 @@ func Mirror(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, reported *v1alpha1
 		recovered(s, now)
 		Summarize(s, t, now)
 	}
-	if s.Status.URL != "" || s.Status.Phase == v1alpha1.PhaseRunning {
-		s.Status.URL = url
+	if s.Status.Endpoint != nil || s.Status.Phase == v1alpha1.PhaseRunning {
+		s.Status.Endpoint = &v1alpha1.SessionEndpoint{URL: url}
 	}
 }
 

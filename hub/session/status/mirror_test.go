@@ -33,8 +33,8 @@ func TestMirror(t *testing.T) {
 	report.Status.Conditions = append(report.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: sessiontest.No, Reason: "NotTheAgents"})
 	s := sessiontest.With(sessiontest.Scheduled)
 	Mirror(s, &v1alpha1.TemplateSpec{}, report, true, "https://url", sessiontest.Now)
-	if s.Status.Phase != v1alpha1.PhaseRunning || s.Status.URL != "https://url" {
-		t.Errorf("got phase %s, url %q", s.Status.Phase, s.Status.URL)
+	if s.Status.Phase != v1alpha1.PhaseRunning || s.Status.Endpoint.URL != "https://url" {
+		t.Errorf("got phase %s, endpoint %v", s.Status.Phase, s.Status.Endpoint)
 	}
 	if want := metav1.NewTime(sessiontest.Now.Truncate(time.Second)); s.Status.StartTime == nil || !s.Status.StartTime.Equal(&want) {
 		t.Errorf("got start %v, want %v: to the second, as it is stored", s.Status.StartTime, want)
@@ -46,8 +46,8 @@ func TestMirror(t *testing.T) {
 	}
 	started := *s.Status.StartTime
 	Mirror(s, &v1alpha1.TemplateSpec{}, report, true, "https://moved", sessiontest.Now.Add(time.Hour))
-	if !s.Status.StartTime.Equal(&started) || s.Status.URL != "https://moved" {
-		t.Errorf("got start %v, url %q an hour later", s.Status.StartTime, s.Status.URL)
+	if !s.Status.StartTime.Equal(&started) || s.Status.Endpoint.URL != "https://moved" {
+		t.Errorf("got start %v, endpoint %v an hour later", s.Status.StartTime, s.Status.Endpoint)
 	}
 }
 

@@ -59,7 +59,7 @@ func ConfirmStopped(s *v1alpha1.VDISession, member types.UID, epoch int64) {
 		return r.ClusterUID == member && r.Epoch <= epoch
 	})
 	if p := s.Status.Placement; p != nil && p.ClusterUID == member && p.Epoch <= epoch {
-		s.Status.Placement, s.Status.URL, s.Status.IdleSince = nil, "", nil
+		s.Status.Placement, s.Status.Endpoint, s.Status.IdleSince = nil, nil, nil
 	}
 }
 

@@ -5,15 +5,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/test/sessiontest"
 )
 
 func TestConfirmStopped(t *testing.T) {
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.ReleasingAt(sessiontest.Here, 3), sessiontest.ReleasingAt(sessiontest.Elsewhere, 4))
-	s.Status.URL = "https://url"
+	s.Status.Endpoint = &v1alpha1.SessionEndpoint{URL: "https://url"}
 	ConfirmStopped(s, sessiontest.Here, 4)
 	want := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5), sessiontest.ReleasingAt(sessiontest.Elsewhere, 4))
-	want.Status.URL = "https://url"
+	want.Status.Endpoint = s.Status.Endpoint
 	if diff := cmp.Diff(want.Status, s.Status); diff != "" {
 		t.Errorf("an older stop (-want +got):\n%s", diff)
 	}
