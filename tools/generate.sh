@@ -9,12 +9,15 @@ mkdir -p "$2"
 out=$(cd "$2" && pwd)
 cd "$(dirname "$0")/.."
 
-# role NAME writes the role of hub or agent into its chart.
+# role NAME CHART FILE PATHS... writes the role of a process into its chart.
 role() {
-	bin/controller-gen "rbac:roleName=vdi-$1,fileName=rbac.yaml" "paths=./$1/..." output:rbac:dir="$out/deploy/charts/vdi-$1/files"
-	# controller-gen ignores markers in the doc comment of a declaration.
+	bin/controller-gen "rbac:roleName=vdi-$1,fileName=$3" "${@:4}" output:rbac:dir="$out/deploy/charts/vdi-$2/files"
+}
+
+# attached fails if controller-gen ignores markers: those in the doc comment of a declaration.
+attached() {
 	local attached
-	attached=$(grep -rn --include='*.go' -A1 '+kubebuilder:rbac' "$1" | grep -E '^[^:]+-[0-9]+-(type|func|var|const)' || true)
+	attached=$(grep -rn --include='*.go' -A1 '+kubebuilder:rbac' hub agent | grep -E '^[^:]+-[0-9]+-(type|func|var|const)' || true)
 	if [ -n "$attached" ]; then
 		echo "generate: markers +kubebuilder:rbac in a doc comment are ignored: insert an empty line between the markers and these declarations:" >&2
 		echo "$attached" >&2
@@ -28,8 +31,11 @@ manifests() {
 	bin/controller-gen crd paths=./api/... output:crd:dir="$charts/vdi-hub/files/crds"
 	# The hub has no assignments. If its cluster is also a member, the agent's chart has the CRD.
 	mv "$charts/vdi-hub/files/crds/vdi.kasm.io_sessionassignments.yaml" "$charts/vdi-agent/files/crds"
-	role hub
-	role agent
+	attached
+	# shellcheck disable=SC2046 # a path is a word
+	role hub hub rbac.yaml $(go list ./hub/... | grep -v /hub/console | sed s/^/paths=/)
+	role console hub console.yaml paths=./hub/console/...
+	role agent agent rbac.yaml paths=./agent/...
 }
 
 code() {

@@ -51,7 +51,7 @@ func newCommand(c *cluster) *cobra.Command {
 	flags.StringVar(&c.overrides.CurrentContext, "context", "", "The kubeconfig context: the hub's cluster, or the member's for install-agent and admit.")
 	flags.StringVarP(&c.namespace, "namespace", "n", "vdi-system", "Namespace of the hub.")
 	flags.StringVarP(&c.output, "output", "o", "", "Output format: json, or manifest of join; by default text.")
-	root.AddCommand(joinCommand(c), installCommand(c), admitCommand(c), accessCommand(c, "revoke", v1alpha1.AccessRevoked),
+	root.AddCommand(consoleCommand(c), joinCommand(c), installCommand(c), admitCommand(c), accessCommand(c, "revoke", v1alpha1.AccessRevoked),
 		accessCommand(c, "allow", v1alpha1.AccessAllowed), rotateCommand(c), explainCommand(c),
 		cordonCommand(c), uncordonCommand(c), drainCommand(c), fenceCommand(c), unfenceCommand(c), rebalanceCommand(c))
 	return root

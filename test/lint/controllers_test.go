@@ -91,7 +91,7 @@ func TestManagersHaveCachesThatReconnect(t *testing.T) {
 			return true
 		})
 	}
-	if managers != 2 {
-		t.Errorf("%d options of managers were found, want those of hub and agent", managers)
+	if managers != 3 {
+		t.Errorf("%d options of managers were found, want those of hub, console and agent", managers)
 	}
 }

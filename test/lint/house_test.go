@@ -42,6 +42,7 @@ var pure = []string{
 	"hub/placement/",
 	"hub/scheduling/queue/",
 	"hub/member/health/",
+	"hub/console/messages/",
 	"hub/identity/pki/",
 	"hub/identity/record.go",
 	"hub/link/protocol/",
