@@ -56,13 +56,13 @@ without() {
 	# since its first check for remaining objects fails.
 	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null || true; done
 	k delete crd "$@" --ignore-not-found
-	k delete clusterrolebinding,clusterrole "$name"{,-sessions,-user-roles,-metrics,-metrics-reader,-node-groups} --ignore-not-found
+	k delete clusterrolebinding,clusterrole "$name"{,-sessions,-user-roles,-metrics,-metrics-reader,-node-groups,-legacy-impersonation} --ignore-not-found
 	k delete rolebinding,role "$name-node-groups" -n kube-system --ignore-not-found
 	for role in sessions user-roles; do
 		k delete rolebinding --all-namespaces --field-selector "metadata.name=$name-$role" --ignore-not-found
 	done
 	k delete priorityclass -l "app.kubernetes.io/name=$name,app.kubernetes.io/part-of=vdi-fleet" --ignore-not-found
-	k delete service,serviceaccount,role,rolebinding,poddisruptionbudget,networkpolicy,configmap,secret -n "$namespace" \
+	k delete service,serviceaccount,role,rolebinding,poddisruptionbudget,networkpolicy,ingress,configmap,secret -n "$namespace" \
 		-l "app.kubernetes.io/name=$name" --ignore-not-found
 	k delete serviceaccount,role,rolebinding,poddisruptionbudget "$name" -n "$namespace" --ignore-not-found
 	[ -z "$release" ] || k delete secret -n "$namespace" -l "owner=helm,name=$release"
@@ -82,9 +82,11 @@ hub)
 	empty
 	k delete mutatingadmissionpolicybinding,mutatingadmissionpolicy vdi-session-finalizer --ignore-not-found
 	k delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found \
-		vdi-finalizers vdi-hub-pods vdi-hub-secrets vdi-hub-user-roles vdi-hub-user-rolebindings vdi-member-fenced vdi-member-removal \
+		vdi-access-ticket vdi-finalizers vdi-hub-pods vdi-hub-secrets vdi-hub-user-roles vdi-hub-user-rolebindings vdi-member-fenced vdi-member-removal \
 		vdi-review-session vdi-session-operation vdi-session-owner vdi-session-placement vdi-session-policy vdi-session-user
 	k delete clusterrole vdi-user vdi-templates vdi-viewer vdi-operator --ignore-not-found
+	without vdi-console accesstickets.vdi.kasm.io
+	k delete secret vdi-console-keys -n "$namespace" --ignore-not-found
 	without vdi-hub {memberclusters,placementpolicies,placementreviews,vdihomes,vdisessions,vditemplates}.vdi.kasm.io
 	k delete rolebinding,role --all-namespaces -l vdi.kasm.io/user-role=true --ignore-not-found
 	last

@@ -2,6 +2,7 @@ package charts
 
 import (
 	goflag "flag"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/agent"
 	"github.com/vdi-fleet/vdi-fleet/hub"
+	"github.com/vdi-fleet/vdi-fleet/hub/console"
 )
 
 // bootstrap is the content of the Secret that the agent's variables refer to.
@@ -24,12 +26,14 @@ func TestTheBinariesTakeTheirArguments(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			args := arguments(t, deploymentOf(t, v))
-			if err := takes(v.chart, args); err != nil {
-				t.Errorf("%q: %v", args, err)
-			}
-			if err := takes(v.chart, append(args, "--no-such-flag=1")); err == nil {
-				t.Error("an unknown flag is accepted")
+			for _, d := range deploymentsOf(t, v) {
+				args := arguments(t, d)
+				if err := takes(v.chart, args); err != nil {
+					t.Errorf("%s: %q: %v", d.Name, args, err)
+				}
+				if err := takes(v.chart, append(args, "--no-such-flag=1")); err == nil {
+					t.Errorf("%s: an unknown flag is accepted", d.Name)
+				}
 			}
 		})
 	}
@@ -41,15 +45,18 @@ func takes(chart string, args []string) error {
 	logs := goflag.NewFlagSet("logs", goflag.ContinueOnError)
 	(&zap.Options{}).BindFlags(logs)
 	flags.AddGoFlagSet(logs)
-	if chart == hubChart {
-		var options hub.Options
-		options.AddFlags(flags)
-		if err := flags.Parse(args); err != nil {
-			return err
-		}
-		return options.Validate()
+	var options interface {
+		AddFlags(*pflag.FlagSet)
+		Validate() error
 	}
-	var options agent.Options
+	switch {
+	case args[0] == "console":
+		options, args = &console.Options{}, args[1:]
+	case chart == hubChart:
+		options = &hub.Options{}
+	default:
+		options = &agent.Options{}
+	}
 	options.AddFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -57,7 +64,19 @@ func takes(chart string, args []string) error {
 	return options.Validate()
 }
 
+// deploymentOf returns the Deployment of hub or agent.
 func deploymentOf(t *testing.T, v variant) *appsv1.Deployment {
+	t.Helper()
+	for _, d := range deploymentsOf(t, v) {
+		if d.Name == filepath.Base(v.chart) {
+			return d
+		}
+	}
+	t.Fatalf("%s has no Deployment %s", v.name, filepath.Base(v.chart))
+	return nil
+}
+
+func deploymentsOf(t *testing.T, v variant) (out []*appsv1.Deployment) {
 	t.Helper()
 	for _, object := range objects(t, v.manifest(t)) {
 		if object.GetKind() != "Deployment" {
@@ -67,10 +86,9 @@ func deploymentOf(t *testing.T, v variant) *appsv1.Deployment {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, d); err != nil {
 			t.Fatal(err)
 		}
-		return d
+		out = append(out, d)
 	}
-	t.Fatalf("%s has no Deployment", v.name)
-	return nil
+	return out
 }
 
 // arguments returns those of the container, with its variables expanded as by the kubelet.

@@ -108,7 +108,7 @@ func (s server) lifecycle() {
 	}
 	s.helm("uninstall", "hub")
 	s.helm("uninstall", "agent")
-	if left := s.left(); len(left) != 7 || slices.ContainsFunc(left, func(name string) bool { return !strings.HasPrefix(name, "CustomResourceDefinition/") }) {
+	if left := s.left(); len(left) != 8 || slices.ContainsFunc(left, func(name string) bool { return !strings.HasPrefix(name, "CustomResourceDefinition/") }) {
 		s.Errorf("these are left: %q", left)
 	}
 	if left := s.kubectl("get", "placementpolicies", "-o", "name"); left != "" {
@@ -119,7 +119,7 @@ func (s server) lifecycle() {
 	s.capsUsersAt("10")
 	uid := []string{"get", "placementpolicy", "vdi-default", "-o", "jsonpath={.metadata.uid}"}
 	before := s.kubectl(uid...)
-	s.helm(slices.Concat([]string{"upgrade", "hub", hubChart}, hubRequired, []string{"--set", "defaultPolicy.sessionsPerUser=20"})...)
+	s.helm(slices.Concat([]string{"upgrade", "hub", hubChart}, hubRequired, []string{"--set", "defaultPolicy.sessionsPerUser=20", "--set", consoleValues})...)
 	if s.capsUsersAt("20"); s.kubectl(uid...) != before {
 		s.Error("the upgrade created the default policy again: while it was gone, nothing capped the sessions of a user")
 	}
@@ -132,7 +132,9 @@ func (s server) lifecycle() {
 	if out := s.uninstall("hub"); !strings.Contains(out, "namespace vdi-system is kept") {
 		s.Errorf("the agent is still there: %s", out)
 	}
-	if left := s.left(); slices.Contains(left, "Deployment/vdi-hub") || !slices.Contains(left, "Deployment/vdi-agent") {
+	if left := s.left(); slices.ContainsFunc(left, func(name string) bool {
+		return strings.Contains(name, "/vdi-hub") || strings.Contains(name, "/vdi-console")
+	}) || !slices.Contains(left, "Deployment/vdi-agent") {
 		s.Errorf("without the hub these are left: %q", left)
 	}
 	s.uninstall("member", "--homes")
@@ -140,6 +142,10 @@ func (s server) lifecycle() {
 		s.Errorf("these are left: %q", left)
 	}
 }
+
+// consoleValues are values of a console with all objects that it may have.
+const consoleValues = "console.enabled=true,console.url=https://desktops.example.com,console.namespaces={desktops}," +
+	"console.users.secretName=vdi-console-users,console.ingress.enabled=true,console.impersonation=legacy"
 
 // defaultPolicy checks the default policy across upgrades with other values, and leaves it in
 // the release.
@@ -184,7 +190,7 @@ func (s server) apply(files ...string) {
 func (s server) left() []string {
 	s.Helper()
 	kinds := "crd,clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,service,deployment,poddisruptionbudget," +
-		"networkpolicy,priorityclass,validatingadmissionpolicy,validatingadmissionpolicybinding,mutatingadmissionpolicy," +
+		"networkpolicy,ingress,priorityclass,validatingadmissionpolicy,validatingadmissionpolicybinding,mutatingadmissionpolicy," +
 		"mutatingadmissionpolicybinding,secret,configmap,servicemonitor,prometheusrule,certificate"
 	var names []string
 	for _, object := range objects(s.T, s.kubectl("get", kinds, "-n", namespace, "-l", "app.kubernetes.io/part-of=vdi-fleet", "-o", "yaml")) {

@@ -129,7 +129,7 @@ func TestDashboardsHaveThePanelsThatOperatorsNeed(t *testing.T) {
 			rows = append(rows, p.Title)
 		}
 	}
-	want := []string{"Fleet health", "Capacity and use", "Pending sessions", "Placement and start", "Failovers", "Link", "Certificates", "Replicas"}
+	want := []string{"Fleet health", "Capacity and use", "Pending sessions", "Placement and start", "Failovers", "Link", "Certificates", "Replicas", "Console"}
 	if !slices.Equal(rows, want) {
 		t.Errorf("rows are %q, want %q", rows, want)
 	}

@@ -13,6 +13,7 @@ import (
 
 	_ "github.com/vdi-fleet/vdi-fleet/agent" // their metrics
 	_ "github.com/vdi-fleet/vdi-fleet/hub"
+	_ "github.com/vdi-fleet/vdi-fleet/hub/console"
 )
 
 const observability = "../../deploy/observability"

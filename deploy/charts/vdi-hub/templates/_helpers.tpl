@@ -46,3 +46,16 @@ changed and not the objects, since Helm would turn large integers into floats.
 {{- $labels := include "vdi-hub.labels" .root | nindent 4 -}}
 {{- .text | replace "\n  namespace: vdi-system\n" (printf "\n  namespace: %s\n" .root.Release.Namespace) | replace "\nmetadata:\n" (printf "\nmetadata:\n  labels:%s\n" $labels) -}}
 {{- end }}
+
+{{- define "vdi-console.selector" -}}
+app.kubernetes.io/name: vdi-console
+{{- end }}
+
+{{- define "vdi-console.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "vdi-console.selector" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: vdi-fleet
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
