@@ -37,7 +37,7 @@ func run(ctx context.Context, keep bool) (err error) {
 	began := time.Now()
 	d := &demo{console: console{dir: ".fleet"}}
 	d.announce("Starting a fleet: a hub and three members in three regions, all real control planes with simulated nodes (timings x %s)", timeFactor)
-	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--kubelets", "--time-factor", timeFactor, "--node-pool", grows+"/"+nodePool); err != nil {
+	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--kubelets", "--console-port", "0", "--time-factor", timeFactor, "--node-pool", grows+"/"+nodePool); err != nil {
 		return err
 	}
 	defer func() {

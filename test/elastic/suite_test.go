@@ -69,7 +69,7 @@ func startWith(ctx context.Context, agentArgs []string, members ...harness.Membe
 	// The fleet outlives this node's context.
 	fleet, err = harness.Start(context.WithoutCancel(ctx), harness.Options{
 		MemberSpecs: members, Namespaces: []string{namespace}, KeepRunning: true,
-		HubReplicas: 1, Args: harness.Args{Hub: []string{"--leader-elect=false"}, Agents: agentArgs}, Env: append(harness.SpareCPU(), harness.DetectMutations),
+		HubReplicas: 1, Args: harness.Args{Hub: []string{"--leader-elect=false"}, Agents: agentArgs, Env: append(harness.SpareCPU(), harness.DetectMutations)},
 		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())

@@ -82,7 +82,7 @@ func (f *Fleet) startAgentsOf(ctx context.Context, member *Member) (err error) {
 	}
 	for _, a := range member.Agents {
 		a.Spec.Args = f.options.agentArgs(member, a, kubeconfig, tls)
-		a.Spec.Env = append([]string{"POD_NAME=" + a.PodName}, f.options.Env...)
+		a.Spec.Env = append([]string{"POD_NAME=" + a.PodName}, f.options.Args.Env...)
 		if err := a.Start(); err != nil {
 			return err
 		}

@@ -147,7 +147,7 @@ func newControlPlane(options ControlPlaneOptions) (*ControlPlane, error) {
 	cp.components = &component.Cluster{
 		Issuer: cp.Issuer, Ports: component.Ports{Etcd: ports[0], EtcdPeer: ports[1], API: ports[2]},
 		APIOnly: options.APIOnly, NoScheduling: options.NoScheduling, Kubelets: options.Kubelets,
-		ExtraAPIServerArgs: options.APIServerArgs, AuditedUsers: []string{HubUser, AgentUser},
+		ExtraAPIServerArgs: options.APIServerArgs, AuditedUsers: []string{HubUser, ConsoleUser, AgentUser},
 	}
 	if err := cp.components.WriteFiles(); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@
 //	probe              readiness of processes
 //	provisioner        volumes
 //	proxy              the network between hub and agents
+//	router             what DNS and load balancers are to browsers
 //	scrape             metrics of hub and agents
 //	spawn              child processes that end with this one
 //	wallclock          the clock of one process
@@ -80,8 +81,8 @@
 //	cp.ClusterAutoscaler.SetFault("asg-1", clusterautoscaler.Fault{ErrorCode: "QUOTA_EXCEEDED", ErrorMessage: "…"})
 //	cp.ClusterAutoscaler.Kill(); cp.ClusterAutoscaler.Resume()
 //
-// CountWrites counts the writes to a control plane, by user, from its audit log. Hub and
-// agents are HubUser and AgentUser there.
+// CountWrites counts the writes to a control plane, by user, from its audit log. Hub,
+// console and agents are HubUser, ConsoleUser and AgentUser there.
 //
 // The hub's replicas have Pods in its API server (hubpods.go), Ready as their processes
 // report, and each process gets its Pod's name. Agents reach the one whose Pod is a ready

@@ -92,6 +92,9 @@ func (o Options) hubArgs(r *Replica, kubeconfig string, tls LinkFiles) []string 
 		"--session-namespaces=" + strings.Join(o.sessionNamespaces(), ","),
 		"--user-roles",
 	}
+	if url := o.Console.url(); url != "" {
+		args = append(args, "--console-url="+url)
+	}
 	if tls != (LinkFiles{}) {
 		args = append(args, "--tls-cert-file="+tls.CertFile, "--tls-key-file="+tls.KeyFile, "--client-ca-file="+tls.CAFile)
 	}

@@ -30,6 +30,8 @@ type Fleet struct {
 	Members    []*Member
 	// PKI makes certificates for the link.
 	PKI *LinkPKI
+	// Console has no replicas without Options.Console.
+	Console *Console
 
 	options Options
 	// detachedBy is the executable of the fleet command if the fleet outlives this
@@ -161,7 +163,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.startHub(ctx); err != nil {
 		return err
 	}
-	if err := f.startAgents(ctx); err != nil {
+	if err := errors.Join(startConsole(ctx, f), f.startAgents(ctx)); err != nil {
 		return err
 	}
 	if f.options.NoWait {
@@ -280,6 +282,7 @@ func (f *Fleet) Stop() error {
 				errs = append(errs, member.leaseService.Stop())
 			}
 		}
+		errs = append(errs, f.Console.stop())
 		f.Hub.stopHubPods()
 		for _, cp := range f.controlPlanes() {
 			cp.stopLoops()
@@ -298,6 +301,7 @@ func (f *Fleet) Processes() []*Process {
 	}
 	all = append(all, f.Hub.sidecars...)
 	all = append(all, f.Hub.processes()...)
+	all = append(all, f.Console.processes()...)
 	for _, member := range f.Members {
 		all = append(all, member.sidecars...)
 		all = append(all, member.agentProcesses()...)

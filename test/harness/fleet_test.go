@@ -114,7 +114,7 @@ func TestFleetThatFailsReportsWhyAndLeavesNothing(t *testing.T) {
 	t.Setenv("VDI_FLEET_ROOT", root)
 	dir := t.TempDir()
 	_, err := harness.Start(testContext(t), harness.Options{
-		MemberSpecs: harness.DefaultMembers(1, 1), Dir: dir, Env: []string{"FAKE_HUB_FAILS=boom"},
+		MemberSpecs: harness.DefaultMembers(1, 1), Dir: dir, Args: harness.Args{Env: []string{"FAKE_HUB_FAILS=boom"}},
 	})
 	if err == nil || !strings.Contains(err.Error(), "fake hub fails: boom") {
 		t.Error(err)

@@ -49,7 +49,7 @@ func (h *Hub) addPods(ctx context.Context, chart []*unstructured.Unstructured) e
 		}
 	}
 	for _, object := range chart {
-		if object.GetKind() != "Deployment" {
+		if object.GetKind() != "Deployment" || object.GetName() != hubservice.Name {
 			continue
 		}
 		deployment := &appsv1.Deployment{}

@@ -73,7 +73,7 @@ func (k *keeper) check(p *Process) {
 
 // restartable returns the processes that Options.KeepRunning keeps running.
 func (f *Fleet) restartable() []*Process {
-	processes := f.Hub.processes()
+	processes := append(f.Hub.processes(), f.Console.processes()...)
 	for _, m := range f.Members {
 		processes = append(processes, m.agentProcesses()...)
 		if m.ControlPlane.Scheduler != nil {

@@ -43,15 +43,15 @@ type Options struct {
 	HubNamespaces []string
 	// HubReplicas is the number of processes of the hub; default 2.
 	HubReplicas int
+	// Console runs processes of the console; by default there are none.
+	Console ConsoleOptions
 	// TimeFactor scales all timings of hub and agents; default 1.
 	TimeFactor float64
 	// Enroll makes the hub its own certificate authority, and the agents join it
 	// with a token; otherwise both get certificates of the harness's LinkPKI.
 	Enroll bool
-	// Args are appended to the flags of the processes, Env to the environment of hub and
-	// agents.
+	// Args are appended to the flags and environment of the processes.
 	Args Args
-	Env  []string
 	// Standbys are the additional replicas of the agents of single members, by the member's
 	// name; the chart ships one replica. Not in a detached fleet.
 	Standbys map[string]int
@@ -81,12 +81,23 @@ type Options struct {
 
 // Args are appended to the flags that the harness sets.
 type Args struct {
-	Hub    []string
-	Agents []string
+	Hub     []string
+	Agents  []string
+	Console []string
 	// Members are the flags of the agents of single members, by the member's name, after
 	// Agents.
 	Members  map[string][]string
 	Kubelets []string
+	// Env is the environment of hub, agents and consoles.
+	Env []string
+}
+
+// ConsoleOptions configure the console of a fleet.
+type ConsoleOptions struct {
+	// Replicas is the number of processes.
+	Replicas int
+	// Port of this machine at which browsers reach them; by default any.
+	Port int
 }
 
 // MemberSpec is one member of a fleet.

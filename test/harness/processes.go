@@ -42,12 +42,12 @@ func (f *Fleet) planProcesses() error {
 			return err
 		}
 	}
-	return nil
+	return planConsole(f, hub)
 }
 
 func (f *Fleet) process(name, path string) *Process {
 	return NewProcess(ProcessSpec{
-		Name: name, Path: path, Env: f.options.Env, Dir: f.Dir, Detach: f.detachedBy != "",
+		Name: name, Path: path, Env: f.options.Args.Env, Dir: f.Dir, Detach: f.detachedBy != "",
 	})
 }
 
@@ -114,7 +114,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	group, starting := errgroup.WithContext(ctx)
 	for _, replica := range f.Hub.Replicas {
 		replica.Spec.Args = f.options.hubArgs(replica, kubeconfig, tls)
-		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Env...)
+		replica.Spec.Env = append([]string{"POD_NAME=" + replica.PodName, "POD_NAMESPACE=" + SystemNamespace}, f.options.Args.Env...)
 		group.Go(func() error {
 			if err := replica.Start(); err != nil {
 				return err

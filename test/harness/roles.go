@@ -44,7 +44,7 @@ func authorizeHub(ctx context.Context, cp *ControlPlane, options Options) error 
 // has its CRDs.
 func (o Options) hubChart() ([]*unstructured.Unstructured, error) {
 	return deploy.Render(deploy.HubChart, SystemNamespace, map[string]any{
-		"sessionNamespaces": o.sessionNamespaces(), "userRoles": true,
+		"console": o.Console.chart(), "sessionNamespaces": o.sessionNamespaces(), "userRoles": true,
 		"priorityClass": map[string]any{"create": false, "name": ""},
 	}, v1alpha1.GroupVersion.String()+"/PlacementPolicy")
 }
@@ -94,9 +94,9 @@ func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) err
 	return nil
 }
 
-// authorize applies the roles, bindings, service accounts, priority classes and policies of a chart.
+// authorize applies the roles, bindings, service accounts, priority classes, policies and ConfigMaps of a chart.
 func authorize(ctx context.Context, admin *apply.Applier, chart []*unstructured.Unstructured) error {
-	kinds := sets.New("ServiceAccount", "PriorityClass", "PlacementPolicy")
+	kinds := sets.New("ServiceAccount", "PriorityClass", "PlacementPolicy", "ConfigMap")
 	for _, object := range chart {
 		if kind := object.GetKind(); !kinds.Has(kind) && !strings.Contains(kind, "Role") {
 			continue
@@ -137,7 +137,7 @@ type User struct {
 
 // Users are the users of every fleet: two users of sessions, and an operator.
 var Users = []User{
-	{Context: "alice", Name: "alice@example.com"},
+	{Context: "alice", Name: "alice@example.com", Groups: []string{"staff"}},
 	{Context: "bob", Name: "bob@example.com"},
 	{Context: "operator", Name: "oscar@example.com", Groups: []string{"operators"}},
 }

@@ -28,7 +28,8 @@ var _ = Describe("A session", specs.Smoke, func() {
 		member := clientOf(memberNamed(s.Status.Placement.ClusterName).ControlPlane)
 		ingress := &networkingv1.Ingress{}
 		Expect(member.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, ingress)).To(Succeed())
-		Expect(s.Status.URL).To(HavePrefix("https://" + ingress.Spec.Rules[0].Host))
+		Expect(s.Status.Endpoint.URL).To(HavePrefix("https://" + ingress.Spec.Rules[0].Host))
+		Expect(s.Status.URL).To(Equal(fleet.Console.URL + "/s/" + namespace + "/" + s.Name))
 		pod := &corev1.Pod{}
 		Expect(member.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)).To(Succeed())
 		Expect(pod.Spec.NodeName).NotTo(BeEmpty())
@@ -135,7 +136,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 	It("of the same name in two namespaces never uses the other's objects", func(ctx SpecContext) {
 		one := awaitRunning(ctx, create(ctx, newSession("twin", inRegion("eu-west"))))
 		two := awaitRunning(ctx, create(ctx, newSession("twin", in(second), inRegion("eu-west"))))
-		Expect(one.Status.URL).NotTo(Equal(two.Status.URL))
+		Expect(one.Status.Endpoint).NotTo(Equal(two.Status.Endpoint))
 		Expect(hub.Delete(ctx, one)).To(Succeed())
 		awaitGone(ctx, one)
 		Consistently(ctx, phase(two)).Should(Equal(v1alpha1.PhaseRunning))

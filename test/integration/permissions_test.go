@@ -173,24 +173,34 @@ var hubExceptions = append(requiredByAdmission(), []permissions.Exception{
 		Test:    "hub/identity/apiserver_test.go", Contains: "func TestALifeOnARealAPIServer"},
 }...)
 
+// consoleExceptions are the permissions that the console needs in other suites only.
+var consoleExceptions = []permissions.Exception{
+	{Role: "Role vdi-console", Resource: "secrets", Name: "vdi-console-keys", Verbs: []string{"update"},
+		Because: "the keys are rotated every week", Test: "hub/console/keys/ring_test.go", Contains: "func Test"},
+}
+
 // checkPermissions fails for each request of hub and agents that was denied and, if
 // all specs have run, for each permission that was not used.
 func checkPermissions() {
 	root, err := harness.Root()
 	Expect(err).NotTo(HaveOccurred())
 	grants := func(of string, inSessions ...string) []permissions.Grant {
-		all, err := permissions.Granted(filepath.Join(root, "deploy/charts/vdi-"+of+"/files/rbac.yaml"), inSessions...)
+		all, err := permissions.Granted(filepath.Join(root, "deploy/charts", of), inSessions...)
 		Expect(err).NotTo(HaveOccurred())
 		return all
 	}
 	hubCase := &permissions.Case{
-		Grants: grants("hub", "vdi-hub-sessions", "vdi-hub-user-roles"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
+		Grants: grants("vdi-hub/files/rbac.yaml", "vdi-hub-sessions", "vdi-hub-user-roles"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
 		// Users may create sessions in any namespace.
 		Everywhere: true,
 		Requests:   requests(harness.HubUser, fleet.Hub.ControlPlane), Exceptions: hubExceptions,
 	}
+	consoleCase := &permissions.Case{
+		Grants: grants("vdi-hub/files/console.yaml"), Own: harness.SystemNamespace, Everywhere: true,
+		Requests: requests(harness.ConsoleUser, fleet.Hub.ControlPlane), Exceptions: consoleExceptions,
+	}
 	agentCase := &permissions.Case{
-		Grants: grants("agent", "vdi-agent-sessions"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
+		Grants: grants("vdi-agent/files/rbac.yaml", "vdi-agent-sessions"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
 		Exceptions: agentExceptions,
 	}
 	var planes []*harness.ControlPlane
@@ -198,7 +208,7 @@ func checkPermissions() {
 		planes = append(planes, m.ControlPlane)
 	}
 	agentCase.Requests = requests(harness.AgentUser, planes...)
-	for holder, c := range map[string]*permissions.Case{"the hub": hubCase, "agents": agentCase} {
+	for holder, c := range map[string]*permissions.Case{"the hub": hubCase, "the console": consoleCase, "agents": agentCase} {
 		Expect(c.Requests).NotTo(BeEmpty(), "requests of "+holder)
 		Expect(c.Denied()).To(BeEmpty(), "requests of "+holder+" that no role allows")
 		if wholeSuite() {

@@ -65,9 +65,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Args: harness.Args{
 			Agents:  []string{"--fail-after=" + failAfter.String()},
 			Members: map[string][]string{restricted: restrictions},
+			Env:     slices.Concat(harness.SpareCPU(), []string{harness.DetectMutations}, traced(spans)),
 		},
-		Standbys: map[string]int{replicated: 1},
-		Env:      slices.Concat(harness.SpareCPU(), []string{harness.DetectMutations}, traced(spans)),
+		Standbys: map[string]int{replicated: 1}, Console: harness.ConsoleOptions{Replicas: 2},
 		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())

@@ -39,6 +39,11 @@ type auditEvent struct {
 	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	// ImpersonatedUser is whom the user acted as, if anybody.
+	ImpersonatedUser *struct {
+		Username string   `json:"username"`
+		Groups   []string `json:"groups"`
+	} `json:"impersonatedUser"`
 	ObjectRef *struct {
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
@@ -50,7 +55,8 @@ type auditEvent struct {
 }
 
 // RequestsOf returns the distinct requests of a user in an audit log. It omits an incomplete
-// last line and requests without a resource (discovery, which every user may use). A watch
+// last line and requests without a resource (discovery, which every user may use). One in the name
+// of somebody else counts as what the user needs for that, by constrained impersonation. A watch
 // with initial events counts as a list too, which it is for an API server that does not
 // support such watches.
 func RequestsOf(auditLog, user string) (map[Request]bool, error) {
@@ -75,6 +81,12 @@ func RequestsOf(auditLog, user string) (map[Request]bool, error) {
 		if event.User.Username != user || event.ObjectRef == nil {
 			continue
 		}
+		if event.ImpersonatedUser != nil {
+			for _, r := range event.impersonation() {
+				all[r] = true
+			}
+			continue
+		}
 		r := event.request()
 		all[r] = true
 		if r.Verb == "watch" && strings.Contains(event.RequestURI, "sendInitialEvents=true") {
@@ -82,6 +94,21 @@ func RequestsOf(auditLog, user string) (map[Request]bool, error) {
 			all[r] = true
 		}
 	}
+}
+
+// impersonation returns what the API server has authorized the user to do before it authorized the user's
+// request as that of somebody else (KEP-5284).
+func (e *auditEvent) impersonation() []Request {
+	const group, verb = "authentication.k8s.io", "impersonate:user-info"
+	on := e.request()
+	on.Verb, on.Denied = "impersonate-on:user-info:"+on.Verb, false
+	all := []Request{on, {Group: group, Resource: "users", Verb: verb, Name: e.ImpersonatedUser.Username}}
+	for _, name := range e.ImpersonatedUser.Groups {
+		if name != "system:authenticated" { // the API server adds it
+			all = append(all, Request{Group: group, Resource: "groups", Verb: verb, Name: name})
+		}
+	}
+	return all
 }
 
 func (e *auditEvent) request() Request {

@@ -81,7 +81,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	fleet, err = harness.Start(context.Background(), harness.Options{
 		MemberSpecs: members, Namespaces: namespaces, TimeFactor: timeFactor, KeepRunning: true,
 		// One replica can't lose its lock to another on a busy machine.
-		HubReplicas: 1, Args: harness.Args{Hub: []string{"--leader-elect=false"}}, Env: append(harness.SpareCPU(), harness.DetectMutations),
+		HubReplicas: 1, Args: harness.Args{Hub: []string{"--leader-elect=false"}, Env: append(harness.SpareCPU(), harness.DetectMutations)},
 		Progress: func(step string) { GinkgoWriter.Println(step) },
 	})
 	Expect(err).NotTo(HaveOccurred())

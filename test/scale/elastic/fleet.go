@@ -61,7 +61,7 @@ func start(ctx context.Context, o options) (*fleet, error) {
 		}}}
 	}
 	running, err := harness.Start(ctx, harness.Options{
-		MemberSpecs: members, Namespaces: []string{namespace}, Keep: o.keep, Env: harness.SpareCPU(),
+		MemberSpecs: members, Namespaces: []string{namespace}, Keep: o.keep, Args: harness.Args{Env: harness.SpareCPU()},
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	if err != nil {

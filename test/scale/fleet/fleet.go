@@ -109,7 +109,7 @@ func start(ctx context.Context, o options) (*fleet, error) {
 	f.memoryLimit = limit
 	fmt.Printf("  memory of the hub, by the chart's size: at most %d MiB, %s\n", limit>>20, strings.Join(memory, ", "))
 	f.Fleet, err = harness.Start(ctx, harness.Options{
-		MemberSpecs: []harness.MemberSpec{}, Namespaces: o.namespaces(), Enroll: true, Keep: o.keep, HubFirst: true, KeepRunning: true, Env: memory,
+		MemberSpecs: []harness.MemberSpec{}, Namespaces: o.namespaces(), Enroll: true, Keep: o.keep, HubFirst: true, KeepRunning: true, Args: harness.Args{Env: memory},
 		Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	if err != nil {

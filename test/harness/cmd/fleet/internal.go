@@ -11,6 +11,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/test/harness/hubservice"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/provisioner"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/proxy"
+	"github.com/vdi-fleet/vdi-fleet/test/harness/router"
 )
 
 // proxyCommand runs the network between the hub and one member of a detached fleet.
@@ -107,5 +108,35 @@ func provisionCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the member")
+	return cmd
+}
+
+// routerCommand leads browsers to the consoles of a detached fleet.
+func routerCommand() *cobra.Command {
+	var listen string
+	var values []string
+	cmd := &cobra.Command{
+		Use:    "router",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			routes := make([]router.Route, 0, len(values))
+			for _, value := range values {
+				route, err := router.ParseRoute(value)
+				if err != nil {
+					return err
+				}
+				routes = append(routes, route)
+			}
+			r, err := router.Start(listen, routes...)
+			if err != nil {
+				return err
+			}
+			<-cmd.Context().Done()
+			return r.Stop()
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "", "address for browsers")
+	cmd.Flags().StringArrayVar(&values, "route", nil, "HOST=ADDRESS,ADDRESS")
 	return cmd
 }

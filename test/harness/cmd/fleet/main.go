@@ -36,7 +36,7 @@ func command() *cobra.Command {
 	root.AddCommand(linkCommands(dir)...)
 	root.AddCommand(processCommands(dir)...)
 	root.AddCommand(powerCommands(dir)...)
-	root.AddCommand(proxyCommand(), hubKubeletCommand(), provisionCommand(), kubeletCommand())
+	root.AddCommand(proxyCommand(), hubKubeletCommand(), provisionCommand(), kubeletCommand(), routerCommand())
 	return root
 }
 

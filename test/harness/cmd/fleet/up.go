@@ -52,6 +52,9 @@ func upCommand(dir *string) *cobra.Command {
 			fmt.Printf("\nexport KUBECONFIG=%s\n", fleet.Kubeconfig)
 			fmt.Printf("contexts: hub%s\n", contexts(fleet))
 			fmt.Printf("logs: %s\n", relative(filepath.Join(fleet.Dir, "logs")))
+			if fleet.Console != nil && fleet.Console.URL != "" {
+				fmt.Printf("\nconsole: %s\nusers: %s; the password is the name\n", fleet.Console.URL, strings.Join(logins(), ", "))
+			}
 			return nil
 		},
 	}
@@ -61,11 +64,14 @@ func upCommand(dir *string) *cobra.Command {
 	flags.IntVar(&gpus, "gpu-nodes", 2, "nodes with four GPUs that the second member has besides")
 	flags.StringSliceVar(&pools, "node-pool", nil, "MEMBER/NAME: a NodePool of a Karpenter in a member, for nodes of 16 cores with the label pool=NAME")
 	flags.IntVar(&options.HubReplicas, "hub-replicas", 2, "processes of the hub")
+	flags.IntVar(&options.Console.Replicas, "consoles", 2, "processes of the console")
+	flags.IntVar(&options.Console.Port, "console-port", 8088, "port of the console; 0 for any")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", []string{"desktops"}, "namespaces that may hold sessions")
 	flags.Float64Var(&options.TimeFactor, "time-factor", 1, "scale of the timings of hub and agents")
 	flags.BoolVar(&options.Enroll, "enroll", true, "the agents join a hub that is its own certificate authority; else they use certificates of the harness")
 	flags.StringSliceVar(&options.Args.Hub, "hub-arg", nil, "flag to add to the hub's")
 	flags.StringSliceVar(&options.Args.Agents, "agent-arg", nil, "flag to add to the agents'")
+	flags.StringSliceVar(&options.Args.Console, "console-arg", nil, "flag to add to the consoles'")
 	flags.BoolVar(&options.Kubelets, "kubelets", false, "simulate the members' kubelets, with probes, guards and grace, instead of KWOK's Pods")
 	flags.StringSliceVar(&options.Args.Kubelets, "kubelet-arg", nil, "flag to add to the members' kubelets")
 	flags.DurationVar(&timeout, "timeout", 3*time.Minute, "fail, and remove everything, if it is not up by then")
@@ -113,6 +119,16 @@ func contexts(fleet *harness.Fleet) string {
 		names += ", " + user.Context
 	}
 	return names
+}
+
+// logins returns the names by which users log in to the console.
+func logins() []string {
+	out := make([]string, 0, len(harness.Users))
+	for _, user := range harness.Users {
+		name, _, _ := strings.Cut(user.Name, "@")
+		out = append(out, name)
+	}
+	return out
 }
 
 // relative shortens a path for people.
