@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"github.com/vdi-fleet/vdi-fleet/test/faults/runner"
+	"github.com/vdi-fleet/vdi-fleet/test/faults/scenarios/console"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/scenarios/failover"
 	"github.com/vdi-fleet/vdi-fleet/test/faults/scenarios/hostile"
 )
@@ -10,7 +11,7 @@ import (
 func All() []runner.Scenario {
 	var all []runner.Scenario
 	for _, group := range [][]runner.Scenario{
-		kills(), stops(), forces(), networks(), apiServers(), identities(), hostile.Forgers(), hostile.Floods(), hostile.Agents(), clocks(), hiccups(), namespaces(), loads(), crowds(), hostile.Stalled(), restores(), elastics(), failover.All(),
+		kills(), stops(), forces(), networks(), apiServers(), identities(), hostile.Forgers(), hostile.Floods(), hostile.Agents(), clocks(), hiccups(), namespaces(), loads(), crowds(), hostile.Stalled(), restores(), console.All(), elastics(), failover.All(),
 	} {
 		all = append(all, group...)
 	}

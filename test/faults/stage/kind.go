@@ -11,4 +11,6 @@ type Kind struct {
 	// Growing gives its members no nodes, and each a Karpenter that adds them (see LimitNodes): bin/karpenter
 	// must exist.
 	Growing bool
+	// Consoles gives it two replicas of the console.
+	Consoles bool
 }

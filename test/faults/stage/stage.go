@@ -65,8 +65,13 @@ func (s *Stage) open(ctx context.Context) (err error) {
 	if s.Kind.Growing {
 		members = growingMembers()
 	}
+	consoles := 0
+	if s.Kind.Consoles {
+		consoles = 2
+	}
 	s.Fleet, err = harness.Start(ctx, harness.Options{
 		MemberSpecs: members, NodesPerMember: NodesPerMember, GPUNodes: -1, TimeFactor: s.Factor, NoWait: true, Enroll: s.Kind.Enroll, Namespaces: []string{workload.Namespace},
+		Console:  harness.ConsoleOptions{Replicas: consoles},
 		Kubelets: s.Kind.Kubelets, Standbys: map[string]int{Replicated: 1},
 		Progress: func(step string) { s.Logf("%s", step) },
 	})

@@ -11,7 +11,7 @@ import (
 // first restart.
 const restartDelay = 500 * time.Millisecond
 
-// Supervisor restarts processes: replicas of the hub, agents, Karpenters, and the members'
+// Supervisor restarts processes: replicas of hub and console, agents, Karpenters, and the members'
 // kube-schedulers, which end themselves when a killed API server contradicts what they bound.
 type Supervisor struct {
 	processes []*harness.Process
@@ -29,6 +29,9 @@ func startSupervisor(fleet *harness.Fleet, logf func(string, ...any)) *Superviso
 	s := &Supervisor{logf: logf, stop: make(chan struct{}), held: map[*harness.Process]bool{}, ended: map[*harness.Process]time.Time{}}
 	for _, r := range fleet.Hub.Replicas {
 		s.processes = append(s.processes, r.Process)
+	}
+	for _, c := range fleet.Console.Replicas {
+		s.processes = append(s.processes, c.Process)
 	}
 	for _, m := range fleet.Members {
 		for _, a := range m.Agents {
