@@ -112,6 +112,10 @@ test-faults: controlplane karpenter build ## Inject faults into a fleet, and che
 	SCENARIOS=all REPORT=$(or $(REPORT),$(CURDIR)/dist/faults.json) LOGS=$(or $(LOGS),$(CURDIR)/dist/faults-logs) \
 	  go test -count=1 -timeout $(FAULTS_TIMEOUT) -v -run 'TestFaults$$' ./test/faults
 
+.PHONY: console-test
+console-test: controlplane build chromium ## Test the console in headless Chromium, with a fleet of real control planes (FOCUS=); screenshots are in dist/console.
+	cd test/console && go test -count=1 -v -timeout 15m $(if $(FOCUS),-run '$(FOCUS)') .
+
 .PHONY: failover
 failover: controlplane build $(if $(GROWING),karpenter) ## Measure the failover of a member with LOST sessions: detection, decision, assignment and restart, and the delays by policy (GROWING=1: into a member that adds nodes).
 	go run ./test/scale/failover --sessions $(LOST) --members $(MEMBERS) --nodes $(NODES) $(if $(GROWING),--growing) $(ARGS)

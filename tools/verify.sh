@@ -40,7 +40,7 @@ formatted() {
 
 tidy() {
 	local module
-	for module in . deploy/desktop test/browser test/controlplane test/karpenter test/e2e test/e2e/nodeimage/kubernetes test/e2e/nodeimage/coredns \
+	for module in . deploy/desktop test/browser test/console test/controlplane test/karpenter test/e2e test/e2e/nodeimage/kubernetes test/e2e/nodeimage/coredns \
 		test/e2e/nodeimage/crictl tools tools/buf tools/golangci-lint tools/govulncheck tools/crdcompat tools/helm tools/image tools/kube-score; do
 		(cd "$module" && go mod tidy -diff) || { echo "in $module" && return 1; }
 	done

@@ -35,7 +35,7 @@ fi
 # Not test/controlplane and test/karpenter: they link releases of others, run in tests alone, and
 # only a newer release could fix a finding.
 failed=0
-for module in . deploy/desktop test/browser test/e2e tools/crdcompat tools/image; do
+for module in . deploy/desktop test/browser test/console test/e2e tools/crdcompat tools/image; do
 	(cd "$module" && "$scan" -db "$db" ./...) || { echo "vulncheck: in module $module" >&2 && failed=1; }
 done
 exit $failed
