@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a page may take to show something, on a busy machine.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // browser is a browser of one user: cookies are shared by its tabs, and with no other browser.
 type browser struct {
