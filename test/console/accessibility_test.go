@@ -79,6 +79,7 @@ func text(v *accessibility.Value) (s string) {
 func TestKeyboard(t *testing.T) {
 	p := open(t).tab()
 	p.visit("/login")
+	p.expect("the page has the focus on the name", `document.hasFocus() && document.activeElement.name === "name"`)
 	p.do("logging in by keyboard", chromedp.KeyEvent("alice"+kb.Tab+"alice"+kb.Enter))
 	p.expectText("My desktops")
 	p.focus("#offer-browser")
@@ -122,7 +123,7 @@ func TestWithoutScripts(t *testing.T) {
 		return p.has("#session.running")
 	})
 	p.click("#session form[action$='/suspend'] button")
-	p.expectText("My desktops")
+	p.until("the list of desktops opens", func() bool { return p.path() == "/" })
 	p.until("home shows it suspended", func() bool {
 		p.visit("/")
 		return p.has("#desktops .suspended")
