@@ -30,7 +30,7 @@ func (c *console) act(w http.ResponseWriter, r *http.Request, user login.Identit
 	if err != nil {
 		return err
 	}
-	// The page of a suspended session wakes it, so that nobody gets there who has just suspended it.
+	// The page of a suspended session wakes it, so that a user who has just suspended it is not led there.
 	to := "/"
 	if action == messages.Wake || action == messages.Extend || action == messages.Retry {
 		to = "/s/" + key.Namespace + "/" + key.Name

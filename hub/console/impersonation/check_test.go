@@ -15,7 +15,7 @@ import (
 
 // apiServer is what an API server answers to the check.
 type apiServer struct {
-	// acts is the error of a request as somebody else, ignores whom it acts as.
+	// acts is the error of a request as another user; ignores makes such a request one of the console.
 	acts    error
 	ignores bool
 	// everything lets the console act as anybody in every request.

@@ -64,7 +64,7 @@ func (k *Keeper) SetupWithManager(mgr manager.Manager) error {
 		Complete(k)
 }
 
-// Prepare reads the keys, or stores the first ones. Nobody can log in before.
+// Prepare reads the keys, or stores the first ones. No user can log in before.
 func (k *Keeper) Prepare(ctx context.Context) error {
 	_, err := k.update(ctx, k.Live)
 	if isBehind(err) {
