@@ -68,11 +68,12 @@ func (c *schedulerCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(waitingOldest, prometheus.GaugeValue, age)
 	s.mu.Lock()
-	classes, depth, settled := len(s.pending.classes), s.active.Len(), 0
-	if s.controller != nil {
-		settled = s.controller.Len()
-	}
+	classes, depth, controller, settled := len(s.pending.classes), s.active.Len(), s.controller, 0
 	s.mu.Unlock()
+	if controller != nil {
+		// Without the scheduler's lock, which is acquired under the queue's: the queue asks for Answered when an item is added.
+		settled = controller.Len()
+	}
 	out <- prometheus.MustNewConstMetric(waitingClasses, prometheus.GaugeValue, float64(classes))
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(depth), "waiting")
 	out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(settled), "settled")
