@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/vdi-fleet/vdi-fleet/test/harness"
 	"github.com/vdi-fleet/vdi-fleet/test/harness/scrape"
@@ -66,11 +68,22 @@ func leaderMetrics(ctx context.Context, hub *harness.Hub) (scrape.Values, error)
 	return metrics(ctx, hub, leader)
 }
 
-// metrics returns those of a replica of the hub.
+// answersLate is from when on the time until a replica's metrics are answered is printed.
+const answersLate = 5 * time.Second
+
+// metrics returns those of a replica of the hub. One that has just begun to lead thousands of sessions may not answer
+// for a while, as Prometheus would find.
 func metrics(ctx context.Context, hub *harness.Hub, r *harness.Replica) (scrape.Values, error) {
-	text, err := hub.Metrics(ctx, r)
+	began, text, last := time.Now(), "", error(nil)
+	err := wait.PollUntilContextTimeout(ctx, time.Second, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
+		text, last = hub.Metrics(ctx, r)
+		return last == nil, nil
+	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, last)
+	}
+	if took := time.Since(began); took > answersLate {
+		fmt.Printf("  the metrics of %s are answered after %s\n", r.PodName, round(took))
 	}
 	return scrape.Parse(text)
 }
