@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"crypto/sha256"
 	"encoding/hex"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The hub's certificate authority is a Secret in the hub's namespace, unless the
@@ -42,4 +44,43 @@ func CertificateHash(der []byte) string { return hashOf(der) }
 func hashOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// MemberCertificate describes the certificate of a member's agent.
+type MemberCertificate struct {
+	// serial number of the certificate used last, in hexadecimal digits.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	Serial string `json:"serial,omitempty"`
+	// notAfter is when it expires.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+	// nextSerial is the serial number of the certificate issued since, and not used yet.
+	// Both are valid until it is used.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	NextSerial string `json:"nextSerial,omitempty"`
+	// nextNotAfter is when that one expires.
+	// +optional
+	NextNotAfter *metav1.Time `json:"nextNotAfter,omitempty"`
+	// trustBundleHash is the hash of the CA bundle last sent to the agent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	TrustBundleHash string `json:"trustBundleHash,omitempty"`
+	// issuerHash is the hash of the CA that issued the certificate used last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	IssuerHash string `json:"issuerHash,omitempty"`
+}
+
+// Serials returns the serial numbers that are valid. It is never nil: a member whose
+// certificate was revoked has none.
+func (c *MemberCertificate) Serials() []string {
+	serials := []string{}
+	for _, s := range []string{c.Serial, c.NextSerial} {
+		if s != "" {
+			serials = append(serials, s)
+		}
+	}
+	return serials
 }

@@ -103,6 +103,12 @@ type Access struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="must consist of letters, digits and _, and must not begin with a digit"
 	PasswordEnv string `json:"passwordEnv,omitempty"`
+	// username of the Basic authentication that the desktop expects, such as kasm_user. It is
+	// in the same places as the password. Defaults to desktop.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_.@-]+$')",message="must consist of letters, digits and _.@-"
+	Username string `json:"username,omitempty"`
 }
 
 // Activity defines how a desktop reports when it was last used. Without a path, every new

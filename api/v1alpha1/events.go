@@ -37,6 +37,8 @@ const (
 	// EventSkipped: a step of the cleanup was skipped; the note states what remains and
 	// where.
 	EventSkipped = "CleanupSkipped"
+	// EventVisited: a user other than the session's opened its desktop.
+	EventVisited = "Visited"
 	// EventForced: an operator forced the cleanup.
 	EventForced = "CleanupForced"
 	// EventNodeLost: the node of a desktop that may run twice was unreachable for too

@@ -42,13 +42,17 @@ const (
 	// LabelGateway with value "true" on a Namespace of a member marks the gateway or
 	// ingress controller, the only one that may reach desktops.
 	LabelGateway = "vdi.kasm.io/gateway"
-	// LabelSecret is the role of a Secret on the hub: SecretAccess or SecretDistribute.
+	// LabelSecret is the role of a Secret on the hub: SecretAccess, SecretDistribute or SecretConsoleKeys.
 	LabelSecret = "vdi.kasm.io/secret"
 	// SecretAccess marks a session's access secret.
 	SecretAccess = "access"
 	// SecretDistribute permits a Secret in the hub's namespace to be sent to members with
 	// the sessions whose template names it; an administrator sets it.
 	SecretDistribute = "distribute"
+	// SecretConsoleKeys marks the keys of the console. The hub sends their public part, the entry
+	// ConsolePublicKeys, to members.
+	SecretConsoleKeys = "console-keys"
+	ConsolePublicKeys = "visit-keys.json"
 	// LabelBuffer is on a Pod of a member that only keeps a slot free; its value is the name
 	// of the buffer's template, or chosen by the platform team for Pods of its own. If the
 	// Pod's priority is negative, its slot counts as free.

@@ -56,6 +56,13 @@ type MemberClusterSpec struct {
 	// +kubebuilder:default=https
 	IngressScheme string `json:"ingressScheme,omitempty"`
 
+	// ingressPort of the sessions' URLs, if it is not the scheme's own, as with node ports. Defaults to
+	// none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	IngressPort int32 `json:"ingressPort,omitempty"`
+
 	// scheduling defines whether the member accepts new sessions. Active: yes. Cordoned:
 	// no; its sessions keep running. Draining: no, and its sessions are moved to other
 	// members within the limits of drain. Defaults to Active.
@@ -198,6 +205,10 @@ type MemberClusterStatus struct {
 	// agentVersion is the version of the agent that last connected.
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
+	// door is true if browsers reach the member's desktops through a door, which admits those whom the
+	// console lets in.
+	// +optional
+	Door bool `json:"door,omitempty"`
 	// sessions is the number of sessions placed in the member.
 	// +optional
 	Sessions int32 `json:"sessions"`
@@ -290,45 +301,6 @@ type MemberRestrictions struct {
 	// allowControlPlane permits templates that tolerate the taints of control plane
 	// nodes.
 	AllowControlPlane bool `json:"allowControlPlane"`
-}
-
-// MemberCertificate describes the certificate of a member's agent.
-type MemberCertificate struct {
-	// serial number of the certificate used last, in hexadecimal digits.
-	// +optional
-	// +kubebuilder:validation:MaxLength=40
-	Serial string `json:"serial,omitempty"`
-	// notAfter is when it expires.
-	// +optional
-	NotAfter *metav1.Time `json:"notAfter,omitempty"`
-	// nextSerial is the serial number of the certificate issued since, and not used yet.
-	// Both are valid until it is used.
-	// +optional
-	// +kubebuilder:validation:MaxLength=40
-	NextSerial string `json:"nextSerial,omitempty"`
-	// nextNotAfter is when that one expires.
-	// +optional
-	NextNotAfter *metav1.Time `json:"nextNotAfter,omitempty"`
-	// trustBundleHash is the hash of the CA bundle last sent to the agent.
-	// +optional
-	// +kubebuilder:validation:MaxLength=71
-	TrustBundleHash string `json:"trustBundleHash,omitempty"`
-	// issuerHash is the hash of the CA that issued the certificate used last.
-	// +optional
-	// +kubebuilder:validation:MaxLength=71
-	IssuerHash string `json:"issuerHash,omitempty"`
-}
-
-// Serials returns the serial numbers that are valid. It is never nil: a member whose
-// certificate was revoked has none.
-func (c *MemberCertificate) Serials() []string {
-	serials := []string{}
-	for _, s := range []string{c.Serial, c.NextSerial} {
-		if s != "" {
-			serials = append(serials, s)
-		}
-	}
-	return serials
 }
 
 // TemplateAvailability is the availability of a template in a member.

@@ -86,3 +86,12 @@ func dnsLabel(s string) string {
 	}
 	return out
 }
+
+// IngressOrigin returns scheme, host and port of a desktop whose host begins with a label.
+func (s *MemberClusterSpec) IngressOrigin(label string) string {
+	origin := s.IngressScheme + "://" + label + "." + s.IngressDomain
+	if s.IngressPort != 0 {
+		origin += ":" + strconv.Itoa(int(s.IngressPort))
+	}
+	return origin
+}

@@ -75,7 +75,7 @@ func (o *Orders) For(ctx context.Context, s *v1alpha1.VDISession, member v1alpha
 	if root := LifecycleTrace(o.Trace, s); root.Traced() {
 		a.Annotations[v1alpha1.AnnotationTraceparent] = root.String()
 	}
-	return &Order{Assignment: a, Hash: hash, URL: there.Spec.IngressScheme + "://" + a.Spec.Host + spec.Path, Spec: spec, secrets: secrets}, nil
+	return &Order{Assignment: a, Hash: hash, URL: there.Spec.IngressOrigin(a.Name) + spec.Path, Spec: spec, secrets: secrets}, nil
 }
 
 // NotServed returns why the hub does not accept the sessions of a namespace, or "".

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base32"
 	"slices"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// accessUser is the username of every access secret.
-	accessUsername = "desktop"
+	// defaultUsername of an access secret, if the template has none.
+	defaultUsername = "desktop"
 	// passwordBytes of a password: 160 random bits, 32 characters.
 	passwordBytes = 20
 	// longestPassword that a user may choose.
@@ -33,14 +34,14 @@ func AccessName(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) string {
 }
 
 // newAccess returns the access secret of a session's run, with a new random password.
-func newAccess(s *v1alpha1.VDISession, of status.Run) *corev1.Secret {
+func newAccess(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, of status.Run) *corev1.Secret {
 	secret := &corev1.Secret{Type: corev1.SecretTypeBasicAuth}
 	secret.Namespace, secret.Name = s.Namespace, v1alpha1.AssignmentName(s.Name, s.UID)
 	secret.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "VDISession", Name: s.Name, UID: s.UID, Controller: ptr.To(true),
 	}}
 	setMetadata(secret, of)
-	renewPassword(secret)
+	renewPassword(secret, t)
 	return secret
 }
 
@@ -58,13 +59,13 @@ func hasMetadata(secret *corev1.Secret, of status.Run) bool {
 		secret.Annotations[v1alpha1.AnnotationRun] == of.String()
 }
 
-// renewPassword sets the username and a new random password.
-func renewPassword(secret *corev1.Secret) {
+// renewPassword sets the template's username and a new random password.
+func renewPassword(secret *corev1.Secret, t *v1alpha1.TemplateSpec) {
 	random := make([]byte, passwordBytes)
 	_, _ = rand.Read(random) // it never fails: see crypto/rand
 	password := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random))
 	secret.Data = map[string][]byte{
-		corev1.BasicAuthUsernameKey: []byte(accessUsername),
+		corev1.BasicAuthUsernameKey: []byte(cmp.Or(t.Access.Username, defaultUsername)),
 		corev1.BasicAuthPasswordKey: []byte(password),
 	}
 }

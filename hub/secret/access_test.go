@@ -50,12 +50,23 @@ func TestVersionOf(t *testing.T) {
 
 func TestPasswordsAreRandomAndLong(t *testing.T) {
 	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
-	one, two := newAccess(s, status.Run{Epoch: 5, Number: 1}), newAccess(s, status.Run{Epoch: 5, Number: 1})
+	template := &v1alpha1.TemplateSpec{}
+	one, two := newAccess(s, template, status.Run{Epoch: 5, Number: 1}), newAccess(s, template, status.Run{Epoch: 5, Number: 1})
 	if bytes.Equal(one.Data["password"], two.Data["password"]) {
 		t.Error("two passwords are equal")
 	}
 	if n := len(one.Data["password"]) * 5; n < 160 {
 		t.Errorf("a password has %d bits", n)
+	}
+}
+
+func TestTheUsernameIsTheTemplates(t *testing.T) {
+	s := sessiontest.With(sessiontest.PlacedAt(sessiontest.Here, 5))
+	for username, want := range map[string]string{"": "desktop", "kasm_user": "kasm_user"} {
+		secret := newAccess(s, &v1alpha1.TemplateSpec{Access: v1alpha1.Access{Username: username}}, status.Run{Epoch: 5, Number: 1})
+		if got := string(secret.Data["username"]); got != want {
+			t.Errorf("with %q it is %q", username, got)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 const maxAccessSize = 4 << 10
 
 // Cached selects the Secrets in the hub's cache: access secrets in the namespaces of
-// sessions, and Secrets to distribute in the hub's own.
+// sessions, and Secrets to distribute and the console's keys in the hub's own.
 func Cached(own string, served []string) cache.ByObject {
 	access := cache.Config{LabelSelector: hasLabel(v1alpha1.SecretAccess)}
 	namespaces := map[string]cache.Config{}
@@ -28,9 +28,9 @@ func Cached(own string, served []string) cache.ByObject {
 	if len(served) == 0 {
 		namespaces[cache.AllNamespaces] = access
 	}
-	here := cache.Config{LabelSelector: hasLabel(v1alpha1.SecretDistribute)}
+	here := cache.Config{LabelSelector: hasLabel(v1alpha1.SecretDistribute, v1alpha1.SecretConsoleKeys)}
 	if len(served) == 0 || slices.Contains(served, own) {
-		here.LabelSelector = hasLabel(v1alpha1.SecretAccess, v1alpha1.SecretDistribute)
+		here.LabelSelector = hasLabel(v1alpha1.SecretAccess, v1alpha1.SecretDistribute, v1alpha1.SecretConsoleKeys)
 	}
 	namespaces[own] = here
 	return cache.ByObject{Namespaces: namespaces, Transform: trim.Transform(trimCached)}
@@ -44,8 +44,8 @@ func hasLabel(values ...string) labels.Selector {
 	return labels.NewSelector().Add(*in)
 }
 
-// trimCached removes the data of a Secret that is too large to be sent, and of an access
-// secret what is not sent.
+// trimCached removes the data of a Secret that is too large to be sent, of an access secret
+// what is not sent, and of the console's keys all but the public ones.
 func trimCached(secret *corev1.Secret) {
 	if kind := secret.Labels[v1alpha1.LabelSecret]; trim.MetadataSize(secret) > trim.MaxSize {
 		run := secret.Annotations[v1alpha1.AnnotationRun]
@@ -59,6 +59,8 @@ func trimCached(secret *corev1.Secret) {
 		secret.Data, _ = accessData(secret)
 	case access:
 		secret.Data = trim.Data(secret.Data)
+	case secret.Labels[v1alpha1.LabelSecret] == v1alpha1.SecretConsoleKeys:
+		secret.Data = map[string][]byte{v1alpha1.ConsolePublicKeys: secret.Data[v1alpha1.ConsolePublicKeys]}
 	case size > maxSize:
 		secret.Data = nil
 		trim.Omit(secret, size)

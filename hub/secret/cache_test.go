@@ -29,6 +29,7 @@ func TestCacheOmitsLargeSecrets(t *testing.T) {
 		{"access, as the hub makes it", secret(v1alpha1.SecretAccess, login), 2, 0},
 		{"access, with something beside", secret(v1alpha1.SecretAccess, map[string][]byte{"username": login["username"], "password": login["password"], "bulk": bulk}), 2, 0},
 		{"access, with a password that is too long", secret(v1alpha1.SecretAccess, map[string][]byte{"username": login["username"], "password": bulk}), 0, 0},
+		{"of the console, with its private keys", secret(v1alpha1.SecretConsoleKeys, map[string][]byte{"ring.json": bulk[:1], v1alpha1.ConsolePublicKeys: bulk[:1]}), 1, 0},
 		{"to distribute", secret(v1alpha1.SecretDistribute, map[string][]byte{"key": bulk[:100<<10]}), 1, 0},
 		{"to distribute, and too large", secret(v1alpha1.SecretDistribute, map[string][]byte{"key": bulk}), 0, 3 + 1<<20},
 	} {
@@ -46,14 +47,15 @@ func TestCacheOmitsLargeSecrets(t *testing.T) {
 }
 
 func TestCacheSelectsSecrets(t *testing.T) {
-	both, access, distribute := "vdi.kasm.io/secret in (access,distribute)", "vdi.kasm.io/secret in (access)", "vdi.kasm.io/secret in (distribute)"
+	const access = "vdi.kasm.io/secret in (access)"
+	own, both := "vdi.kasm.io/secret in (console-keys,distribute)", "vdi.kasm.io/secret in (access,console-keys,distribute)"
 	for _, tc := range []struct {
 		name   string
 		served []string
 		want   map[string]string
 	}{
 		{"all namespaces", nil, map[string]string{cache.AllNamespaces: access, "vdi-system": both}},
-		{"some namespaces", []string{"a", "b"}, map[string]string{"a": access, "b": access, "vdi-system": distribute}},
+		{"some namespaces", []string{"a", "b"}, map[string]string{"a": access, "b": access, "vdi-system": own}},
 		{"its own among them", []string{"a", "vdi-system"}, map[string]string{"a": access, "vdi-system": both}},
 	} {
 		got := map[string]string{}

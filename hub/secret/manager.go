@@ -47,9 +47,9 @@ func (m *Manager) Keep(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.
 	case err != nil:
 		return err
 	case secret == nil && wanted:
-		return m.createAccess(ctx, s)
+		return m.createAccess(ctx, s, t)
 	case wanted:
-		return m.keepAccess(ctx, s, secret)
+		return m.keepAccess(ctx, s, t, secret)
 	case secret != nil && ownedBy(secret, s):
 		return client.IgnoreNotFound(m.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID}))
 	}
@@ -69,7 +69,7 @@ func (m *Manager) For(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.T
 		if access == nil {
 			return out, ErrNotKept
 		}
-		desired, err := desiredAccess(s, access)
+		desired, err := desiredAccess(s, t, access)
 		if err != nil {
 			return out, err
 		}
@@ -128,8 +128,8 @@ func (m *Manager) current(ctx context.Context, s *v1alpha1.VDISession) (*corev1.
 
 // createAccess creates the access secret. One that exists although the cache does not show
 // it was just created, or lost its label.
-func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) error {
-	secret := newAccess(s, status.RunOf(s.Status.Placement))
+func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec) error {
+	secret := newAccess(s, t, status.RunOf(s.Status.Placement))
 	err := m.Client.Create(ctx, secret)
 	if err == nil {
 		m.written.Store(client.ObjectKeyFromObject(secret), secret)
@@ -142,7 +142,7 @@ func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) erro
 	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(secret), there); err != nil {
 		return fmt.Errorf("reading the access secret: %w", err)
 	}
-	if err := m.keepAccess(ctx, s, there); err != nil {
+	if err := m.keepAccess(ctx, s, t, there); err != nil {
 		return err
 	}
 	// Unless it was written just now, it is as it must be, and the cache will show it.
@@ -151,8 +151,8 @@ func (m *Manager) createAccess(ctx context.Context, s *v1alpha1.VDISession) erro
 }
 
 // keepAccess updates a Secret to the desired state of the session's access secret.
-func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret *corev1.Secret) error {
-	desired, err := desiredAccess(s, secret)
+func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secret *corev1.Secret) error {
+	desired, err := desiredAccess(s, t, secret)
 	if err != nil || secret == desired {
 		return err
 	}
@@ -169,7 +169,7 @@ func (m *Manager) keepAccess(ctx context.Context, s *v1alpha1.VDISession, secret
 // desiredAccess returns a Secret in its desired state as the session's access secret: the
 // Secret itself, or a changed copy. It is never changed back to an earlier run: then the
 // session's view is stale.
-func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secret, error) {
+func desiredAccess(s *v1alpha1.VDISession, t *v1alpha1.TemplateSpec, secret *corev1.Secret) (*corev1.Secret, error) {
 	if !ownedBy(secret, s) {
 		return nil, &NotAssignableError{Reason: v1alpha1.ReasonConflict, Message: fmt.Sprintf(
 			"secret %s has the name of the session's access secret and belongs to another owner: delete it, or create the session under another name", secret.Name)}
@@ -187,7 +187,7 @@ func desiredAccess(s *v1alpha1.VDISession, secret *corev1.Secret) (*corev1.Secre
 	out := secret.DeepCopy()
 	setMetadata(out, want)
 	if renew {
-		renewPassword(out)
+		renewPassword(out, t)
 	}
 	return out, nil
 }

@@ -172,6 +172,9 @@ func (s *stream) SetTemplates(t *fleetv1.TemplateSet) {
 	})
 }
 
+// SetDoor does nothing: these members have no door.
+func (*stream) SetDoor(*fleetv1.DoorConfig) {}
+
 // Close ends the stream.
 func (s *stream) Close(error) { s.stop() }
 

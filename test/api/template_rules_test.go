@@ -11,6 +11,8 @@ func templateCases() []ruleCase {
 		{path: "spec.image", name: "a scheme without a host", good: `spec: {image: chrome}`, bad: `spec: {image: "://chrome"}`},
 		{path: "spec.path", name: "no slash at the beginning", good: `spec: {path: /vnc.html}`, bad: `spec: {path: vnc.html}`},
 		{path: "spec.path", name: "a query", good: `spec: {path: /a/~b_c/}`, bad: `spec: {path: "/vnc.html?autoconnect=1"}`},
+		{path: "spec.access.username", name: "a colon, which Basic authentication ends names with", good: `spec: {access: {username: kasm_user}}`,
+			bad: `spec: {access: {username: "kasm:user"}}`},
 		{path: "spec.env[].name", name: "a dash", good: `spec: {env: [{name: LAUNCH_URL, value: "https://example.com"}]}`,
 			bad: `spec: {env: [{name: LAUNCH-URL}]}`},
 		{path: "spec.env[].name", name: "a digit first", good: `spec: {env: [{name: _7}]}`, bad: `spec: {env: [{name: 7ZIP}]}`},

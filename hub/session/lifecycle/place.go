@@ -159,7 +159,7 @@ func (p *pass) placedBy() *v1alpha1.PlacementPolicy {
 func (p *pass) url() (string, bool) {
 	s := p.Session
 	m := p.in.Members[s.Status.Placement.ClusterUID]
-	return m.Spec.IngressScheme + "://" + v1alpha1.AssignmentName(s.Name, s.UID) + "." + m.Spec.IngressDomain + p.spec.Path, m.Known
+	return m.Spec.IngressOrigin(v1alpha1.AssignmentName(s.Name, s.UID)) + p.spec.Path, m.Known
 }
 
 // address sets the session's URL: of its page in the console, or where its desktop is. A session that an
