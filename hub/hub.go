@@ -28,6 +28,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/access"
 	"github.com/vdi-fleet/vdi-fleet/hub/assignment"
+	"github.com/vdi-fleet/vdi-fleet/hub/door"
 	"github.com/vdi-fleet/vdi-fleet/hub/home"
 	"github.com/vdi-fleet/vdi-fleet/hub/identity"
 	"github.com/vdi-fleet/vdi-fleet/hub/link"
@@ -255,6 +256,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, cach
 	members := &member.Reconciler{Client: c, Recorder: events, Fleet: f.Fleet, Namespace: o.Namespace, HeldIn: cached.HeldIn}
 	sessions.Register = members.RegisterAll
 	templates := &template.Reconciler{Client: c, Members: f, Clock: clock.RealClock{}, Namespace: o.Namespace, InUse: cached.RevisionInUse, Prepare: sessions.Rebuild, Placed: f.cache.PlacedWith}
+	doors := &door.Reconciler{Client: c, Members: f, Namespace: o.Namespace, Console: sessions.Console}
 	for _, controller := range []struct {
 		of    string
 		setup func() error
@@ -267,6 +269,7 @@ func setupControllers(ctx context.Context, mgr mcmanager.Manager, f *fleet, cach
 		{"members", func() error { return members.SetupWithManager(local) }},
 		{"templates", func() error { return templates.SetupWithManager(local) }},
 		{"user roles", func() error { return setupUserRoles(local, cached, o) }},
+		{"doors", func() error { return doors.SetupWithManager(local) }},
 	} {
 		if err := controller.setup(); err != nil {
 			return nil, fmt.Errorf("setting up the controller of %s: %w", controller.of, err)

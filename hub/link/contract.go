@@ -115,6 +115,8 @@ type Peer interface {
 	// SetTemplates sets all templates that the agent evaluates. The set must not be
 	// changed afterwards.
 	SetTemplates(*fleetv1.TemplateSet)
+	// SetDoor sets what the member's door needs, which must not be changed afterwards.
+	SetDoor(*fleetv1.DoorConfig)
 	// Close ends the connection; the reason is logged and sent to the agent.
 	Close(reason error)
 }

@@ -100,6 +100,10 @@ func (c *connection) SetTemplates(t *fleetv1.TemplateSet) {
 	c.do(func(conn *protocol.Conn) { conn.SetTemplates(t) })
 }
 
+func (c *connection) SetDoor(d *fleetv1.DoorConfig) {
+	c.do(func(conn *protocol.Conn) { conn.SetDoor(d) })
+}
+
 func (c *connection) Close(reason error) {
 	if reason == nil {
 		reason = errors.New("closed by the hub")

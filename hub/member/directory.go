@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/link/protocol"
 	"github.com/vdi-fleet/vdi-fleet/hub/member/health"
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/proto/version"
 )
 
 var errRemoved = errors.New("the member was removed from the fleet")
@@ -108,8 +110,10 @@ func (f *Directory) admit(m *member, hello *fleetv1.Hello, peer link.Peer, now t
 	f.outageEnds(m, now)
 	m.instance, m.agentVersion, m.term = hello.Instance, hello.AgentVersion, hello.AgentTerm
 	m.fingerprint, m.restrictions = hello.Fingerprint, protocol.Restrictions(hello.Restrictions)
+	m.hasDoor = slices.Contains(hello.Capabilities, version.Door)
 	m.began(f.timings, now)
 	f.openTemplates(m, again)
+	m.sendDoor(f.door)
 	return nil
 }
 

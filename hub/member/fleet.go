@@ -73,6 +73,8 @@ type state struct {
 	// hubCluster is the fingerprint of the cluster that the hub runs in.
 	hubCluster string
 	templateState
+	// door is what every door needs, nil until it is known.
+	door *fleetv1.DoorConfig
 	// evaluating is since when sessions wait for the members to evaluate a template.
 	evaluating map[placement.TemplateKey]time.Time
 	recovery   recovery
@@ -253,12 +255,16 @@ func (f *state) adopt(m *member, mc *v1alpha1.MemberCluster, added bool, now tim
 	declared := added || m.generation != mc.Generation || !maps.Equal(m.labels, mc.Labels)
 	// Orders contain the URLs of sessions, which depend on these.
 	moved := !added && m.serving && m.cluster.Synced.Load() &&
-		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme)
+		(m.spec.IngressDomain != mc.Spec.IngressDomain || m.spec.IngressScheme != mc.Spec.IngressScheme || m.spec.IngressPort != mc.Spec.IngressPort)
+	redirected := m.spec.IngressDomain != mc.Spec.IngressDomain
 	regrouped := m.regrouped(&mc.Spec, f.clock.Now())
 	revoked, fingerprint := m.revoked, m.fingerprint
 	m.update(mc, f.timings, now)
 	if regrouped {
 		f.regroup(m)
+	}
+	if redirected {
+		m.sendDoor(f.door)
 	}
 	if declared {
 		f.listed = false

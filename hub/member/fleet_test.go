@@ -111,6 +111,7 @@ type peer struct {
 	mu        sync.Mutex
 	orders    []protocol.Order
 	templates []*fleetv1.TemplateSet
+	doors     []*fleetv1.DoorConfig
 	closed    error
 }
 

@@ -89,6 +89,8 @@ type object struct {
 type agent struct {
 	fingerprint  string
 	agentVersion string
+	// hasDoor is set if browsers reach the member's desktops through a door.
+	hasDoor bool
 	// restrictions that the agent reports; nil if it has none, or has not connected.
 	restrictions *v1alpha1.MemberRestrictions
 	instance     string

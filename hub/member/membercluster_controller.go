@@ -214,7 +214,7 @@ func pressing(before, after *v1alpha1.MemberClusterStatus) bool {
 			return true
 		}
 	}
-	return drainPressing(before, after) || groupsPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion ||
+	return drainPressing(before, after) || groupsPressing(before, after) || before.HubCluster != after.HubCluster || before.Fingerprint != after.Fingerprint || before.AgentVersion != after.AgentVersion || before.Door != after.Door ||
 		!equality.Semantic.DeepEqual(before.Restrictions, after.Restrictions) ||
 		!equality.Semantic.DeepEqual(before.Certificate, after.Certificate)
 }

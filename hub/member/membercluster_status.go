@@ -191,7 +191,7 @@ func writeStatus(status *v1alpha1.MemberClusterStatus, v view, generation int64)
 		status.Fingerprint = v.fingerprint
 	}
 	if v.agentVersion != "" {
-		status.AgentVersion, status.Restrictions = v.agentVersion, v.restrictions
+		status.AgentVersion, status.Restrictions, status.Door = v.agentVersion, v.restrictions, v.hasDoor
 	}
 	if v.capacity == nil {
 		return

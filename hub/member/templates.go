@@ -184,3 +184,21 @@ func (f *state) countReport(key placement.TemplateKey, evaluated, available int)
 		delete(f.reported, key)
 	}
 }
+
+// SetDoor sets what the doors of all members need, apart from their domains, and sends it to the agents that have
+// one.
+func (f *Directory) SetDoor(config *fleetv1.DoorConfig) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.door = config
+	for _, m := range f.ordered {
+		m.sendDoor(config)
+	}
+}
+
+// sendDoor sends a connected agent what its member's door needs, once that is known. The caller holds the lock.
+func (m *member) sendDoor(common *fleetv1.DoorConfig) {
+	if m.peer != nil && m.hasDoor && common != nil {
+		m.peer.SetDoor(&fleetv1.DoorConfig{ConsoleOrigin: common.GetConsoleOrigin(), Keys: common.GetKeys(), Domain: m.spec.IngressDomain})
+	}
+}

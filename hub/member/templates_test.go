@@ -8,9 +8,11 @@ import (
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1 "github.com/vdi-fleet/vdi-fleet/proto/fleet/v1"
+	"github.com/vdi-fleet/vdi-fleet/proto/version"
 )
 
 // In a large fleet the agents get new templates one after another. An agent that connects
@@ -130,4 +132,40 @@ func (x *fixture) fleetLocked(f func(*member), uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	f(x.uids[uid])
+}
+
+// Agents with a door get what it needs when they connect, when it changes, and when their domain does.
+func TestDoorsGetTheirConfiguration(t *testing.T) {
+	x := newFixture(t)
+	mc := x.register("eu", "uid-eu")
+	x.register("us", "uid-us")
+	door := &peer{}
+	_, err := x.Open(t.Context(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp", Instance: "i1", Capabilities: []string{version.Door}}, door)
+	x.Expect(err).NotTo(HaveOccurred())
+	_, other := x.connect("uid-us", "i1")
+	x.Expect(door.doors).To(BeEmpty(), "the hub has not read the keys yet")
+
+	keys := []*fleetv1.VisitKey{{Id: "a", PublicKey: []byte("key")}}
+	x.SetDoor(&fleetv1.DoorConfig{ConsoleOrigin: "https://vdi.example.com", Keys: keys})
+	want := &fleetv1.DoorConfig{ConsoleOrigin: "https://vdi.example.com", Keys: keys, Domain: "eu.example.com"}
+	x.Expect(door.doors).To(HaveLen(1))
+	x.Expect(proto.Equal(door.doors[0], want)).To(BeTrue(), "%v", door.doors[0])
+
+	mc = mc.DeepCopy()
+	mc.Spec.IngressDomain, mc.Generation = "paris.example.com", 2
+	x.Register(mc)
+	x.Expect(door.doors).To(HaveLen(2))
+	x.Expect(door.doors[1].GetDomain()).To(Equal("paris.example.com"))
+
+	again := &peer{}
+	_, err = x.Open(t.Context(), "uid-eu", &fleetv1.Hello{Fingerprint: "fp", Instance: "i1", Capabilities: []string{version.Door}}, again)
+	x.Expect(err).NotTo(HaveOccurred())
+	x.Expect(again.doors).To(HaveLen(1), "a new connection")
+	x.Expect(other.doors).To(BeEmpty(), "an agent without a door")
+}
+
+func (p *peer) SetDoor(d *fleetv1.DoorConfig) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doors = append(p.doors, d)
 }

@@ -22,6 +22,9 @@ func (r Range) Contains(version int32) bool { return version >= r.Min && version
 // carry only what changed.
 const CapacityChanges = "capacity-changes"
 
+// Door is the capability of agents whose member has a door: they accept DoorConfig.
+const Door = "door"
+
 // FirstMissing returns the first required capability that is not among the known
 // ones, and "" if all are.
 func FirstMissing(required, known []string) string {

@@ -185,6 +185,7 @@ type idlePeer struct{}
 
 func (idlePeer) Put(protocol.Order)                {}
 func (idlePeer) SetTemplates(*fleetv1.TemplateSet) {}
+func (idlePeer) SetDoor(*fleetv1.DoorConfig)       {}
 func (idlePeer) Close(error)                       {}
 
 func TestAnAgentTrustsItsHubOnly(t *testing.T) {

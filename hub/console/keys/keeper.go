@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/backoff"
+	"github.com/vdi-fleet/vdi-fleet/proto/visit"
 )
 
 // SecretName is the name of the Secret with the keys, in the console's namespace.
@@ -117,17 +120,23 @@ func (k *Keeper) store(ctx context.Context, secret *corev1.Secret, ring Ring) er
 	if err != nil {
 		return err
 	}
-	data := map[string][]byte{entry: value}
-	if secret == nil {
-		return k.Client.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: k.Namespace, Name: SecretName, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-			},
-			Data: data,
-		})
+	public, err := json.Marshal(ring.public())
+	if err != nil {
+		return err
 	}
-	secret = secret.DeepCopy()
-	secret.Data = data
+	made := secret == nil
+	if made {
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: SecretName}}
+	} else {
+		secret = secret.DeepCopy()
+	}
+	secret.Labels = labels.Merge(secret.Labels, labels.Set{
+		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelSecret: v1alpha1.SecretConsoleKeys,
+	})
+	secret.Data = map[string][]byte{entry: value, v1alpha1.ConsolePublicKeys: public}
+	if made {
+		return k.Client.Create(ctx, secret)
+	}
 	return k.Client.Update(ctx, secret) // with the resourceVersion that was read
 }
 
@@ -146,8 +155,18 @@ func (k *Keeper) Current() (id string, key []byte, err error) {
 	if ring == nil {
 		return "", nil, errNoKeys
 	}
-	current := ring.Login[ring.current(k.Clock.Now())]
+	current := ring.Login.current(k.Clock.Now())
 	return current.ID, current.Key, nil
+}
+
+// Sign returns a signed pass.
+func (k *Keeper) Sign(p visit.Pass) (string, error) {
+	ring := k.ring.Load()
+	if ring == nil || len(ring.Visit) == 0 {
+		return "", errNoKeys
+	}
+	current := ring.Visit.current(k.Clock.Now())
+	return visit.Sign(p, current.ID, ed25519.NewKeyFromSeed(current.Key))
 }
 
 // Key returns the key of an ID, false if it is not accepted.

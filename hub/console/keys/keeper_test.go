@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
+	"github.com/vdi-fleet/vdi-fleet/proto/visit"
 )
 
 // replica returns the keeper of a replica at a time.
@@ -91,5 +95,68 @@ func TestADeletedSecretMeansOtherKeys(t *testing.T) {
 	}
 	if _, ok := k.Key(first); ok || usedBy(t, k) == first {
 		t.Error("a key of the deleted Secret is accepted")
+	}
+}
+
+// A door that has what the hub sends to it accepts the passes of every replica, and none of a deleted Secret.
+func TestPassesAreSignedWithTheKeysOfDoors(t *testing.T) {
+	store := fake.NewClientBuilder().Build()
+	k := replica(store, monday)
+	if err := k.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	public := func() visit.Keys {
+		secret := &corev1.Secret{}
+		if err := store.Get(t.Context(), client.ObjectKey{Namespace: "vdi-system", Name: SecretName}, secret); err != nil {
+			t.Fatal(err)
+		}
+		if secret.Labels[v1alpha1.LabelSecret] != v1alpha1.SecretConsoleKeys {
+			t.Errorf("the hub does not find the keys: their Secret has the labels %v", secret.Labels)
+		}
+		keys, err := visit.ParseKeys(secret.Data[v1alpha1.ConsolePublicKeys])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	door := public()
+	pass := visit.Pass{SessionUID: "uid", Epoch: 1, User: "alice", Challenge: visit.Challenge("nonce"), IssuedAt: monday.Unix(), Expires: monday.Add(time.Hour).Unix()}
+	token, err := k.Sign(pass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := door.Verify(token, "nonce", monday); err != nil || got != pass {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := store.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "vdi-system", Name: SecretName}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := public().Verify(token, "nonce", monday); err == nil {
+		t.Error("a pass of the deleted Secret is accepted")
+	}
+}
+
+// What a console without doors has stored gets the keys of passes.
+func TestARingWithoutKeysOfPasses(t *testing.T) {
+	logins, _ := sequence{}.rotated(monday, newKey)
+	stored, err := json.Marshal(map[string]any{"login": logins})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := fake.NewClientBuilder().WithObjects(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "vdi-system", Name: SecretName}, Data: map[string][]byte{entry: stored},
+	}).Build()
+	k := replica(store, monday)
+	if err := k.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := k.Key(logins[0].ID); !ok {
+		t.Error("its logins are over")
+	}
+	if _, err := k.Sign(visit.Pass{}); err != nil {
+		t.Error(err)
 	}
 }

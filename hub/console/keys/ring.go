@@ -1,26 +1,29 @@
 package keys
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/proto/visit"
 )
 
 const (
-	// rotateEvery is for how long a key is used to encrypt.
+	// rotateEvery is for how long a key is used.
 	rotateEvery = 7 * 24 * time.Hour
-	// lead is how long before its use a key is stored, so that every replica has it by then.
+	// lead is how long before its use a key is stored, so that every replica and every door has it by then.
 	lead = time.Hour
 	// keep is how long a key is accepted after its successor is in use.
 	keep = 24 * time.Hour
-	// size of a key: AES-256.
+	// size of a key: AES-256, or the seed of Ed25519.
 	size = 32
 )
 
 // Key is a key with the time of its use.
 type Key struct {
-	// ID names the key in what is encrypted with it.
+	// ID names the key in what is encrypted or signed with it.
 	ID string `json:"id"`
 	// Key is the key itself.
 	Key []byte `json:"key"`
@@ -28,13 +31,18 @@ type Key struct {
 	NotBefore time.Time `json:"notBefore"`
 }
 
-// Ring is the keys that are used or accepted, in the order of their use.
+// sequence is the keys of one use that are used or accepted, in the order of their use.
+type sequence []Key
+
+// Ring is the keys of the console.
 type Ring struct {
 	// Login are the keys of logins.
-	Login []Key `json:"login"`
+	Login sequence `json:"login"`
+	// Visit are the keys of passes, seeds of Ed25519.
+	Visit sequence `json:"visit"`
 }
 
-// parse returns the ring of a stored value.
+// parse returns the ring of a stored value. A console without doors has stored one without keys of passes.
 func parse(stored []byte) (Ring, error) {
 	var r Ring
 	if err := json.Unmarshal(stored, &r); err != nil {
@@ -43,31 +51,40 @@ func parse(stored []byte) (Ring, error) {
 	if len(r.Login) == 0 {
 		return Ring{}, fmt.Errorf("it has no key")
 	}
-	for i, k := range r.Login {
-		switch {
-		case k.ID == "" || len(k.Key) != size || k.NotBefore.IsZero():
-			return Ring{}, fmt.Errorf("key %d is incomplete", i)
-		case i > 0 && k.NotBefore.Before(r.Login[i-1].NotBefore):
-			return Ring{}, fmt.Errorf("key %d is older than the one before it", i)
+	for _, keys := range []sequence{r.Login, r.Visit} {
+		if err := keys.validate(); err != nil {
+			return Ring{}, err
 		}
 	}
 	return r, nil
 }
 
-// current returns the index of the key to encrypt with, -1 if the ring is empty.
-func (r Ring) current(now time.Time) int {
-	for i, k := range slices.Backward(r.Login) {
-		if !k.NotBefore.After(now) {
-			return i
+func (s sequence) validate() error {
+	for i, k := range s {
+		switch {
+		case k.ID == "" || len(k.Key) != size || k.NotBefore.IsZero():
+			return fmt.Errorf("key %d is incomplete", i)
+		case i > 0 && k.NotBefore.Before(s[i-1].NotBefore):
+			return fmt.Errorf("key %d is older than the one before it", i)
 		}
 	}
-	return min(0, len(r.Login)-1)
+	return nil
 }
 
-// rotated returns the ring with the keys that are needed now and without those that are not accepted any
-// more, and whether that is another ring. made returns a new key.
-func (r Ring) rotated(now time.Time, made func(notBefore time.Time) Key) (Ring, bool) {
-	keys := slices.Clone(r.Login)
+// current returns the key to use now, of keys that are not empty.
+func (s sequence) current(now time.Time) Key {
+	for _, k := range slices.Backward(s) {
+		if !k.NotBefore.After(now) {
+			return k
+		}
+	}
+	return s[0]
+}
+
+// rotated returns the keys that are needed now, without those that are not accepted any more, and whether these are
+// others. made returns a new key.
+func (s sequence) rotated(now time.Time, made func(notBefore time.Time) Key) (sequence, bool) {
+	keys := slices.Clone(s)
 	switch last := len(keys) - 1; {
 	case last < 0:
 		keys = append(keys, made(now))
@@ -77,16 +94,35 @@ func (r Ring) rotated(now time.Time, made func(notBefore time.Time) Key) (Ring, 
 	for len(keys) > 1 && !now.Before(keys[1].NotBefore.Add(keep)) {
 		keys = keys[1:]
 	}
-	return Ring{Login: keys}, len(keys) != len(r.Login) || keys[0].ID != r.Login[0].ID
+	return keys, len(keys) != len(s) || keys[0].ID != s[0].ID
 }
 
-// due returns the time until the ring is to be rotated next.
-func (r Ring) due(now time.Time) time.Duration {
-	next := r.Login[len(r.Login)-1].NotBefore.Add(rotateEvery - lead)
-	if len(r.Login) > 1 {
-		if drop := r.Login[1].NotBefore.Add(keep); drop.Before(next) {
+// due returns the time until the keys are to be rotated next.
+func (s sequence) due(now time.Time) time.Duration {
+	next := s[len(s)-1].NotBefore.Add(rotateEvery - lead)
+	if len(s) > 1 {
+		if drop := s[1].NotBefore.Add(keep); drop.Before(next) {
 			next = drop
 		}
 	}
 	return max(next.Sub(now), time.Second)
+}
+
+// rotated returns the ring with the keys that are needed now, and whether that is another ring.
+func (r Ring) rotated(now time.Time, made func(notBefore time.Time) Key) (Ring, bool) {
+	login, changed := r.Login.rotated(now, made)
+	visits, others := r.Visit.rotated(now, made)
+	return Ring{Login: login, Visit: visits}, changed || others
+}
+
+// due returns the time until the ring is to be rotated next.
+func (r Ring) due(now time.Time) time.Duration { return min(r.Login.due(now), r.Visit.due(now)) }
+
+// public returns the public keys of passes, as doors have them.
+func (r Ring) public() visit.Keys {
+	out := visit.Keys{}
+	for _, k := range r.Visit {
+		out[k.ID] = ed25519.NewKeyFromSeed(k.Key).Public().(ed25519.PublicKey)
+	}
+	return out
 }

@@ -21,9 +21,9 @@ func numbered() func(time.Time) Key {
 	}
 }
 
-func ids(r Ring) []string {
+func ids(keys sequence) []string {
 	var out []string
-	for _, k := range r.Login {
+	for _, k := range keys {
 		out = append(out, k.ID)
 	}
 	return out
@@ -31,7 +31,7 @@ func ids(r Ring) []string {
 
 func TestRotation(t *testing.T) {
 	made := numbered()
-	var ring Ring
+	var keys sequence
 	for _, step := range []struct {
 		after   time.Duration
 		keys    []string
@@ -51,9 +51,9 @@ func TestRotation(t *testing.T) {
 		{40*24*time.Hour + lead, []string{"2", "3"}, "3"},
 	} {
 		now := monday.Add(step.after)
-		ring, _ = ring.rotated(now, made)
-		if current := ring.Login[ring.current(now)].ID; !slices.Equal(ids(ring), step.keys) || current != step.current {
-			t.Errorf("after %s the ring has %v and uses %s, want %v and %s", step.after, ids(ring), current, step.keys, step.current)
+		keys, _ = keys.rotated(now, made)
+		if current := keys.current(now).ID; !slices.Equal(ids(keys), step.keys) || current != step.current {
+			t.Errorf("after %s there are %v and %s is used, want %v and %s", step.after, ids(keys), current, step.keys, step.current)
 		}
 	}
 }
@@ -63,23 +63,23 @@ func TestRotation(t *testing.T) {
 func TestEveryReplicaHasTheKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made, now := numbered(), monday
-		ring, _ := Ring{}.rotated(now, made)
-		older, olderAt := ring, now
+		keys, _ := sequence{}.rotated(now, made)
+		older, olderAt := keys, now
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(1, int64(3*24*time.Hour)).Draw(t, "step")))
 			if now.Sub(olderAt) >= lead {
-				older, olderAt = ring, now
+				older, olderAt = keys, now
 			}
-			before := ring.Login[ring.current(now)]
-			ring, _ = ring.rotated(now, made)
-			if !slices.Contains(ids(ring), before.ID) {
+			before := keys.current(now)
+			keys, _ = keys.rotated(now, made)
+			if !slices.Contains(ids(keys), before.ID) {
 				t.Fatalf("key %s was in use at %s and is dropped", before.ID, now)
 			}
-			current := ring.Login[ring.current(now)]
+			current := keys.current(now)
 			if !slices.Contains(ids(older), current.ID) {
 				t.Fatalf("key %s is in use at %s; a replica that read %v at %s lacks it", current.ID, now, ids(older), olderAt)
 			}
-			if due := ring.due(now); due <= 0 {
+			if due := keys.due(now); due <= 0 {
 				t.Fatalf("the next rotation is due in %s", due)
 			}
 		}

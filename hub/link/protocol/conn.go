@@ -74,6 +74,7 @@ type Conn struct {
 	opening   opening
 	agreement agreement
 	templates *fleetv1.TemplateSet
+	door      *fleetv1.DoorConfig
 	// received is the highest sequence of reports, acked the highest one applied.
 	// ackDue: it is not acknowledged yet.
 	received, acked uint64
@@ -224,6 +225,13 @@ func (c *Conn) SetTemplates(t *fleetv1.TemplateSet) {
 	}
 }
 
+// SetDoor replaces what the member's door needs.
+func (c *Conn) SetDoor(d *fleetv1.DoorConfig) {
+	if c.state != Closed {
+		c.door = d
+	}
+}
+
 // Next returns the message to send now, nil if there is none.
 func (c *Conn) Next() *fleetv1.ConnectResponse {
 	if w := c.welcome; w != nil {
@@ -244,6 +252,10 @@ func (c *Conn) Next() *fleetv1.ConnectResponse {
 	if t := c.templates; t != nil {
 		c.templates = nil
 		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Templates{Templates: t}}
+	}
+	if d := c.door; d != nil {
+		c.door = nil
+		return &fleetv1.ConnectResponse{Message: &fleetv1.ConnectResponse_Door{Door: d}}
 	}
 	if len(c.inFlight) >= orderWindow {
 		return nil

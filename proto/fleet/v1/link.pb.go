@@ -255,6 +255,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_ReportAck
 	//	*ConnectResponse_Templates
 	//	*ConnectResponse_InventoryRequest
+	//	*ConnectResponse_Door
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -342,6 +343,15 @@ func (x *ConnectResponse) GetInventoryRequest() *InventoryRequest {
 	return nil
 }
 
+func (x *ConnectResponse) GetDoor() *DoorConfig {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Door); ok {
+			return x.Door
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -366,6 +376,11 @@ type ConnectResponse_InventoryRequest struct {
 	InventoryRequest *InventoryRequest `protobuf:"bytes,5,opt,name=inventory_request,json=inventoryRequest,proto3,oneof"`
 }
 
+type ConnectResponse_Door struct {
+	// Only to agents with the capability "door".
+	Door *DoorConfig `protobuf:"bytes,7,opt,name=door,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Orders) isConnectResponse_Message() {}
@@ -375,6 +390,128 @@ func (*ConnectResponse_ReportAck) isConnectResponse_Message() {}
 func (*ConnectResponse_Templates) isConnectResponse_Message() {}
 
 func (*ConnectResponse_InventoryRequest) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Door) isConnectResponse_Message() {}
+
+// DoorConfig is what the door of a member needs to admit browsers. It is always complete. The agent
+// stores it, so that the door admits browsers while the hub is away.
+type DoorConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Origin of the console: https://vdi.example.com. Empty: the hub has no console, and the member's
+	// desktops have addresses of their own.
+	ConsoleOrigin string `protobuf:"bytes,1,opt,name=console_origin,json=consoleOrigin,proto3" json:"console_origin,omitempty"`
+	// Keys that passes are verified with. The next one is sent an hour before its use.
+	Keys []*VisitKey `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The member's ingressDomain, below which the hosts of its desktops are.
+	Domain        string `protobuf:"bytes,3,opt,name=domain,proto3" json:"domain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DoorConfig) Reset() {
+	*x = DoorConfig{}
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DoorConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DoorConfig) ProtoMessage() {}
+
+func (x *DoorConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DoorConfig.ProtoReflect.Descriptor instead.
+func (*DoorConfig) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DoorConfig) GetConsoleOrigin() string {
+	if x != nil {
+		return x.ConsoleOrigin
+	}
+	return ""
+}
+
+func (x *DoorConfig) GetKeys() []*VisitKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *DoorConfig) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+// VisitKey is a public key of the console, for passes.
+type VisitKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Ed25519.
+	PublicKey     []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VisitKey) Reset() {
+	*x = VisitKey{}
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VisitKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VisitKey) ProtoMessage() {}
+
+func (x *VisitKey) ProtoReflect() protoreflect.Message {
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VisitKey.ProtoReflect.Descriptor instead.
+func (*VisitKey) Descriptor() ([]byte, []int) {
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *VisitKey) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *VisitKey) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
 
 // Hello opens the stream.
 type Hello struct {
@@ -407,7 +544,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[2]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +556,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[2]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,7 +569,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{2}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Hello) GetMinProtocol() int32 {
@@ -537,7 +674,7 @@ type Restrictions struct {
 
 func (x *Restrictions) Reset() {
 	*x = Restrictions{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +686,7 @@ func (x *Restrictions) String() string {
 func (*Restrictions) ProtoMessage() {}
 
 func (x *Restrictions) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[3]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +699,7 @@ func (x *Restrictions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Restrictions.ProtoReflect.Descriptor instead.
 func (*Restrictions) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{3}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Restrictions) GetHostSuffixes() []string {
@@ -651,7 +788,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +800,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[4]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +813,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{4}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Welcome) GetProtocol() int32 {
@@ -750,7 +887,7 @@ type InventoryDigest struct {
 
 func (x *InventoryDigest) Reset() {
 	*x = InventoryDigest{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +899,7 @@ func (x *InventoryDigest) String() string {
 func (*InventoryDigest) ProtoMessage() {}
 
 func (x *InventoryDigest) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[5]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +912,7 @@ func (x *InventoryDigest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InventoryDigest.ProtoReflect.Descriptor instead.
 func (*InventoryDigest) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{5}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *InventoryDigest) GetBuckets() []uint64 {
@@ -804,7 +941,7 @@ type InventoryRequest struct {
 
 func (x *InventoryRequest) Reset() {
 	*x = InventoryRequest{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +953,7 @@ func (x *InventoryRequest) String() string {
 func (*InventoryRequest) ProtoMessage() {}
 
 func (x *InventoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[6]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +966,7 @@ func (x *InventoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InventoryRequest.ProtoReflect.Descriptor instead.
 func (*InventoryRequest) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{6}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *InventoryRequest) GetBuckets() []byte {
@@ -854,7 +991,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1003,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[7]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1016,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{7}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Inventory) GetItems() []*AssignmentReport {
@@ -915,7 +1052,7 @@ type ReportBatch struct {
 
 func (x *ReportBatch) Reset() {
 	*x = ReportBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1064,7 @@ func (x *ReportBatch) String() string {
 func (*ReportBatch) ProtoMessage() {}
 
 func (x *ReportBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[8]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1077,7 @@ func (x *ReportBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportBatch.ProtoReflect.Descriptor instead.
 func (*ReportBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{8}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportBatch) GetSequence() uint64 {
@@ -986,7 +1123,7 @@ type AssignmentReport struct {
 
 func (x *AssignmentReport) Reset() {
 	*x = AssignmentReport{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1135,7 @@ func (x *AssignmentReport) String() string {
 func (*AssignmentReport) ProtoMessage() {}
 
 func (x *AssignmentReport) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[9]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1148,7 @@ func (x *AssignmentReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentReport.ProtoReflect.Descriptor instead.
 func (*AssignmentReport) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{9}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AssignmentReport) GetSessionUid() string {
@@ -1102,7 +1239,7 @@ type ReportAck struct {
 
 func (x *ReportAck) Reset() {
 	*x = ReportAck{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1251,7 @@ func (x *ReportAck) String() string {
 func (*ReportAck) ProtoMessage() {}
 
 func (x *ReportAck) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[10]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1264,7 @@ func (x *ReportAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportAck.ProtoReflect.Descriptor instead.
 func (*ReportAck) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{10}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportAck) GetSequence() uint64 {
@@ -1149,7 +1286,7 @@ type OrderBatch struct {
 
 func (x *OrderBatch) Reset() {
 	*x = OrderBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1298,7 @@ func (x *OrderBatch) String() string {
 func (*OrderBatch) ProtoMessage() {}
 
 func (x *OrderBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[11]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1311,7 @@ func (x *OrderBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderBatch.ProtoReflect.Descriptor instead.
 func (*OrderBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{11}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OrderBatch) GetSequence() uint64 {
@@ -1202,7 +1339,7 @@ type OrderAck struct {
 
 func (x *OrderAck) Reset() {
 	*x = OrderAck{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1351,7 @@ func (x *OrderAck) String() string {
 func (*OrderAck) ProtoMessage() {}
 
 func (x *OrderAck) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[12]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1364,7 @@ func (x *OrderAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderAck.ProtoReflect.Descriptor instead.
 func (*OrderAck) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{12}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OrderAck) GetSequence() uint64 {
@@ -1251,7 +1388,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1400,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[13]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1413,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{13}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -1336,7 +1473,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1485,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[14]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1498,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{14}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Withdrawal) GetSessionUid() string {
@@ -1409,7 +1546,7 @@ type ResultBatch struct {
 
 func (x *ResultBatch) Reset() {
 	*x = ResultBatch{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1558,7 @@ func (x *ResultBatch) String() string {
 func (*ResultBatch) ProtoMessage() {}
 
 func (x *ResultBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[15]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1571,7 @@ func (x *ResultBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultBatch.ProtoReflect.Descriptor instead.
 func (*ResultBatch) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{15}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResultBatch) GetItems() []*OrderResult {
@@ -1466,7 +1603,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[16]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1615,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_vdi_fleet_v1_link_proto_msgTypes[16]
+	mi := &file_vdi_fleet_v1_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1628,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{16}
+	return file_vdi_fleet_v1_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OrderResult) GetSessionUid() string {
@@ -1570,15 +1707,25 @@ const file_vdi_fleet_v1_link_proto_rawDesc = "" +
 	"\bcapacity\x18\x05 \x01(\v2\x1c.vdi.fleet.v1.CapacityReportH\x00R\bcapacity\x12J\n" +
 	"\x10inventory_digest\x18\x06 \x01(\v2\x1d.vdi.fleet.v1.InventoryDigestH\x00R\x0finventoryDigest\x125\n" +
 	"\torder_ack\x18\a \x01(\v2\x16.vdi.fleet.v1.OrderAckH\x00R\borderAckB\t\n" +
-	"\amessage\"\xc7\x02\n" +
+	"\amessage\"\xf7\x02\n" +
 	"\x0fConnectResponse\x121\n" +
 	"\awelcome\x18\x01 \x01(\v2\x15.vdi.fleet.v1.WelcomeH\x00R\awelcome\x122\n" +
 	"\x06orders\x18\x02 \x01(\v2\x18.vdi.fleet.v1.OrderBatchH\x00R\x06orders\x128\n" +
 	"\n" +
 	"report_ack\x18\x03 \x01(\v2\x17.vdi.fleet.v1.ReportAckH\x00R\treportAck\x129\n" +
 	"\ttemplates\x18\x04 \x01(\v2\x19.vdi.fleet.v1.TemplateSetH\x00R\ttemplates\x12M\n" +
-	"\x11inventory_request\x18\x05 \x01(\v2\x1e.vdi.fleet.v1.InventoryRequestH\x00R\x10inventoryRequestB\t\n" +
-	"\amessage\"\xc7\x03\n" +
+	"\x11inventory_request\x18\x05 \x01(\v2\x1e.vdi.fleet.v1.InventoryRequestH\x00R\x10inventoryRequest\x12.\n" +
+	"\x04door\x18\a \x01(\v2\x18.vdi.fleet.v1.DoorConfigH\x00R\x04doorB\t\n" +
+	"\amessage\"w\n" +
+	"\n" +
+	"DoorConfig\x12%\n" +
+	"\x0econsole_origin\x18\x01 \x01(\tR\rconsoleOrigin\x12*\n" +
+	"\x04keys\x18\x02 \x03(\v2\x16.vdi.fleet.v1.VisitKeyR\x04keys\x12\x16\n" +
+	"\x06domain\x18\x03 \x01(\tR\x06domain\"9\n" +
+	"\bVisitKey\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x02 \x01(\fR\tpublicKey\"\xc7\x03\n" +
 	"\x05Hello\x12!\n" +
 	"\fmin_protocol\x18\x01 \x01(\x05R\vminProtocol\x12!\n" +
 	"\fmax_protocol\x18\x02 \x01(\x05R\vmaxProtocol\x12\"\n" +
@@ -1692,61 +1839,65 @@ func file_vdi_fleet_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_vdi_fleet_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_vdi_fleet_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_vdi_fleet_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_vdi_fleet_v1_link_proto_goTypes = []any{
 	(ResultCode)(0),             // 0: vdi.fleet.v1.ResultCode
 	(*ConnectRequest)(nil),      // 1: vdi.fleet.v1.ConnectRequest
 	(*ConnectResponse)(nil),     // 2: vdi.fleet.v1.ConnectResponse
-	(*Hello)(nil),               // 3: vdi.fleet.v1.Hello
-	(*Restrictions)(nil),        // 4: vdi.fleet.v1.Restrictions
-	(*Welcome)(nil),             // 5: vdi.fleet.v1.Welcome
-	(*InventoryDigest)(nil),     // 6: vdi.fleet.v1.InventoryDigest
-	(*InventoryRequest)(nil),    // 7: vdi.fleet.v1.InventoryRequest
-	(*Inventory)(nil),           // 8: vdi.fleet.v1.Inventory
-	(*ReportBatch)(nil),         // 9: vdi.fleet.v1.ReportBatch
-	(*AssignmentReport)(nil),    // 10: vdi.fleet.v1.AssignmentReport
-	(*ReportAck)(nil),           // 11: vdi.fleet.v1.ReportAck
-	(*OrderBatch)(nil),          // 12: vdi.fleet.v1.OrderBatch
-	(*OrderAck)(nil),            // 13: vdi.fleet.v1.OrderAck
-	(*Order)(nil),               // 14: vdi.fleet.v1.Order
-	(*Withdrawal)(nil),          // 15: vdi.fleet.v1.Withdrawal
-	(*ResultBatch)(nil),         // 16: vdi.fleet.v1.ResultBatch
-	(*OrderResult)(nil),         // 17: vdi.fleet.v1.OrderResult
-	(*CapacityReport)(nil),      // 18: vdi.fleet.v1.CapacityReport
-	(*TemplateSet)(nil),         // 19: vdi.fleet.v1.TemplateSet
-	(*durationpb.Duration)(nil), // 20: google.protobuf.Duration
-	(*AssignmentStatus)(nil),    // 21: vdi.fleet.v1.AssignmentStatus
-	(*Assignment)(nil),          // 22: vdi.fleet.v1.Assignment
+	(*DoorConfig)(nil),          // 3: vdi.fleet.v1.DoorConfig
+	(*VisitKey)(nil),            // 4: vdi.fleet.v1.VisitKey
+	(*Hello)(nil),               // 5: vdi.fleet.v1.Hello
+	(*Restrictions)(nil),        // 6: vdi.fleet.v1.Restrictions
+	(*Welcome)(nil),             // 7: vdi.fleet.v1.Welcome
+	(*InventoryDigest)(nil),     // 8: vdi.fleet.v1.InventoryDigest
+	(*InventoryRequest)(nil),    // 9: vdi.fleet.v1.InventoryRequest
+	(*Inventory)(nil),           // 10: vdi.fleet.v1.Inventory
+	(*ReportBatch)(nil),         // 11: vdi.fleet.v1.ReportBatch
+	(*AssignmentReport)(nil),    // 12: vdi.fleet.v1.AssignmentReport
+	(*ReportAck)(nil),           // 13: vdi.fleet.v1.ReportAck
+	(*OrderBatch)(nil),          // 14: vdi.fleet.v1.OrderBatch
+	(*OrderAck)(nil),            // 15: vdi.fleet.v1.OrderAck
+	(*Order)(nil),               // 16: vdi.fleet.v1.Order
+	(*Withdrawal)(nil),          // 17: vdi.fleet.v1.Withdrawal
+	(*ResultBatch)(nil),         // 18: vdi.fleet.v1.ResultBatch
+	(*OrderResult)(nil),         // 19: vdi.fleet.v1.OrderResult
+	(*CapacityReport)(nil),      // 20: vdi.fleet.v1.CapacityReport
+	(*TemplateSet)(nil),         // 21: vdi.fleet.v1.TemplateSet
+	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
+	(*AssignmentStatus)(nil),    // 23: vdi.fleet.v1.AssignmentStatus
+	(*Assignment)(nil),          // 24: vdi.fleet.v1.Assignment
 }
 var file_vdi_fleet_v1_link_proto_depIdxs = []int32{
-	3,  // 0: vdi.fleet.v1.ConnectRequest.hello:type_name -> vdi.fleet.v1.Hello
-	8,  // 1: vdi.fleet.v1.ConnectRequest.inventory:type_name -> vdi.fleet.v1.Inventory
-	9,  // 2: vdi.fleet.v1.ConnectRequest.reports:type_name -> vdi.fleet.v1.ReportBatch
-	16, // 3: vdi.fleet.v1.ConnectRequest.results:type_name -> vdi.fleet.v1.ResultBatch
-	18, // 4: vdi.fleet.v1.ConnectRequest.capacity:type_name -> vdi.fleet.v1.CapacityReport
-	6,  // 5: vdi.fleet.v1.ConnectRequest.inventory_digest:type_name -> vdi.fleet.v1.InventoryDigest
-	13, // 6: vdi.fleet.v1.ConnectRequest.order_ack:type_name -> vdi.fleet.v1.OrderAck
-	5,  // 7: vdi.fleet.v1.ConnectResponse.welcome:type_name -> vdi.fleet.v1.Welcome
-	12, // 8: vdi.fleet.v1.ConnectResponse.orders:type_name -> vdi.fleet.v1.OrderBatch
-	11, // 9: vdi.fleet.v1.ConnectResponse.report_ack:type_name -> vdi.fleet.v1.ReportAck
-	19, // 10: vdi.fleet.v1.ConnectResponse.templates:type_name -> vdi.fleet.v1.TemplateSet
-	7,  // 11: vdi.fleet.v1.ConnectResponse.inventory_request:type_name -> vdi.fleet.v1.InventoryRequest
-	4,  // 12: vdi.fleet.v1.Hello.restrictions:type_name -> vdi.fleet.v1.Restrictions
-	20, // 13: vdi.fleet.v1.Welcome.renew_interval:type_name -> google.protobuf.Duration
-	20, // 14: vdi.fleet.v1.Welcome.ack_timeout:type_name -> google.protobuf.Duration
-	10, // 15: vdi.fleet.v1.Inventory.items:type_name -> vdi.fleet.v1.AssignmentReport
-	10, // 16: vdi.fleet.v1.ReportBatch.items:type_name -> vdi.fleet.v1.AssignmentReport
-	21, // 17: vdi.fleet.v1.AssignmentReport.status:type_name -> vdi.fleet.v1.AssignmentStatus
-	14, // 18: vdi.fleet.v1.OrderBatch.items:type_name -> vdi.fleet.v1.Order
-	22, // 19: vdi.fleet.v1.Order.assign:type_name -> vdi.fleet.v1.Assignment
-	15, // 20: vdi.fleet.v1.Order.withdraw:type_name -> vdi.fleet.v1.Withdrawal
-	17, // 21: vdi.fleet.v1.ResultBatch.items:type_name -> vdi.fleet.v1.OrderResult
-	0,  // 22: vdi.fleet.v1.OrderResult.code:type_name -> vdi.fleet.v1.ResultCode
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	5,  // 0: vdi.fleet.v1.ConnectRequest.hello:type_name -> vdi.fleet.v1.Hello
+	10, // 1: vdi.fleet.v1.ConnectRequest.inventory:type_name -> vdi.fleet.v1.Inventory
+	11, // 2: vdi.fleet.v1.ConnectRequest.reports:type_name -> vdi.fleet.v1.ReportBatch
+	18, // 3: vdi.fleet.v1.ConnectRequest.results:type_name -> vdi.fleet.v1.ResultBatch
+	20, // 4: vdi.fleet.v1.ConnectRequest.capacity:type_name -> vdi.fleet.v1.CapacityReport
+	8,  // 5: vdi.fleet.v1.ConnectRequest.inventory_digest:type_name -> vdi.fleet.v1.InventoryDigest
+	15, // 6: vdi.fleet.v1.ConnectRequest.order_ack:type_name -> vdi.fleet.v1.OrderAck
+	7,  // 7: vdi.fleet.v1.ConnectResponse.welcome:type_name -> vdi.fleet.v1.Welcome
+	14, // 8: vdi.fleet.v1.ConnectResponse.orders:type_name -> vdi.fleet.v1.OrderBatch
+	13, // 9: vdi.fleet.v1.ConnectResponse.report_ack:type_name -> vdi.fleet.v1.ReportAck
+	21, // 10: vdi.fleet.v1.ConnectResponse.templates:type_name -> vdi.fleet.v1.TemplateSet
+	9,  // 11: vdi.fleet.v1.ConnectResponse.inventory_request:type_name -> vdi.fleet.v1.InventoryRequest
+	3,  // 12: vdi.fleet.v1.ConnectResponse.door:type_name -> vdi.fleet.v1.DoorConfig
+	4,  // 13: vdi.fleet.v1.DoorConfig.keys:type_name -> vdi.fleet.v1.VisitKey
+	6,  // 14: vdi.fleet.v1.Hello.restrictions:type_name -> vdi.fleet.v1.Restrictions
+	22, // 15: vdi.fleet.v1.Welcome.renew_interval:type_name -> google.protobuf.Duration
+	22, // 16: vdi.fleet.v1.Welcome.ack_timeout:type_name -> google.protobuf.Duration
+	12, // 17: vdi.fleet.v1.Inventory.items:type_name -> vdi.fleet.v1.AssignmentReport
+	12, // 18: vdi.fleet.v1.ReportBatch.items:type_name -> vdi.fleet.v1.AssignmentReport
+	23, // 19: vdi.fleet.v1.AssignmentReport.status:type_name -> vdi.fleet.v1.AssignmentStatus
+	16, // 20: vdi.fleet.v1.OrderBatch.items:type_name -> vdi.fleet.v1.Order
+	24, // 21: vdi.fleet.v1.Order.assign:type_name -> vdi.fleet.v1.Assignment
+	17, // 22: vdi.fleet.v1.Order.withdraw:type_name -> vdi.fleet.v1.Withdrawal
+	19, // 23: vdi.fleet.v1.ResultBatch.items:type_name -> vdi.fleet.v1.OrderResult
+	0,  // 24: vdi.fleet.v1.OrderResult.code:type_name -> vdi.fleet.v1.ResultCode
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_vdi_fleet_v1_link_proto_init() }
@@ -1771,8 +1922,9 @@ func file_vdi_fleet_v1_link_proto_init() {
 		(*ConnectResponse_ReportAck)(nil),
 		(*ConnectResponse_Templates)(nil),
 		(*ConnectResponse_InventoryRequest)(nil),
+		(*ConnectResponse_Door)(nil),
 	}
-	file_vdi_fleet_v1_link_proto_msgTypes[13].OneofWrappers = []any{
+	file_vdi_fleet_v1_link_proto_msgTypes[15].OneofWrappers = []any{
 		(*Order_Assign)(nil),
 		(*Order_Withdraw)(nil),
 	}
@@ -1782,7 +1934,7 @@ func file_vdi_fleet_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_vdi_fleet_v1_link_proto_rawDesc), len(file_vdi_fleet_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
