@@ -29,6 +29,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/assignment"
 	"github.com/vdi-fleet/vdi-fleet/agent/buffer"
 	"github.com/vdi-fleet/vdi-fleet/agent/capacity"
+	"github.com/vdi-fleet/vdi-fleet/agent/exposure"
 	"github.com/vdi-fleet/vdi-fleet/agent/fence"
 	"github.com/vdi-fleet/vdi-fleet/agent/guard"
 	"github.com/vdi-fleet/vdi-fleet/agent/identity"
@@ -79,11 +80,15 @@ func Run(ctx context.Context, cfg *rest.Config, options Options) error {
 	if err != nil {
 		return fmt.Errorf("making the member's client: %w", err)
 	}
-	watcher, err := connect(mgr, clientset, leadership, options, store, lease)
+	door, err := addDoor(mgr, options)
 	if err != nil {
 		return err
 	}
-	if err := reconcile(mgr, clientset, options, watcher, store, lease); err != nil {
+	watcher, err := connect(mgr, clientset, leadership, options, store, lease, door)
+	if err != nil {
+		return err
+	}
+	if err := reconcile(mgr, clientset, options, watcher, store, lease, door); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
@@ -140,7 +145,7 @@ func newManager(cfg *rest.Config, options Options, lost func(error)) (ctrl.Manag
 // reconcile adds the member's controllers to the manager. The states of nodes, from the
 // capacity watcher, distinguish a lost desktop from one that stops, and its node groups one that
 // waits for a node from one that fits on none.
-func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options, watcher *capacity.Watcher, store *assignment.Store, lease *fence.Keeper) error {
+func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options, watcher *capacity.Watcher, store *assignment.Store, lease *fence.Keeper, door *exposure.Keeper) error {
 	sessions, err := options.session()
 	if err != nil {
 		return err
@@ -156,11 +161,14 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 		}
 	}
 	events := recorder.Limited(mgr.GetEventRecorder("vdi-agent"))
-	reconciler := session.New(session.Dependencies{
+	dependencies := session.Dependencies{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: events, Clock: clock.RealClock{},
 		Nodes: watcher, Growth: watcher, Lease: lease, Reconciled: store.Starts.End, Trace: store.Trace, ServerVersion: clientset.Discovery().ServerVersion, GuardKey: endpoint.PublicKey, Options: sessions,
-	})
-	if err := reconciler.SetupWithManager(mgr); err != nil {
+	}
+	if door != nil {
+		dependencies.Door = door
+	}
+	if err := session.New(dependencies).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	return retention.SetupWithManager(mgr, retention.Options{
@@ -171,7 +179,7 @@ func reconcile(mgr ctrl.Manager, clientset kubernetes.Interface, options Options
 
 // connect connects capacity, assignments, the lease and the link, and returns the capacity
 // watcher.
-func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leadership *election.Leadership, options Options, store *assignment.Store, lease *fence.Keeper) (*capacity.Watcher, error) {
+func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leadership *election.Leadership, options Options, store *assignment.Store, lease *fence.Keeper, door *exposure.Keeper) (*capacity.Watcher, error) {
 	var hub *link.Client
 	karpenter, err := dynamic.NewForConfig(mgr.GetConfig())
 	if err != nil {
@@ -200,20 +208,41 @@ func connect(mgr ctrl.Manager, clientset kubernetes.Interface, leadership *elect
 		}
 		linkOptions.Credentials = keeper
 	}
-	hub = link.NewClient(linkOptions, link.Member{
+	member := link.Member{
 		Assignments: store, Orders: store, Capacity: watcher,
 		Terms:       &link.ConfigMapTerms{Store: objects.Store{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace}},
 		Fingerprint: fingerprint,
 		Lease:       lease,
 		// A renewal before the lease is loaded would not count.
 		Synced: func(ctx context.Context) bool { return store.Synced(ctx) && lease.Loaded(ctx) },
-	})
+	}
+	if door != nil {
+		member.Door = door
+	}
+	hub = link.NewClient(linkOptions, member)
 	store.Reporter, store.Capacity = hub, watcher
 	buffers := buffer.NewKeeper(buffer.Options{
 		Client: clientset, Capacity: capacity.BuffersOf(watcher), Namespace: options.Namespace,
 		Image: options.BufferImage, PullSecrets: options.BufferPullSecrets,
 	})
 	return watcher, errors.Join(mgr.Add(lease), store.SetupWithManager(mgr), mgr.Add(watcher), mgr.Add(buffers), mgr.Add(hub))
+}
+
+// addDoor adds what leads browsers to the member's door, and returns it; nil if the member has none.
+func addDoor(mgr ctrl.Manager, options Options) (*exposure.Keeper, error) {
+	if options.DoorURL == "" {
+		return nil, nil
+	}
+	sessions, err := options.session()
+	if err != nil {
+		return nil, err
+	}
+	keeper := exposure.NewKeeper(exposure.Options{
+		Store:   objects.Store{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: options.Namespace},
+		Classes: mgr.GetClient(), URL: options.DoorURL, IngressClass: options.DoorIngressClass,
+		Network: sessions.Network, Restrictions: options.restrictions(),
+	})
+	return keeper, mgr.Add(keeper)
 }
 
 // addProbes adds the probes: an agent that answers is alive, and one whose caches have

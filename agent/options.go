@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"regexp"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/agent/restriction"
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/proto/tracing"
+	"github.com/vdi-fleet/vdi-fleet/proto/version"
 )
 
 // Options of the agent. AddFlags documents each.
@@ -32,6 +34,7 @@ type Options struct {
 	DesktopOptions
 	GuardOptions
 	BufferOptions
+	DoorOptions
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 	// TracingEndpoint receives the traces of sessions that the hub has sampled.
@@ -70,6 +73,11 @@ type BufferOptions struct {
 	BufferPullSecrets []string
 }
 
+// DoorOptions are those of the member's door.
+type DoorOptions struct {
+	DoorURL, DoorIngressClass string
+}
+
 // AddFlags defines the flags that set the options.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Member, "member", "", "Name of this cluster's MemberCluster, for logs.")
@@ -97,6 +105,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&o.GuardPort, "guard-port", 8079, "Port of the guard in a desktop's Pod, which the kubelet probes.")
 	fs.StringVar(&o.BufferImage, "buffer-image", "", "Image of the Pods of buffers, which is the agent's own. They keep slots free as spec.buffers of the MemberCluster states, and desktops preempt them. Without the image no buffer is kept.")
 	fs.StringSliceVar(&o.BufferPullSecrets, "buffer-pull-secret", nil, "Secrets in --namespace for pulling --buffer-image.")
+	fs.StringVar(&o.DoorURL, "door-url", "", "URL of the member's door, such as http://vdi-door.vdi-system.svc: the agent leads browsers to it, by one Ingress or HTTPRoute for all desktops, once it has answered. Without it each desktop has an Ingress or HTTPRoute of its own.")
+	fs.StringVar(&o.DoorIngressClass, "door-ingress-class", "", "Ingress class of the door's Ingress, with --door-url; by default the cluster's default class.")
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", 200, "Requests per second to the member's API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 400, "Burst of requests to the member's API server.")
 	fs.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "Endpoint of an OpenTelemetry collector for traces of sessions, by OTLP over gRPC: host:port, or an http or https URL; by default OTEL_EXPORTER_OTLP_ENDPOINT. Without one nothing is traced. The hub samples the traces.")
@@ -150,8 +160,21 @@ func (o *Options) Validate() error {
 	if _, err := o.session(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, o.tracing().Validate(), o.Restrictions.Validate())
+	errs = append(errs, o.tracing().Validate(), o.Restrictions.Validate(), o.validateDoor())
 	return errors.Join(errs...)
+}
+
+func (o *Options) validateDoor() error {
+	if o.DoorURL == "" {
+		if o.DoorIngressClass != "" {
+			return errors.New("--door-ingress-class requires --door-url")
+		}
+		return nil
+	}
+	if u, err := url.Parse(o.DoorURL); err != nil || u.Scheme != "http" || u.Host == "" || u.Path != "" {
+		return fmt.Errorf("--door-url %q is not http://HOST or http://HOST:PORT", o.DoorURL)
+	}
+	return nil
 }
 
 // caHash is the format of a pinned CA hash.
@@ -175,8 +198,16 @@ func (o *Options) link(instance string) link.Options {
 		HubAddress: o.HubAddress, HubServerName: o.HubServerName,
 		Credentials:  link.Files{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, HubCAFile: o.HubCAFile},
 		AgentVersion: o.Version, Instance: instance, TimeFactor: o.TimeFactor,
-		Restrictions: o.Restrictions.Wire(),
+		Restrictions: o.Restrictions.Wire(), Capabilities: o.capabilities(),
 	}
+}
+
+// capabilities returns those of the agent beyond the base protocol.
+func (o *Options) capabilities() []string {
+	if o.DoorURL == "" {
+		return nil
+	}
+	return []string{version.Door}
 }
 
 // restrictions returns the administrator's, and excludes the agent's namespace.

@@ -55,7 +55,7 @@ without() {
 	# An API server that has not served a kind before takes five minutes to delete its CRD,
 	# since its first check for remaining objects fails.
 	for kind in "$@"; do ! installed "${kind%%.*}" || k get "$kind" --all-namespaces -o name >/dev/null || true; done
-	k delete crd "$@" --ignore-not-found
+	[ $# -eq 0 ] || k delete crd "$@" --ignore-not-found
 	k delete clusterrolebinding,clusterrole "$name"{,-sessions,-user-roles,-metrics,-metrics-reader,-node-groups,-legacy-impersonation} --ignore-not-found
 	k delete rolebinding,role "$name-node-groups" -n kube-system --ignore-not-found
 	for role in sessions user-roles; do
@@ -95,6 +95,7 @@ member)
 	if installed sessionassignments && [ -n "$(k get sessionassignments --all-namespaces -o name)" ]; then
 		fail "assignments remain: remove the member from the hub first (kubectl delete membercluster NAME); if the hub no longer exists, kubectl delete sessionassignments --all --all-namespaces"
 	fi
+	without vdi-door
 	without vdi-agent sessionassignments.vdi.kasm.io
 	k delete deployment -n "$namespace" -l vdi.kasm.io/buffer,app.kubernetes.io/managed-by=vdi-fleet --ignore-not-found
 	# The isolation that desktops of a namespace shared, which the agent would delete later.

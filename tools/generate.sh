@@ -35,7 +35,9 @@ manifests() {
 	# shellcheck disable=SC2046 # a path is a word
 	role hub hub rbac.yaml $(go list ./hub/... | grep -v /hub/console | sed s/^/paths=/)
 	role console hub console.yaml paths=./hub/console/...
-	role agent agent rbac.yaml paths=./agent/...
+	# shellcheck disable=SC2046 # a path is a word
+	role agent agent rbac.yaml $(go list ./agent/... | grep -v /agent/door | sed s/^/paths=/)
+	role door agent door.yaml paths=./agent/door/...
 }
 
 code() {

@@ -50,6 +50,8 @@ type Effect struct {
 	Orders []*fleetv1.Order
 	// Templates for agent/capacity.
 	Templates *fleetv1.TemplateSet
+	// Door is for the member's door.
+	Door *fleetv1.DoorConfig
 	// List requires the list of assignments, for Machine.Listed.
 	List bool
 }
@@ -104,6 +106,8 @@ func (m *Machine) Receive(message *fleetv1.ConnectResponse) (Effect, error) {
 	case *fleetv1.ConnectResponse_Templates:
 		m.capacity.templates = true
 		return Effect{Templates: msg.Templates}, nil
+	case *fleetv1.ConnectResponse_Door:
+		return Effect{Door: msg.Door}, nil
 	}
 	// Unknown messages are ignored.
 	return Effect{}, nil

@@ -55,6 +55,12 @@ type Capacity interface {
 	SetTemplates(*fleetv1.TemplateSet)
 }
 
+// Door is what leads browsers to the member's desktops.
+type Door interface {
+	// SetDoor replaces what the hub sends for it. It never blocks.
+	SetDoor(*fleetv1.DoorConfig)
+}
+
 // Terms stores the agent's and the hub's terms.
 type Terms interface {
 	// Begin stores this process's term, one above all earlier ones, and returns it with the
@@ -83,8 +89,10 @@ type Member struct {
 	Assignments Assignments
 	Orders      Orders
 	Capacity    Capacity
-	Terms       Terms
-	Lease       Lease
+	// Door is nil if the member has none.
+	Door  Door
+	Terms Terms
+	Lease Lease
 	// Fingerprint is the UID of the cluster's kube-system namespace.
 	Fingerprint func(context.Context) (string, error)
 	// Synced waits until the caches have synced. It returns false if the context ends

@@ -111,6 +111,8 @@ func (s *stream) apply(ctx context.Context, effect Effect) error {
 		return s.list(ctx)
 	case effect.Templates != nil:
 		s.member.Capacity.SetTemplates(effect.Templates)
+	case effect.Door != nil && s.member.Door != nil:
+		s.member.Door.SetDoor(effect.Door)
 	}
 	metricOrders.Add(float64(len(effect.Orders)))
 	for _, order := range effect.Orders {

@@ -20,6 +20,8 @@ type Children struct {
 	// Ingress, or Route where the member has a Gateway.
 	Ingress *networkingv1.Ingress
 	Route   *gatewayv1.HTTPRoute
+	// Door is set if the member's door leads to the desktop instead.
+	Door bool
 
 	// The problem of each child, if any. PodProblem may be why there must be no Pod, such
 	// as a time limit.
@@ -41,13 +43,13 @@ type Children struct {
 	OtherUser string
 	// Secrets of the assignment that do not exist, or differ from what was sent.
 	Secrets []string
-	// NodeLost is set if the Pod's node does not answer.
-	NodeLost bool
 	PodNode
 }
 
 // PodNode is the state of a Pod whose node is lost, or that has none.
 type PodNode struct {
+	// NodeLost is set if the Pod's node does not answer.
+	NodeLost bool
 	// Growth is what a Pod without a node depends on.
 	Growth Growth
 	// StopUnknown is set if the Pod is being deleted and its Node is gone without a

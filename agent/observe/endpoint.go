@@ -20,7 +20,9 @@ func Endpoint(a *api.SessionAssignment, f Children) metav1.Condition {
 	switch {
 	case f.Service == nil:
 		return endpointPending("The Service is not created yet.")
-	case f.Ingress == nil && f.Route == nil:
+	case f.Door && f.Service.DeletionTimestamp == nil:
+		return inPlace("The Service of %s is in place, and the door leads to the desktop.", a)
+	case !f.Door && f.Ingress == nil && f.Route == nil:
 		return endpointPending("The Ingress or HTTPRoute is not created yet.")
 	case f.Service.DeletionTimestamp != nil,
 		f.Ingress != nil && f.Ingress.DeletionTimestamp != nil,

@@ -99,7 +99,7 @@ func TestFailsPermanently(t *testing.T) {
 		"a volume is not bound":      {f: Children{Home: pvc(pendingClaim), Pod: pod(unbind, made(time.Hour))}},
 		"a home in use":              {f: Children{Home: pvc(), OtherUser: "other"}},
 		"a secret is on its way":     {f: Children{Secrets: []string{"a"}}},
-		"a node is lost":             {f: Children{NodeLost: true, Pod: pod(made(time.Hour), backOff(&exit3, 9))}},
+		"a node is lost":             {f: Children{PodNode: PodNode{NodeLost: true}, Pod: pod(made(time.Hour), backOff(&exit3, 9))}},
 		"a Pod that is being ended":  {f: Children{Pod: pod(made(time.Hour), deletedPod, wait("ErrImagePull", ""))}},
 		"a desktop that runs":        {f: Children{Pod: pod(made(time.Hour), readyPod)}},
 		"a desktop that starts":      {f: Children{Pod: pod(made(time.Hour))}},

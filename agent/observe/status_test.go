@@ -45,6 +45,23 @@ func TestReadyStatus(t *testing.T) {
 	}
 }
 
+// Behind a door an endpoint is complete without an Ingress.
+func TestAnEndpointBehindADoor(t *testing.T) {
+	c := complete(pod(readyPod))
+	c.Ingress, c.Door = nil, true
+	if s := Status(assignment(), c, noon); !Ready(s) {
+		t.Errorf("not ready: %+v", s.Conditions)
+	}
+	c.Service.DeletionTimestamp = &metav1.Time{Time: noon}
+	if s := Status(assignment(), c, noon); Ready(s) {
+		t.Error("ready while its Service is being deleted")
+	}
+	c.Service = nil
+	if s := Status(assignment(), c, noon); Ready(s) {
+		t.Error("ready without a Service")
+	}
+}
+
 func TestStartTimeIsTheFirst(t *testing.T) {
 	a := assignment()
 	a.Status = Status(a, complete(pod(readyPod)), noon)
@@ -105,7 +122,7 @@ func TestStoppingReportsWhatIsLeft(t *testing.T) {
 		message string
 	}{
 		"a Pod":            {Children{Pod: pod(deletedPod)}, []string{"Ingress x"}, api.ReasonPodTerminating, "The Pod is being stopped by node n1."},
-		"a Pod, node lost": {Children{Pod: pod(deletedPod), NodeLost: true}, nil, api.ReasonNodeLost, lost(Children{Pod: pod()})},
+		"a Pod, node lost": {Children{Pod: pod(deletedPod), PodNode: PodNode{NodeLost: true}}, nil, api.ReasonNodeLost, lost(Children{Pod: pod()})},
 		"something else":   {Children{}, []string{"Ingress x", "Service y"}, api.ReasonPodTerminating, "The Pod is gone, the other objects are being removed: Ingress x; Service y."},
 		"much":             {Children{}, []string{strings.Repeat("x", 2000)}, api.ReasonPodTerminating, ""},
 	} {

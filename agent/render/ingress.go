@@ -86,52 +86,67 @@ func profileOf(controller string) profile {
 	return profile{}
 }
 
-func (p profile) annotate(annotations map[string]string, a *api.SessionAssignment) {
+// ControllerOf returns the controller of a class, by default that of the default class, and "" if it is not known.
+func ControllerOf(classes []networkingv1.IngressClass, name string) string {
+	for i := range classes {
+		class := &classes[i]
+		if class.Name == name || name == "" && class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
+			return class.Spec.Controller
+		}
+	}
+	return ""
+}
+
+// annotate adds the annotations for a Service, which serves HTTPS if tls is set.
+func (p profile) annotate(annotations map[string]string, service string, tls bool) {
 	maps.Copy(annotations, p.always)
 	services := p.services
-	if usesTLS(a) {
+	if tls {
 		maps.Copy(annotations, p.tls)
 		services = append(services[:len(services):len(services)], p.tlsServices...)
 	}
 	for _, name := range services {
-		annotations[name] = a.Name
+		annotations[name] = service
 	}
 }
 
 // Ingress routes the session's host to its Service. It returns nil if the member has a
-// Gateway.
+// Gateway or a door.
 func Ingress(a *api.SessionAssignment, n Network) *networkingv1.Ingress {
-	if n.Gateway != nil {
+	if n.Gateway != nil || n.Door {
 		return nil
 	}
 	ing := &networkingv1.Ingress{ObjectMeta: ownedMeta(a)}
-	profileOf(n.Controller).annotate(ing.Annotations, a)
-	backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
-		Name: a.Name,
-		Port: networkingv1.ServiceBackendPort{Name: PortName},
-	}}
-	ing.Spec = networkingv1.IngressSpec{
-		IngressClassName: optional(a.Spec.Desktop.IngressClassName),
-		TLS:              ingressTLS(a, n),
+	profileOf(n.Controller).annotate(ing.Annotations, a.Name, usesTLS(a))
+	ing.Spec = ingressTo(a.Spec.Host, a.Name)
+	ing.Spec.IngressClassName = optional(a.Spec.Desktop.IngressClassName)
+	ing.Spec.TLS = ingressTLS(a.Spec.Host, cmp.Or(a.Spec.Desktop.TLSSecretName, n.TLSSecretName))
+	return ing
+}
+
+// ingressTo routes a host to the port PortName of a Service.
+func ingressTo(host, service string) networkingv1.IngressSpec {
+	return networkingv1.IngressSpec{
 		Rules: []networkingv1.IngressRule{{
-			Host: a.Spec.Host,
+			Host: host,
 			IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
 				Paths: []networkingv1.HTTPIngressPath{{
 					Path:     "/",
 					PathType: ptr.To(networkingv1.PathTypePrefix),
-					Backend:  backend,
+					Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+						Name: service,
+						Port: networkingv1.ServiceBackendPort{Name: PortName},
+					}},
 				}},
 			}},
 		}},
 	}
-	return ing
 }
 
 // ingressTLS returns nil if no certificate is named: the controller uses its default.
-func ingressTLS(a *api.SessionAssignment, n Network) []networkingv1.IngressTLS {
-	secret := cmp.Or(a.Spec.Desktop.TLSSecretName, n.TLSSecretName)
+func ingressTLS(host, secret string) []networkingv1.IngressTLS {
 	if secret == "" {
 		return nil
 	}
-	return []networkingv1.IngressTLS{{Hosts: []string{a.Spec.Host}, SecretName: secret}}
+	return []networkingv1.IngressTLS{{Hosts: []string{host}, SecretName: secret}}
 }

@@ -18,8 +18,12 @@ type Network struct {
 	// GatewayNamespaces selects the namespaces from which desktops may be reached; by
 	// default those with LabelGateway.
 	GatewayNamespaces metav1.LabelSelector
-	// AgentNamespace may reach desktops that report their activity, if it is set.
+	// AgentNamespace, if it is set, is the namespace of agent and door. The agent reaches desktops that report
+	// their activity.
 	AgentNamespace string
+	// Door is set if the member's door leads browsers to desktops: these have neither Ingress nor HTTPRoute of their
+	// own, and are reached from the door's namespace alone.
+	Door bool
 	// LeasePort is the agent's port for guards and gates, if there are any.
 	LeasePort int32
 }

@@ -185,3 +185,24 @@ func TestARouteNeedsAGateway(t *testing.T) {
 		t.Errorf("of a Gateway without a section: %+v", parent)
 	}
 }
+
+// Behind a door a desktop has no way of its own, and is reached from the door's namespace alone.
+func TestADesktopBehindADoor(t *testing.T) {
+	n := Network{Door: true, AgentNamespace: "vdi-system"}
+	a := assignment()
+	if Ingress(a, n) != nil {
+		t.Error("it has an Ingress")
+	}
+	n.Gateway = &GatewayRef{Namespace: "gateways", Name: "public"}
+	if HTTPRoute(a, n) != nil {
+		t.Error("it has an HTTPRoute")
+	}
+	a.Spec.Desktop.Activity.Path = "/activity"
+	from := NetworkPolicy(a, n).Spec.Ingress[0].From
+	if len(from) != 1 || from[0].NamespaceSelector.MatchLabels[corev1.LabelMetadataName] != "vdi-system" {
+		t.Errorf("it is reached from %v", from)
+	}
+	if NetworkPolicy(a, n).Name == NetworkPolicy(a, Network{AgentNamespace: "vdi-system"}).Name {
+		t.Error("with and without a door desktops share a policy")
+	}
+}

@@ -56,7 +56,7 @@ const (
 	dnsPort      = 53
 )
 
-// NetworkPolicy allows the gateways to reach the desktop, and the desktop to reach DNS, public
+// NetworkPolicy allows the gateways, or the door, to reach the desktop, and the desktop to reach DNS, public
 // addresses, and its template's egressCIDRs. It returns nil if the template requires none.
 // All desktops of a namespace that require the same rules use the same policy, which selects
 // Pods by LabelNetworkPolicy.
@@ -98,6 +98,9 @@ func Isolate(pod *corev1.Pod, policy *networkingv1.NetworkPolicy) {
 
 // ingressPeers returns the peers that may reach the desktop.
 func ingressPeers(a *api.SessionAssignment, n Network) []networkingv1.NetworkPolicyPeer {
+	if n.Door {
+		return []networkingv1.NetworkPolicyPeer{{NamespaceSelector: namespaceNamed(n.AgentNamespace)}}
+	}
 	peers := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: n.gateways()}}
 	if n.AgentNamespace != "" && a.Spec.Desktop.Activity.Path != "" {
 		peers = append(peers, networkingv1.NetworkPolicyPeer{NamespaceSelector: namespaceNamed(n.AgentNamespace)})

@@ -36,7 +36,7 @@ func (s *Settings) Template(d *v1alpha1.Desktop) []string {
 // Assignment returns the violations of an assignment.
 func (s *Settings) Assignment(spec *v1alpha1.SessionAssignmentSpec) []string {
 	out := s.Template(&spec.Desktop)
-	if violation := s.host(spec.Host); violation != "" {
+	if violation := s.Host(spec.Host); violation != "" {
 		out = append(out, violation)
 	}
 	return out
@@ -49,7 +49,8 @@ func administratorRemedy(flag string) string {
 	return fmt.Sprintf("or have the member's administrator allow it (%s)", flag)
 }
 
-func (s *Settings) host(host string) string {
+// Host returns why a host of desktops is not allowed, "" if it is.
+func (s *Settings) Host(host string) string {
 	if len(s.HostSuffixes) == 0 || slices.ContainsFunc(s.HostSuffixes, func(suffix string) bool {
 		return strings.HasSuffix(host, "."+strings.TrimPrefix(suffix, "."))
 	}) {

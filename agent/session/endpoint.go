@@ -38,7 +38,7 @@ func (r *Reconciler) endpoint(ctx context.Context, p *pass) (join func() error) 
 
 // keepRoute keeps the HTTPRoute if the member has a Gateway, and otherwise removes it.
 func keepRoute(ctx context.Context, s *children.Set, network render.Network) error {
-	wanted := network.Gateway != nil
+	wanted := network.Gateway != nil && !network.Door
 	problem, err := s.OpenRoutes(ctx, wanted)
 	switch {
 	case err != nil || problem != nil && !wanted:
@@ -58,25 +58,20 @@ func keepRoute(ctx context.Context, s *children.Set, network render.Network) err
 // the desktop's Ingress class.
 func (r *Reconciler) memberNetwork(ctx context.Context, p *pass) error {
 	p.network = r.Options.Network
-	if p.network.Gateway != nil || p.network.Controller != "" {
+	if r.Door != nil {
+		inForce, err := r.Door.InForce(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for the state of the door: %w", err)
+		}
+		p.network.Door, p.Found.Door = inForce, inForce
+	}
+	if p.network.Gateway != nil || p.network.Door || p.network.Controller != "" {
 		return nil
 	}
 	var classes networkingv1.IngressClassList
 	if err := r.Client.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Ingress classes: %w", err)
 	}
-	p.network.Controller = controllerOf(classes.Items, p.Assignment.Spec.Desktop.IngressClassName)
+	p.network.Controller = render.ControllerOf(classes.Items, p.Assignment.Spec.Desktop.IngressClassName)
 	return nil
-}
-
-// controllerOf returns the controller of the class, by default that of the default class, and
-// "" if it is not known.
-func controllerOf(classes []networkingv1.IngressClass, name string) string {
-	for i := range classes {
-		class := &classes[i]
-		if class.Name == name || name == "" && class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
-			return class.Spec.Controller
-		}
-	}
-	return ""
 }

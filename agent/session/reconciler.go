@@ -47,6 +47,8 @@ type Dependencies struct {
 	ServerVersion func() (*version.Info, error)
 	// Lease of the hub.
 	Lease Lease
+	// Door of the member; nil if it has none.
+	Door Door
 	// Reconciled is called after each reconcile of an assignment that does not wait for
 	// Secrets.
 	Reconciled func(assignment types.NamespacedName)
@@ -83,6 +85,15 @@ type Growth interface {
 	Growth(pod types.UID) observe.Growth
 	// GrowthChanges receives an event, with the key of the assignment, when it changes.
 	GrowthChanges() <-chan event.GenericEvent
+}
+
+// Door leads browsers to desktops.
+type Door interface {
+	// InForce reports whether it does so now: until then each desktop has its own Ingress or HTTPRoute. It waits until
+	// that is known.
+	InForce(ctx context.Context) (bool, error)
+	// Changes receives an event when that changes.
+	Changes() <-chan event.GenericEvent
 }
 
 // pass is one reconcile of one assignment.

@@ -137,6 +137,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Growth != nil {
 		built.WatchesRawSource(source.Channel(r.Growth.GrowthChanges(), &handler.EnqueueRequestForObject{}))
 	}
+	if r.Door != nil {
+		built.WatchesRawSource(source.Channel(r.Door.Changes(), handler.EnqueueRequestsFromMapFunc(r.all)))
+	}
 	made, err := built.Build(r)
 	if err != nil {
 		return fmt.Errorf("building the session controller: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	goruntime "runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,6 +124,9 @@ var nodes = &lostNodes{}
 // groups are the node groups of the member for the suite's agent.
 var groups = &nodeGroups{changes: make(chan event.GenericEvent)}
 
+// door is that of the member for the suite's agent; it is not in force unless a test sets it.
+var door = &memberDoor{changes: make(chan event.GenericEvent)}
+
 // startAgent starts an agent as a test needs it.
 func startAgent(change ...func(*session.Options)) {
 	config, err := member.ConfigFor(agentUser)
@@ -145,7 +149,7 @@ func startAgent(change ...func(*session.Options)) {
 	}
 	reconciler := session.New(session.Dependencies{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vdi-agent"), Reconciled: func(types.NamespacedName) {},
-		Nodes: nodes, Growth: groups, Clock: memberClock, Lease: noLease{}, Options: options,
+		Nodes: nodes, Growth: groups, Clock: memberClock, Lease: noLease{}, Door: door, Options: options,
 		ServerVersion: func() (*version.Info, error) { return &version.Info{Major: "1", Minor: "36"}, nil },
 	})
 	if theHub != nil {
@@ -186,6 +190,24 @@ type noLease struct{}
 func (noLease) Status() fence.Status               { return fence.Status{} }
 func (noLease) Require()                           {}
 func (noLease) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
+
+// memberDoor is a door that a test puts in force.
+type memberDoor struct {
+	inForce atomic.Bool
+	changes chan event.GenericEvent
+}
+
+func (d *memberDoor) InForce(context.Context) (bool, error) { return d.inForce.Load(), nil }
+func (d *memberDoor) Changes() <-chan event.GenericEvent    { return d.changes }
+
+// set sets whether the door is in force.
+func (d *memberDoor) set(ctx context.Context, inForce bool) {
+	d.inForce.Store(inForce)
+	select {
+	case d.changes <- event.GenericEvent{Object: &api.SessionAssignment{}}:
+	case <-ctx.Done():
+	}
+}
 
 // lostNodes are the nodes that do not answer.
 type lostNodes struct{ lost sync.Map }

@@ -63,6 +63,11 @@ func (r *Reconciler) usersOfNamespace(ctx context.Context, shared client.Object)
 	return r.users(ctx, shared.GetNamespace(), client.MatchingLabels{})
 }
 
+// all maps any event to all assignments.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.users(ctx, "", client.MatchingLabels{})
+}
+
 // enqueueUsersOfHome enqueues the assignments that wait for the home of a deleted Pod.
 func (r *Reconciler) enqueueUsersOfHome(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	claim := e.Object.GetLabels()[render.LabelHome]

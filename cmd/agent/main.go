@@ -1,6 +1,7 @@
 // Command agent runs the agent of a member cluster: see package agent. Its subcommands guard
-// and gate run beside a fenced desktop and before a held one: see package agent/guard. pause
-// runs in Pods that keep slots free: see package agent/buffer.
+// and gate run beside a fenced desktop and before a held one: see package agent/guard. door
+// admits browsers to desktops: see package agent/door. pause runs in Pods that keep slots free:
+// see package agent/buffer.
 package main
 
 import (
@@ -52,6 +53,6 @@ func command() *cobra.Command {
 	flags := goflag.NewFlagSet("logs", goflag.ContinueOnError)
 	logs.BindFlags(flags)
 	root.PersistentFlags().AddGoFlagSet(flags)
-	root.AddCommand(guardCommand(), gateCommand(), pauseCommand())
+	root.AddCommand(guardCommand(), gateCommand(), pauseCommand(), doorCommand())
 	return root
 }

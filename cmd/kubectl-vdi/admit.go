@@ -10,9 +10,12 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 )
 
-// sessionsRole is the ClusterRole of an agent in the namespaces of sessions; the agent's
-// chart creates it.
-const sessionsRole = "vdi-agent-sessions"
+// The ClusterRoles of agent and door in the namespaces of sessions; the agent's chart creates
+// them.
+const (
+	sessionsRole = "vdi-agent-sessions"
+	doorRole     = "vdi-door-sessions"
+)
 
 func admitCommand(c *cluster) *cobra.Command {
 	var agentIn string
@@ -20,9 +23,9 @@ func admitCommand(c *cluster) *cobra.Command {
 		Use:   "admit NAMESPACE",
 		Short: "Admit sessions to a namespace of a member",
 		Long: "Admit sessions to a namespace of the current context's cluster, a member. It creates the namespace if it does\n" +
-			"not exist, labels it, and binds the agent's role " + sessionsRole + " in it. The agent can then read all Secrets\n" +
-			"of that namespace: use it only for sessions. Pod Security is enforced at level restricted, so that Pods that\n" +
-			"don't meet it can't be created there any more.",
+			"not exist, labels it, and binds the agent's role " + sessionsRole + " in it, and the door's, " + doorRole + ".\n" +
+			"Both can then read all Secrets of that namespace: use it only for sessions. Pod Security is enforced at level\n" +
+			"restricted, so that Pods that don't meet it can't be created there any more.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkAdmissible(args[0], agentIn); err != nil {
@@ -67,11 +70,17 @@ func admission(namespace, agentIn string) []*unstructured.Unstructured {
 				v1alpha1.LabelAdmitSessions: "true", v1alpha1.LabelPodSecurity: v1alpha1.PodSecurityRestricted,
 			}},
 		}},
-		{Object: map[string]any{
-			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-			"metadata": map[string]any{"name": sessionsRole, "namespace": namespace},
-			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": sessionsRole},
-			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": "vdi-agent", "namespace": agentIn}},
-		}},
+		binding(namespace, sessionsRole, "vdi-agent", agentIn),
+		binding(namespace, doorRole, "vdi-door", agentIn),
 	}
+}
+
+// binding binds a ClusterRole to a service account of the agent's namespace.
+func binding(namespace, role, account, agentIn string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+		"metadata": map[string]any{"name": role, "namespace": namespace},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": account, "namespace": agentIn}},
+	}}
 }

@@ -12,6 +12,19 @@ app.kubernetes.io/part-of: vdi-fleet
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{- define "vdi-door.selector" -}}
+app.kubernetes.io/name: vdi-door
+{{- end }}
+
+{{- define "vdi-door.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "vdi-door.selector" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: vdi-fleet
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
 {{- define "vdi-agent.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
