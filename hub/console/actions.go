@@ -126,6 +126,8 @@ func statusOf(err error) (int, string) {
 	switch {
 	case errors.Is(err, errNotFound):
 		return http.StatusNotFound, sentence(err)
+	case errors.Is(err, errMalformed):
+		return http.StatusBadRequest, sentence(err)
 	case errors.Is(err, errOutdated):
 		return http.StatusConflict, sentence(err)
 	case errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && status.Status().Reason != metav1.StatusReasonUnauthorized:

@@ -32,9 +32,11 @@ import (
 	"github.com/vdi-fleet/vdi-fleet/hub/console/keys"
 	"github.com/vdi-fleet/vdi-fleet/hub/console/live"
 	"github.com/vdi-fleet/vdi-fleet/hub/console/login"
+	"github.com/vdi-fleet/vdi-fleet/hub/console/reach"
 	"github.com/vdi-fleet/vdi-fleet/hub/console/tickets"
 	"github.com/vdi-fleet/vdi-fleet/proto/metrics"
 	"github.com/vdi-fleet/vdi-fleet/proto/reconnect"
+	"github.com/vdi-fleet/vdi-fleet/proto/recorder"
 )
 
 // console is a replica of the console.
@@ -43,6 +45,7 @@ type console struct {
 	pages
 	auditor
 	logins  logins
+	passes  passes
 	options Options
 	url     *url.URL
 	// users writes to the API server as the users of contexts.
@@ -78,8 +81,9 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		NewCache:               reconnect.NewCache,
 		Cache: cache.Options{
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Secret{}:       keys.Cached(o.Namespace),
-				&v1alpha1.VDISession{}: {Transform: trimmed},
+				&corev1.Secret{}:          keys.Cached(o.Namespace),
+				&v1alpha1.VDISession{}:    {Transform: trimmed},
+				&v1alpha1.MemberCluster{}: {Transform: trimmedMember},
 			},
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
@@ -108,6 +112,7 @@ func setup(ctx context.Context, mgr manager.Manager, cfg *rest.Config, o Options
 		return err
 	}
 	c.cache, c.live, c.users = mgr.GetClient(), mgr.GetAPIReader(), users
+	c.passes = passes{sign: keeper.Sign, recorder: recorder.Limited(mgr.GetEventRecorder("vdi-console")), prober: reach.NewProber()}
 	c.authorizer = impersonation.NewAuthorizer(mgr.GetClient())
 	c.impersonates = &check.Check{
 		Of: "impersonation", Run: impersonation.Permitted(mgr.GetClient(), users, impersonation.Mode(o.Impersonation)), Clock: clock.RealClock{},
@@ -117,7 +122,7 @@ func setup(ctx context.Context, mgr manager.Manager, cfg *rest.Config, o Options
 	}
 	guarded := &check.Check{Of: "the admission of tickets", Run: tickets.Guarded(mgr.GetClient(), o.Namespace), Clock: clock.RealClock{}}
 	c.logins.redeemer = &tickets.Redeemer{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Guarded: guarded.Passed, Clock: clock.RealClock{}}
-	if err := c.watch(ctx, mgr.GetCache()); err != nil {
+	if err := errors.Join(c.watch(ctx, mgr.GetCache()), c.watchDoors(ctx, mgr.GetCache())); err != nil {
 		return err
 	}
 	certificate, err := addCertificate(mgr, o)
@@ -193,7 +198,7 @@ func newConsole(o Options, ring login.Keys) (*console, error) {
 		return nil, err
 	}
 	c := &console{
-		reader: reader{sessionNamespaces: o.SessionNamespaces}, pages: pages{templates: templates}, auditor: auditor{o.trusted()},
+		reader: reader{sessionNamespaces: o.SessionNamespaces, survey: &survey{}}, pages: pages{templates: templates}, auditor: auditor{o.trusted()},
 		options: o, url: u, topics: live.NewTopics(), draining: context.Background(),
 	}
 	c.answers = &check.Check{Of: "the hub's API server", Every: askEvery, Changed: func() { c.topics.Mark(aboutSystem) }, Clock: clock.RealClock{}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +56,19 @@ func (c *console) fragments(name string, user login.Identity) (about []string, r
 				return nil, err
 			}
 			return c.rendered(content, "desktops", "offers")
+		}, nil
+	}
+	if query, ok := strings.CutPrefix(name, "sessions?"); ok {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			return nil, nil, errNotFound
+		}
+		return []string{aboutSessions, aboutTemplates, aboutSystem}, func(ctx context.Context) ([]live.Fragment, error) {
+			content, err := c.listPage(ctx, selectionOf(values), user)
+			if err != nil {
+				return nil, err
+			}
+			return c.rendered(content, "sessions")
 		}, nil
 	}
 	parts := strings.Split(name, "/")

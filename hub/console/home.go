@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -13,6 +14,8 @@ import (
 type homePage struct {
 	Desktops []desktop
 	Offers   []offer
+	// Lists is true if the user may list the sessions of others.
+	Lists bool
 	// Unknown is true if the API server can't be asked what the user may start. The desktops are shown nevertheless.
 	Unknown bool
 }
@@ -35,5 +38,6 @@ func (c *reader) homePage(ctx context.Context, user login.Identity) (homePage, e
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("What a user may start is not known", "user", user.Name, "cause", err.Error())
 	}
-	return homePage{Desktops: desktops, Offers: offers, Unknown: err != nil}, nil
+	lists, unknown := c.listable(ctx, user)
+	return homePage{Desktops: desktops, Offers: offers, Lists: len(lists) > 0, Unknown: errors.Join(err, unknown) != nil}, nil
 }

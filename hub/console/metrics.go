@@ -16,6 +16,8 @@ var (
 	requests = metrics.NewHistogramVec("vdi_console_request_seconds",
 		"Duration of requests, by route and status code. Streams of events are not included.",
 		[]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}, "route", "code")
+	unreached = metrics.NewCounterVec("vdi_console_unreached_total",
+		"Pages whose browser did not reach the desktop's host, by what the console found: no name, certificate, no answer, no door, or answers.", "found")
 	eventClients = metrics.NewGauge("vdi_console_event_clients", "Open pages that receive changes.")
 )
 

@@ -67,7 +67,7 @@ func (c pages) page(w http.ResponseWriter, code int, name string, p page) error 
 // assetVersion changes with the content of the assets, whose addresses have it: browsers keep them forever.
 var assetVersion = func() string {
 	sum := sha256.New()
-	for _, name := range []string{"web/static/style.css", "web/static/console.js"} {
+	for _, name := range []string{"web/static/style.css", "web/static/console.js", "web/static/viewer.js"} {
 		content, err := web.ReadFile(name)
 		if err != nil {
 			panic(err) // the file is embedded

@@ -39,8 +39,11 @@ func (c *console) routes() http.Handler {
 		"GET /new/{template}":                 c.newForm,
 		"POST /new/{template}":                c.create,
 		"GET /d/{template}":                   c.direct,
+		"GET /sessions":                       c.list,
 		"GET /s/{namespace}/{name}":           c.viewer,
 		"POST /s/{namespace}/{name}/{action}": c.act,
+		"POST /s/{namespace}/{name}/pass":     c.pass,
+		"POST /s/{namespace}/{name}/reach":    c.reach,
 		"GET /events":                         c.events,
 		"/":                                   func(http.ResponseWriter, *http.Request, login.Identity) error { return errNotFound },
 	} {

@@ -42,6 +42,7 @@ func (c *console) watch(ctx context.Context, sources cache.Cache) error {
 	if err := onChange(ctx, sources, &v1alpha1.VDISession{}, func(o client.Object) {
 		c.topics.Mark(aboutUser(o.(*v1alpha1.VDISession).Spec.User))
 		c.topics.Mark(aboutSession(client.ObjectKeyFromObject(o)))
+		c.topics.Mark(aboutSessions)
 	}); err != nil {
 		return err
 	}
@@ -51,6 +52,7 @@ func (c *console) watch(ctx context.Context, sources cache.Cache) error {
 // The topics of pages.
 const (
 	aboutTemplates = "templates"
+	aboutSessions  = "sessions"
 	aboutSystem    = "system"
 )
 
@@ -84,6 +86,7 @@ type reader struct {
 	authorizer  *impersonation.Authorizer
 	// sessionNamespaces are those in which users have sessions.
 	sessionNamespaces []string
+	survey            *survey
 }
 
 // desktop is a session as a page shows it.
@@ -98,6 +101,9 @@ type desktop struct {
 	Mine bool
 	// URL of the desktop.
 	URL string
+	// Origin of the desktop, which the page frames, and the epoch of its placement, if it is behind a door.
+	Origin string
+	Epoch  int64
 }
 
 // own returns the sessions of a user, those that need attention first, then the newest.
@@ -141,10 +147,10 @@ func (c *reader) desktop(ctx context.Context, s *v1alpha1.VDISession, user login
 	return d, nil
 }
 
-// template returns a template, nil if it does not exist.
+// template returns a template, nil if it does not exist. It must not be changed.
 func (c *reader) template(ctx context.Context, name string) (*v1alpha1.VDITemplate, error) {
 	t := &v1alpha1.VDITemplate{}
-	err := c.cache.Get(ctx, types.NamespacedName{Name: name}, t)
+	err := c.cache.Get(ctx, types.NamespacedName{Name: name}, t, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/vdi-fleet/vdi-fleet/api/v1alpha1"
 	"github.com/vdi-fleet/vdi-fleet/hub/console/login"
 	"github.com/vdi-fleet/vdi-fleet/hub/console/messages"
 )
@@ -16,6 +17,8 @@ type viewerPage struct {
 	Desktop desktop
 	// Wakes is true if the page wakes the session: its user came here for it.
 	Wakes bool
+	// Frames is true if a desktop can be shown on the page: a member has a door.
+	Frames bool
 }
 
 // viewer handles GET /s/{namespace}/{name}.
@@ -24,7 +27,12 @@ func (c *console) viewer(w http.ResponseWriter, r *http.Request, user login.Iden
 	if err != nil {
 		return err
 	}
-	content := viewerPage{Desktop: d, Wakes: d.Mine && d.State == messages.Suspended && isNavigation(r)}
+	sources, err := c.frameSources(r.Context())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Security-Policy", contentSecurityPolicy+"; frame-src "+sources)
+	content := viewerPage{Desktop: d, Wakes: d.Mine && d.State == messages.Suspended && isNavigation(r), Frames: sources != noSources}
 	return c.page(w, http.StatusOK, "viewer", page{Title: d.Title, User: user, Content: content, Live: "s/" + d.Namespace + "/" + d.Name})
 }
 
@@ -35,8 +43,31 @@ func (c *reader) visible(ctx context.Context, key types.NamespacedName, user log
 		return desktop{}, err
 	}
 	d, err := c.desktop(ctx, s, user)
+	if err != nil {
+		return desktop{}, err
+	}
+	if err := c.behindDoor(ctx, s, user, &d); err != nil {
+		return desktop{}, err
+	}
 	d.Actions = slices.DeleteFunc(d.Actions, func(a messages.Action) bool { return a == messages.Open }) // it is open
-	return d, err
+	return d, nil
+}
+
+// behindDoor sets what the page needs to show a desktop behind a door to a user who may open it.
+func (c *reader) behindDoor(ctx context.Context, s *v1alpha1.VDISession, user login.Identity, d *desktop) error {
+	if d.State != messages.Running {
+		return nil
+	}
+	door, err := c.doorOf(ctx, s)
+	if err != nil || door == "" {
+		return err
+	}
+	d.URL = "" // without a pass it would only lead back here
+	may, err := c.mayOpen(ctx, s, user)
+	if may {
+		d.Origin, d.Epoch = door, s.Status.Placement.Epoch
+	}
+	return err
 }
 
 // isNavigation reports whether a person opened a page: no script, no frame, and no browser that loads ahead.

@@ -14,7 +14,7 @@ let hiddenTimer = 0;
 function connect() {
   if (!page || source) return;
   source = new EventSource("/events?page=" + encodeURIComponent(page));
-  for (const id of ["desktops", "offers", "session", "away"]) {
+  for (const id of ["desktops", "offers", "session", "sessions", "away"]) {
     source.addEventListener(id, (event) => replace(id, event.data));
   }
   source.addEventListener("open", () => { stale.hidden = true; });
