@@ -7,7 +7,8 @@
 // /.well-known/vdi/activity. The page requires the session's password, which the agent
 // mounts as a file. The file is read at each login: a changed password takes effect at
 // once, and invalidates earlier logins. Browsers keep a login for this host only, with
-// HTTPS or at localhost only, and do not show the desktop in pages of other origins. The
+// HTTPS or at localhost only, and do not show the desktop in pages of other origins. Basic
+// authentication with the password, which the door of a member supplies, needs no login. The
 // password of VNC, of which only eight characters count, is not used. The X server listens
 // on a socket in the container, and on no port.
 //

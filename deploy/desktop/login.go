@@ -76,18 +76,36 @@ func (l *login) token(password string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// loggedIn reports whether the request has the cookie of a login.
+// loggedIn reports whether the request has the cookie of a login, or the password by Basic authentication, as
+// the door of a member supplies it.
 func (l *login) loggedIn(r *http.Request) bool {
 	cookies := r.CookiesNamed(cookieName)
-	if len(cookies) == 0 {
+	_, sent, basic := r.BasicAuth()
+	if len(cookies) == 0 && !basic {
 		return false
 	}
 	password, err := l.password()
 	if err != nil {
 		return false
 	}
+	if basic && l.isPassword(sent, password) {
+		return true
+	}
 	token := l.token(password)
 	return slices.ContainsFunc(cookies, func(c *http.Cookie) bool { return equal(c.Value, token) })
+}
+
+// isPassword reports whether a password by Basic authentication is the desktop's. Only wrong ones count against the rate
+// limit, since a page makes many requests; beyond the limit none is checked.
+func (l *login) isPassword(sent, password string) bool {
+	if l.limiter.Tokens() < 1 {
+		return false
+	}
+	if equal(sent, password) {
+		return true
+	}
+	l.limiter.Allow()
+	return false
 }
 
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

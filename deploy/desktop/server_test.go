@@ -271,6 +271,33 @@ func TestNoPageOfAnotherOriginShowsIt(t *testing.T) {
 
 // Callers without the password can send any number of logins: they are refused at once, and
 // are not queued before the user's.
+// The door of a member supplies the password with each request.
+func TestBasicAuthentication(t *testing.T) {
+	h := newTestServer(t, used{}, "")
+	shows := func(password string) bool {
+		request, err := http.NewRequest(http.MethodGet, h.URL+pagePath, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.SetBasicAuth("desktop", password)
+		_, body := h.read(h.Client().Do(request))
+		return body == "noVNC"
+	}
+	for range 3 * loginBurst {
+		if !shows(secret) {
+			t.Fatal("the password is refused")
+		}
+	}
+	for range loginBurst + 5 {
+		if shows("guess") {
+			t.Fatal("another one is accepted")
+		}
+	}
+	if shows(secret) {
+		t.Error("guesses are not limited")
+	}
+}
+
 func TestLoginsDoNotQueue(t *testing.T) {
 	h := newTestServer(t, used{}, "")
 	const all = 200

@@ -40,6 +40,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/desktop/app"
 )
 
 func main() {
@@ -67,7 +69,7 @@ func run(ctx context.Context, address, passwordFile, home string, out io.Writer)
 		return err
 	}
 	fmt.Fprintln(out, "listening on", listener.Addr())
-	server := &http.Server{Handler: newDesktop(password, home, time.Now), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: app.New(app.Options{Title: "Sample desktop", Password: password, Home: home}), ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vdi-fleet/vdi-fleet/test/desktop/app"
 )
 
 func passwordFile(t *testing.T, content string) string {
@@ -45,7 +47,7 @@ func TestItPrintsItsAddressAndServesUntilItIsStopped(t *testing.T) {
 		path, password string
 		want           int
 	}{
-		{activityPath, "", http.StatusOK},
+		{app.ActivityPath, "", http.StatusOK},
 		{"/", "", http.StatusUnauthorized},
 		{"/", "open sesame", http.StatusOK}, // the file's newline is not part of it
 	} {
@@ -66,7 +68,7 @@ func status(ctx context.Context, t *testing.T, url, password string) int {
 		t.Fatal(err)
 	}
 	if password != "" {
-		request.SetBasicAuth(user, password)
+		request.SetBasicAuth(app.DefaultUsername, password)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

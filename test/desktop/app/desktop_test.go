@@ -1,12 +1,15 @@
-package main
+package app
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/websocket"
 )
 
 // clock is moved by the test.
@@ -16,7 +19,7 @@ func (c *clock) read() time.Time { return c.now }
 
 func idle(t *testing.T, h http.Handler) float64 {
 	t.Helper()
-	w := serve(h, http.MethodGet, activityPath, "")
+	w := serve(h, http.MethodGet, ActivityPath, "")
 	var answer map[string]float64
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK || len(answer) != 1 {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
@@ -27,7 +30,7 @@ func idle(t *testing.T, h http.Handler) float64 {
 func serve(h http.Handler, method, path, password string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, nil)
 	if password != "" {
-		r.SetBasicAuth(user, password)
+		r.SetBasicAuth(DefaultUsername, password)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -36,7 +39,7 @@ func serve(h http.Handler, method, path, password string) *httptest.ResponseReco
 
 func TestItReportsHowLongItHasBeenIdle(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
-	h := newDesktop("", "", c.read)
+	h := New(Options{Now: c.read})
 	c.now = c.now.Add(12500 * time.Millisecond)
 	if got := idle(t, h); got != 12.5 {
 		t.Errorf("idle for %v s since its start, want 12.5", got)
@@ -57,7 +60,7 @@ func TestItReportsHowLongItHasBeenIdle(t *testing.T) {
 
 func TestAClockThatIsSetBackMakesNothingNegative(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
-	h := newDesktop("", "", c.read)
+	h := New(Options{Now: c.read})
 	c.now = c.now.Add(-time.Hour)
 	if got := idle(t, h); got != 0 {
 		t.Errorf("idle for %v s", got)
@@ -66,7 +69,7 @@ func TestAClockThatIsSetBackMakesNothingNegative(t *testing.T) {
 
 func TestThePasswordProtectsThePageAndNotTheActivityEndpoint(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
-	h := newDesktop("open sesame", "", c.read)
+	h := New(Options{Password: "open sesame", Now: c.read})
 	c.now = c.now.Add(time.Minute)
 	for _, wrong := range []string{"", "open", "open sesame!"} {
 		for _, guarded := range []struct{ method, path string }{{http.MethodGet, "/"}, {http.MethodPost, "/activity"}} {
@@ -92,12 +95,12 @@ func TestWhatTheUserWritesOutlivesTheDesktop(t *testing.T) {
 	home := t.TempDir()
 	write := func(h http.Handler, text, password string) int {
 		r := httptest.NewRequest(http.MethodPut, "/notes", strings.NewReader(text))
-		r.SetBasicAuth(user, password)
+		r.SetBasicAuth(DefaultUsername, password)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return w.Code
 	}
-	first := newDesktop("open sesame", home, c.read)
+	first := New(Options{Password: "open sesame", Home: home, Now: c.read})
 	if got := serve(first, http.MethodGet, "/notes", "open sesame"); got.Code != http.StatusOK || got.Body.Len() != 0 {
 		t.Errorf("of a fresh home: %d %q", got.Code, got.Body)
 	}
@@ -109,7 +112,38 @@ func TestWhatTheUserWritesOutlivesTheDesktop(t *testing.T) {
 			t.Errorf("too much, with password %q: %d, want %d", password, code, want)
 		}
 	}
-	if got := serve(newDesktop("another", home, c.read), http.MethodGet, "/notes", "another"); got.Body.String() != "buy milk" {
+	if got := serve(New(Options{Password: "another", Home: home, Now: c.read}), http.MethodGet, "/notes", "another"); got.Body.String() != "buy milk" {
 		t.Errorf("the next desktop with this home has %q", got.Body)
+	}
+}
+
+func TestItCountsKeys(t *testing.T) {
+	server := httptest.NewServer(New(Options{Title: "<b>here</b>", Username: "kasm_user", Password: "open sesame"}))
+	defer server.Close()
+	config, err := websocket.NewConfig(strings.Replace(server.URL, "http", "ws", 1)+"/keys", server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.DialContext(t.Context()); err == nil {
+		t.Error("it counts without the password")
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	r.SetBasicAuth("kasm_user", "open sesame")
+	config.Header = http.Header{"Authorization": r.Header["Authorization"]}
+	conn, err := config.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, want := range []string{"1", "2"} {
+		var got string
+		if err := errors.Join(websocket.Message.Send(conn, "a"), websocket.Message.Receive(conn, &got)); err != nil || got != want {
+			t.Errorf("%q, %v, not %s", got, err, want)
+		}
+	}
+	w := httptest.NewRecorder()
+	server.Config.Handler.ServeHTTP(w, r)
+	if !strings.Contains(w.Body.String(), "<h1>&lt;b&gt;here&lt;/b&gt;</h1>") {
+		t.Errorf("the page is %s", w.Body)
 	}
 }
