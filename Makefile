@@ -196,6 +196,10 @@ scale-fleet: controlplane build ## Measure the hub with simulated MEMBERS (1000)
 scale-elastic: controlplane karpenter build ## Measure a burst of SESSIONS in members without nodes, which real Karpenters add.
 	go run ./test/scale/elastic -members $(MEMBERS) -sessions $(SESSIONS) $(ARGS)
 
+.PHONY: scale-console
+scale-console: controlplane build ## Measure the console with 10,000 sessions, 1,000 changes a second and 500 open pages.
+	go run ./test/scale/console $(ARGS)
+
 ##@ kind
 
 # Real kubelets. IMAGE=kindest/node:v1.36.3 uses the published node image.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// image returns the name of the desktop's image, which `make desktop-image` builds.
-func image() string {
+// testedImage returns the name of the desktop's image, which `make desktop-image` builds.
+func testedImage() string {
 	if name := os.Getenv("DESKTOP_IMG"); name != "" {
 		return name
 	}
@@ -47,8 +47,8 @@ func startContainer(t *testing.T) *container {
 	if err := exec.Command("docker", "info").Run(); err != nil {
 		t.Skip("no Docker daemon answers")
 	}
-	if err := exec.Command("docker", "image", "inspect", image()).Run(); err != nil {
-		t.Skipf("no image %s: `make desktop-image` makes it", image())
+	if err := exec.Command("docker", "image", "inspect", testedImage()).Run(); err != nil {
+		t.Skipf("no image %s: `make desktop-image` makes it", testedImage())
 	}
 	access := t.TempDir()
 	if err := os.WriteFile(filepath.Join(access, "password"), []byte(password+"\n"), 0o644); err != nil {
@@ -60,7 +60,7 @@ func startContainer(t *testing.T) *container {
 	c := &container{t: t}
 	c.name = docker(t, "run", "--detach", "--read-only", "--cap-drop", "ALL", "--user", "1000:1000",
 		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:mode=1777", "--tmpfs", "/home/user:uid=1000,gid=1000",
-		"--memory", "512m", "--volume", access+":/etc/vdi/access:ro", image())
+		"--memory", "512m", "--volume", access+":/etc/vdi/access:ro", testedImage())
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(docker(t, "logs", c.name))

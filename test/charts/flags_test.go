@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/vdi-fleet/vdi-fleet/agent"
+	"github.com/vdi-fleet/vdi-fleet/agent/door"
 	"github.com/vdi-fleet/vdi-fleet/hub"
 	"github.com/vdi-fleet/vdi-fleet/hub/console"
 )
@@ -52,6 +53,8 @@ func takes(chart string, args []string) error {
 	switch {
 	case args[0] == "console":
 		options, args = &console.Options{}, args[1:]
+	case args[0] == "door":
+		options, args = &door.Options{}, args[1:]
 	case chart == hubChart:
 		options = &hub.Options{}
 	default:

@@ -152,7 +152,7 @@ func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	for chart, sources := range map[string][]string{
 		hubChart:   {"crds/*.yaml", "rbac.yaml", "users.yaml", "admission/*.yaml"},
-		agentChart: {"crds/*.yaml", "rbac.yaml"},
+		agentChart: {"crds/*.yaml", "rbac.yaml", "door.yaml"},
 	} {
 		want := map[string]map[string]any{}
 		for _, pattern := range sources {
@@ -164,7 +164,7 @@ func TestFilesAreRenderedAsTheyAre(t *testing.T) {
 				maps.Copy(want, bare(objects(t, read(t, file))))
 			}
 		}
-		args := []string{"--set", "nodeGroups.enabled=true,buffers.enabled=true"}
+		args := []string{"--set", "nodeGroups.enabled=true,buffers.enabled=true,door.enabled=true"}
 		if chart == hubChart {
 			args = hubRequired
 		}

@@ -331,7 +331,7 @@ func (s server) join() {
 	file := filepath.Join(s.TempDir(), "join.yaml")
 	write(s.T, file, string(out))
 	s.kubectl("apply", "--server-side", "-f", file)
-	s.helm("install", "agent", agentChart, "--set", "nodeGroups.enabled=true,buffers.enabled=true")
+	s.helm("install", "agent", agentChart, "--set", "nodeGroups.enabled=true,buffers.enabled=true,door.enabled=true")
 	secret, err := s.Client.CoreV1().Secrets(namespace).Get(s.Context(), v1alpha1.AgentBootstrap, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)

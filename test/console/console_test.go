@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func start(p *tab, template string) string {
 // end ends a session by kubectl, at the end of a test.
 func end(p *tab, path string) {
 	parts := strings.Split(path, "/")
-	if _, err := kubectl(p.t.Context(), "delete", "vdisession", "-n", parts[2], parts[3], "--ignore-not-found", "--wait=false"); err != nil {
+	if _, err := kubectl(context.WithoutCancel(p.t.Context()), "delete", "vdisession", "-n", parts[2], parts[3], "--ignore-not-found", "--wait=false"); err != nil {
 		p.t.Error(err)
 	}
 }
@@ -41,7 +42,6 @@ func TestFirstLoginToDesktop(t *testing.T) {
 	}
 	p.expect("the desktop runs", `document.querySelector("#session").classList.contains("running")`)
 	p.expect("the page was not loaded again", `window.notLoadedAgain === true`)
-	p.expect("a link leads to the desktop", `!!document.querySelector("#desktop").href`)
 	if p.has("#session a[id^=open-]") {
 		t.Error("the page of the session has a link to itself")
 	}

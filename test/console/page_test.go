@@ -30,9 +30,12 @@ type tab struct {
 	*browser
 	ctx context.Context
 
+	// refused tolerates requests that fail: a test causes them. It is set before the page sends any.
+	refused bool
+
 	mu       sync.Mutex
 	problems []string
-	requests []*network.Request
+	requests []*network.EventRequestWillBeSent
 }
 
 // open starts a browser that ends with the test.
@@ -81,7 +84,9 @@ func (b *browser) tab() *tab {
 			if err != nil {
 				return // the tab is closed
 			}
-			refused := strings.Contains(message.Text, "status of 4") // a page may be
+			// A page may be refused, and a desktop that ends cuts its WebSocket.
+			refused := strings.Contains(message.Text, "status of 4") || strings.Contains(message.Text, "WebSocket connection to") ||
+				p.refused && !message.IsException()
 			if (message.IsException() || message.Type == "error") && !refused {
 				p.problem("the browser's console has an error: " + message.String())
 			}
@@ -103,12 +108,15 @@ func (p *tab) listen(event any) {
 		return
 	}
 	p.mu.Lock()
-	p.requests = append(p.requests, sent.Request)
+	p.requests = append(p.requests, sent)
 	p.mu.Unlock()
-	if u, err := url.Parse(sent.Request.URL); err == nil && u.Host != host && u.Host != hostOf(issuer) && u.Scheme != "data" {
+	if u, err := url.Parse(sent.Request.URL); err == nil && u.Host != host && !isDesktop(u) && u.Host != hostOf(issuer) && u.Scheme != "data" {
 		p.problem("a page of the console sent a request to another host: " + sent.Request.URL)
 	}
 }
+
+// isDesktop reports whether an address is that of a desktop.
+func isDesktop(u *url.URL) bool { return strings.HasSuffix(u.Host, "."+host) }
 
 // do runs steps.
 func (p *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {

@@ -13,7 +13,7 @@ import (
 
 // lostSessions are the sessions of lost.yaml, by their failover mode.
 var lostSessions = map[string]string{
-	"judy-browser": "Restart", "karl-browser": "Restart", "laura-browser": "Restart",
+	travels: "Restart", "karl-browser": "Restart", "laura-browser": "Restart",
 	"mike-fence": "Fence", "nina-fence": "Fence", "oscar-developer": "Hold",
 }
 

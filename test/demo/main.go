@@ -37,7 +37,7 @@ func run(ctx context.Context, keep bool) (err error) {
 	began := time.Now()
 	d := &demo{console: console{dir: ".fleet"}}
 	d.announce("Starting a fleet: a hub and three members in three regions, all real control planes with simulated nodes (timings x %s)", timeFactor)
-	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--kubelets", "--console-port", "0", "--time-factor", timeFactor, "--node-pool", grows+"/"+nodePool); err != nil {
+	if err := d.fleet(ctx, "up", "--members", "3", "--nodes", "20", "--console-port", "0", "--time-factor", timeFactor, "--node-pool", grows+"/"+nodePool); err != nil {
 		return err
 	}
 	defer func() {
@@ -50,10 +50,11 @@ func run(ctx context.Context, keep bool) (err error) {
 			err = e
 		}
 	}()
+	alice := &visits{demo: d}
 	for _, step := range []func(context.Context) error{
-		d.members, d.samples, d.onePodEach, d.ownership, d.unplaceable, d.declareNodes, d.grow, d.brokenImage,
+		d.members, d.samples, d.onePodEach, alice.open, alice.wake, d.ownership, d.unplaceable, d.declareNodes, d.grow, d.brokenImage,
 		d.expire, d.extend, d.suspend, d.resume, d.failure, d.loseAgent,
-		d.fillRegion, d.loseRegion, d.regionBack, d.delete,
+		d.fillRegion, d.loseRegion, alice.sameAddress, d.regionBack, d.delete,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -59,7 +59,7 @@ func (d *demo) samples(ctx context.Context) error {
 
 // onePodEach counts Pods by session over all members.
 func (d *demo) onePodEach(ctx context.Context) error {
-	d.announce("Each session has exactly one Pod in the whole fleet, and its home, Service and Ingress beside it")
+	d.announce("Each session has exactly one Pod in the whole fleet, and its home and Service beside it; one Ingress leads to all of a member's desktops")
 	pods := map[string]int{}
 	for _, member := range regions {
 		out, err := d.output(ctx, member, "get", "pods", "-A", "-l", "app.kubernetes.io/managed-by=vdi-fleet",

@@ -59,34 +59,32 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 		Expect(ensure(ctx, t)).To(Succeed())
 	})
 
-	It("shows what its user types, and still has it after suspension and resumption", func(ctx SpecContext) {
-		s := newSession(ctx, "typist", withHome, inRegion("eu-west"))
+	It("is in the console's page, shows what its user types, and still has it after suspension and a bookmark", func(ctx SpecContext) {
+		s := newSession(ctx, "typist", withHome, inRegion("eu-west"), ofConsole)
 		running(ctx, s, "eu-west")
 		reportTime("create to Running of a whole desktop", s.Status.RunningSince.Sub(s.CreationTimestamp.Time))
 		desktop, before := visited(ctx, s, "eu-west-typing")
-		Expect(desktop.Type("echo buy milk > ~/note; cat ~/note\n")).To(Succeed())
-		_, err := desktop.Await(ctx, "what was typed", func(p browser.Picture) bool { return p.Sum != before.Sum })
+		Expect(desktop.TypeIntoFrame("echo buy milk > ~/note; cat ~/note\n")).To(Succeed())
+		_, err := desktop.AwaitFramed(ctx, "what was typed", func(p browser.Picture) bool { return p.Sum != before.Sum })
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, inDesktop).WithArguments(s, "cat", "/home/user/note").Should(Equal("buy milk\n"))
 		Expect(desktop.Screenshot(filepath.Join(artifacts, "eu-west-typed.png"))).To(Succeed())
-		desktop.Close()
 		first := password(ctx, s)
 
-		operate(ctx, s, v1alpha1.ModeSuspended)
+		Expect(desktop.Click("#session form[action$='/suspend'] button")).To(Succeed())
 		Eventually(ctx, alive).WithArguments(s).Should(BeEmpty())
-		operate(ctx, s, v1alpha1.ModeRunning)
+		Expect(desktop.Go(s.Status.URL)).To(Succeed(), "a bookmark, which wakes it")
 		running(ctx, s, "eu-west")
 		Expect(password(ctx, s)).NotTo(Equal(first))
-		desktop, _ = visited(ctx, s, "eu-west-resumed")
+		shown(ctx, desktop)
 		sees(ctx, desktop, `[ "$(cat ~/note)" = "buy milk" ]`)
 		Expect(desktop.Screenshot(filepath.Join(artifacts, "eu-west-note.png"))).To(Succeed())
 	})
 
-	It("is reached in the other region when its own is lost", func(ctx SpecContext) {
-		s := newSession(ctx, "traveler", withoutHome, preferring("eu-west"))
+	It("is at the same address in the other region when its own is lost, without a click", func(ctx SpecContext) {
+		s := newSession(ctx, "traveler", withoutHome, preferring("eu-west"), ofConsole)
 		running(ctx, s, "eu-west")
 		desktop, _ := visited(ctx, s, "eu-west-before")
-		desktop.Close()
 		first := s.Status.URL
 
 		DeferCleanup(restore, "eu-west")
@@ -99,44 +97,65 @@ var _ = Describe("A desktop in a real browser", Ordered, Serial, func() {
 			g.Expect(s.Status.Phase).To(Equal(v1alpha1.PhaseRunning), "%s", why(s))
 			g.Expect(s.Status.Placement.ClusterName).To(Equal("us-east"), "%s", why(s))
 		}).WithTimeout(5 * defaultTimeout).Should(Succeed())
-		Expect(s.Status.URL).NotTo(Equal(first))
-		desktop, _ = visited(ctx, s, "us-east-after")
+		Expect(s.Status.URL).To(Equal(first))
+		shown(ctx, desktop)
+		address, err := desktop.Address()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(address).To(Equal(first))
 		reportTime("a region's loss to its user at the desktop in the other", time.Since(began))
 		sees(ctx, desktop, `[ "$(hostname)" = "`+podOf(ctx, s).Name+`" ]`)
+		Expect(desktop.Screenshot(filepath.Join(artifacts, "us-east-after.png"))).To(Succeed())
 	})
 })
 
-// sees checks by the canvas alone that a condition holds in the desktop's terminal.
+// ofConsole makes a session that of the console's user.
+func ofConsole(s *v1alpha1.VDISession) { s.Spec.User = kindfleet.User }
+
+// sees checks by the pixels of the frame alone that a condition holds in the desktop's terminal.
 func sees(ctx context.Context, desktop *browser.Desktop, condition string) {
 	GinkgoHelper()
 	const green = "#00aa00"
-	Expect(desktop.Type(browser.Paint(condition, green))).To(Succeed())
-	_, err := desktop.Await(ctx, "a terminal in which "+condition, func(p browser.Picture) bool { return p.Most == green })
+	Expect(desktop.TypeIntoFrame(browser.Paint(condition, green))).To(Succeed())
+	_, err := desktop.AwaitFramed(ctx, "a terminal in which "+condition, func(p browser.Picture) bool { return p.Most == green })
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// visited opens the session's URL once it is reachable, logs in, and returns the desktop and its
-// picture.
+// shown waits until the frame shows a desktop, and returns its picture.
+func shown(ctx context.Context, desktop *browser.Desktop) browser.Picture {
+	GinkgoHelper()
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+	defer cancel()
+	picture, err := desktop.AwaitFramed(ctx, "a desktop", func(p browser.Picture) bool { return !p.Blank() })
+	Expect(err).NotTo(HaveOccurred())
+	return picture
+}
+
+// visited opens the session's page in the console as its user, and returns the browser and the picture of the desktop.
 func visited(ctx context.Context, s *v1alpha1.VDISession, screenshot string) (*browser.Desktop, browser.Picture) {
 	GinkgoHelper()
-	var desktop *browser.Desktop
-	// The gateway takes a while to serve a new Ingress, or a Pod that becomes Ready.
-	Eventually(ctx, func() (err error) {
-		desktop, err = browser.Open(ctx, s.Status.URL, hosts(ctx))
-		return err
-	}).Should(Succeed())
-	DeferCleanup(desktop.Close)
-	Expect(desktop.Login(password(ctx, s))).To(Succeed())
-	picture, err := desktop.Await(ctx, "a desktop", func(p browser.Picture) bool { return !p.Blank() })
+	desktop, err := browser.Open(ctx, s.Status.URL, hosts(ctx))
 	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(desktop.Close)
+	Expect(desktop.Enter(kindfleet.Login, kindfleet.Login)).To(Succeed())
+	picture := shown(ctx, desktop)
 	Expect(desktop.Screenshot(filepath.Join(artifacts, screenshot+".png"))).To(Succeed())
 	GinkgoWriter.Printf("%s at %s: %v\n", s.Name, s.Status.URL, picture)
 	return desktop, picture
 }
 
-// hosts returns the nodes at which a browser reaches the members' gateways, by wildcard host.
+// hosts returns the nodes at which a browser reaches the console, and the members' gateways by wildcard host.
 func hosts(ctx context.Context) map[string]string {
 	resolve := map[string]string{}
+	var nodes corev1.NodeList
+	if err := fleet.Hub.Client.List(ctx, &nodes); err == nil {
+		for i := range nodes.Items {
+			for _, address := range nodes.Items[i].Status.Addresses {
+				if address.Type == corev1.NodeInternalIP {
+					resolve[kindfleet.ConsoleHost] = address.Address
+				}
+			}
+		}
+	}
 	for _, member := range fleet.Members {
 		var pods corev1.PodList
 		bounded, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -114,7 +114,7 @@ func startConsole(ctx context.Context, f *Fleet) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return f.Console.startRouter(ctx)
+	return f.Console.startRouter(ctx, f.Members)
 }
 
 // WaitReady waits until the replica's /readyz succeeds.
@@ -122,19 +122,28 @@ func (r *ConsoleReplica) WaitReady(ctx context.Context) error {
 	return r.WaitUntil(ctx, func(ctx context.Context) error { return probe.Ready(ctx, r.ProbeAddr) })
 }
 
-// startRouter starts what stands in for DNS and load balancers.
-func (c *Console) startRouter(ctx context.Context) error {
+// startRouter starts what stands in for DNS, ingress controllers and load balancers.
+func (c *Console) startRouter(ctx context.Context, members []*Member) error {
 	pages := router.Route{Host: consoleHost}
 	for _, replica := range c.Replicas {
 		pages.Addresses = append(pages.Addresses, replica.PagesAddr)
 	}
+	routes := []router.Route{pages}
+	for _, m := range members {
+		if m.Door != nil {
+			routes = append(routes, router.Route{Host: "*." + m.Spec.IngressDomain, Addresses: []string{m.Door.BrowsersAddr}})
+		}
+	}
 	address := localhost(c.port)
 	if c.sidecar == nil {
 		var err error
-		c.Router, err = router.Start(address, pages)
+		c.Router, err = router.Start(address, routes...)
 		return err
 	}
-	c.sidecar.Spec.Args = []string{"router", "--listen=" + address, "--route=" + pages.String()}
+	c.sidecar.Spec.Args = []string{"router", "--listen=" + address}
+	for _, route := range routes {
+		c.sidecar.Spec.Args = append(c.sidecar.Spec.Args, "--route="+route.String())
+	}
 	if err := c.sidecar.Start(); err != nil {
 		return err
 	}
@@ -161,6 +170,78 @@ func (c *Console) processes() []*Process {
 		all = append(all, replica.Process)
 	}
 	return all
+}
+
+// doorService is the name of a door's Service.
+const doorService = "vdi-door"
+
+// Door is the process of a member's door.
+type Door struct {
+	*Process
+	// BrowsersAddr is where the router leads browsers to.
+	BrowsersAddr string
+	MetricsAddr  string
+	ProbeAddr    string
+}
+
+// planDoor creates the process of a member's door, with its ports, not yet started.
+func planDoor(f *Fleet, member *Member, path string) error {
+	if !member.Spec.Door {
+		return nil
+	}
+	ports, err := workdir.ReservePorts(f.Dir, 3)
+	if err != nil {
+		return err
+	}
+	member.Door = &Door{
+		Process:      f.process(member.Name+"-door", path),
+		BrowsersAddr: localhost(ports[0]), MetricsAddr: localhost(ports[1]), ProbeAddr: localhost(ports[2]),
+	}
+	return nil
+}
+
+// startDoors starts the doors. Their agents, which are started later, have their keys.
+func startDoors(ctx context.Context, members []*Member) error {
+	group, starting := errgroup.WithContext(ctx)
+	for _, member := range members {
+		door := member.Door
+		if door == nil {
+			continue
+		}
+		group.Go(func() error {
+			kubeconfig, err := member.ControlPlane.KubeconfigFor(DoorUser, serviceAccountGroups...)
+			if err != nil {
+				return err
+			}
+			door.Spec.Args = doorArgs(door, kubeconfig)
+			if err := door.Start(); err != nil {
+				return err
+			}
+			return door.WaitReady(starting)
+		})
+	}
+	return group.Wait()
+}
+
+// WaitReady waits until the door's /readyz succeeds.
+func (d *Door) WaitReady(ctx context.Context) error {
+	return d.WaitUntil(ctx, func(ctx context.Context) error { return probe.Ready(ctx, d.ProbeAddr) })
+}
+
+// doorArgs returns the arguments of a door.
+func doorArgs(d *Door, kubeconfig string) []string {
+	return []string{
+		"door", "--kubeconfig=" + kubeconfig, "--namespace=" + SystemNamespace,
+		"--bind-address=" + d.BrowsersAddr, "--metrics-bind-address=" + d.MetricsAddr, "--health-probe-bind-address=" + d.ProbeAddr,
+	}
+}
+
+// doorProcesses returns the process of the member's door, if it has one.
+func (m *Member) doorProcesses() []*Process {
+	if m.Door == nil {
+		return nil
+	}
+	return []*Process{m.Door.Process}
 }
 
 // writeConsoleUsers writes the console's users: those of every fleet, whose passwords are the names that they log in with.

@@ -72,6 +72,8 @@ type ControlPlaneOptions struct {
 	// CRDDirs are directories of CRDs, installed before the controller manager
 	// starts, so that garbage collection covers them from the beginning.
 	CRDDirs []string
+	// Door grants the member's agent what a door needs, and the door its roles.
+	Door bool
 	// AdmissionDir is a directory of admission policies, applied after the CRDs.
 	// StartControlPlane waits until they are in force, by package admission.
 	AdmissionDir string
@@ -147,7 +149,7 @@ func newControlPlane(options ControlPlaneOptions) (*ControlPlane, error) {
 	cp.components = &component.Cluster{
 		Issuer: cp.Issuer, Ports: component.Ports{Etcd: ports[0], EtcdPeer: ports[1], API: ports[2]},
 		APIOnly: options.APIOnly, NoScheduling: options.NoScheduling, Kubelets: options.Kubelets,
-		ExtraAPIServerArgs: options.APIServerArgs, AuditedUsers: []string{HubUser, ConsoleUser, AgentUser},
+		ExtraAPIServerArgs: options.APIServerArgs, AuditedUsers: []string{HubUser, ConsoleUser, AgentUser, DoorUser},
 	}
 	if err := cp.components.WriteFiles(); err != nil {
 		return nil, err

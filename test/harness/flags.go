@@ -120,6 +120,9 @@ func (o Options) agentArgs(m *Member, a *Agent, kubeconfig string, tls LinkFiles
 	if o.Kubelets { // they run the guards beside Fence desktops
 		args = append(args, "--guard-image=vdi-agent:harness", "--lease-url=http://"+m.leaseAddr, "--lease-address="+a.LeaseAddr)
 	}
+	if m.Door != nil {
+		args = append(args, "--door-url=http://"+m.Door.BrowsersAddr)
+	}
 	return slices.Concat(args, o.Args.Agents, o.Args.Members[m.Name])
 }
 

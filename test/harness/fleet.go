@@ -75,7 +75,9 @@ type Member struct {
 	// of them: more than one with Options.Standbys.
 	Agent  *Agent
 	Agents []*Agent
-	Proxy  proxy.Link
+	// Door is the process of its door, nil without one.
+	Door  *Door
+	Proxy proxy.Link
 
 	leaseAddr    string       // where guards reach the agent
 	leaseService *proxy.Proxy // nil if there is one replica, or there are no guards
@@ -163,7 +165,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err := f.startHub(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(startConsole(ctx, f), f.startAgents(ctx)); err != nil {
+	if err := errors.Join(startConsole(ctx, f), startDoors(ctx, f.Members), f.startAgents(ctx)); err != nil {
 		return err
 	}
 	if f.options.NoWait {
@@ -233,7 +235,7 @@ func (f *Fleet) memberOptions(spec MemberSpec, crds []string) ControlPlaneOption
 	return ControlPlaneOptions{
 		Name: spec.Name, CRDDirs: crds, Namespaces: namespaces, Nodes: spec.Nodes,
 		Karpenter: spec.karpenter(), ClusterAutoscaler: spec.clusterAutoscaler(),
-		Kubelets: f.options.Kubelets, KubeletArgs: f.options.kubeletArgs(), fleetBin: f.detachedBy,
+		Door: spec.Door, Kubelets: f.options.Kubelets, KubeletArgs: f.options.kubeletArgs(), fleetBin: f.detachedBy,
 		LowPriority: f.options.HubFirst, fleetDir: f.Dir, detach: f.detachedBy != "",
 	}
 }
@@ -305,6 +307,7 @@ func (f *Fleet) Processes() []*Process {
 	for _, member := range f.Members {
 		all = append(all, member.sidecars...)
 		all = append(all, member.agentProcesses()...)
+		all = append(all, member.doorProcesses()...)
 	}
 	return all
 }

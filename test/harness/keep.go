@@ -76,6 +76,7 @@ func (f *Fleet) restartable() []*Process {
 	processes := append(f.Hub.processes(), f.Console.processes()...)
 	for _, m := range f.Members {
 		processes = append(processes, m.agentProcesses()...)
+		processes = append(processes, m.doorProcesses()...)
 		if m.ControlPlane.Scheduler != nil {
 			processes = append(processes, m.ControlPlane.Scheduler)
 		}

@@ -98,6 +98,8 @@ type ConsoleOptions struct {
 	Replicas int
 	// Port of this machine at which browsers reach them; by default any.
 	Port int
+	// Doors gives every member a door: see MemberSpec.Door.
+	Doors bool
 }
 
 // MemberSpec is one member of a fleet.
@@ -107,6 +109,9 @@ type MemberSpec struct {
 	Zone   string
 	// IngressDomain defaults to NAME.desktops.example.com, as in deploy/samples.
 	IngressDomain string
+	// Door runs a process of the member's door, to which browsers get at the hosts of its desktops. It needs a
+	// console. The IngressDomain is NAME.vdi.localhost then, by default.
+	Door bool
 	// Labels of its MemberCluster.
 	Labels map[string]string
 	Nodes  []kwok.NodeGroup
@@ -206,6 +211,18 @@ func (o *Options) AddNodePool(member string, pool karpenter.NodePool) error {
 	return nil
 }
 
+// AddDoor gives a member a door. The other options of members must be set before.
+func (o *Options) AddDoor(member string) error {
+	o.setMembers()
+	i := slices.IndexFunc(o.MemberSpecs, func(spec MemberSpec) bool { return spec.Name == member })
+	if i < 0 {
+		return fmt.Errorf("a door of %q, which is no member", member)
+	}
+	o.MemberSpecs = slices.Clone(o.MemberSpecs)
+	o.MemberSpecs[i].Door = true
+	return nil
+}
+
 // completeMembers rejects members that share a name, and completes their specs.
 func (o Options) completeMembers() error {
 	names := map[string]bool{"hub": true}
@@ -215,7 +232,14 @@ func (o Options) completeMembers() error {
 			return fmt.Errorf("member %d has no name of its own: %q", i, member.Name)
 		}
 		names[member.Name] = true
-		if member.IngressDomain == "" {
+		member.Door = member.Door || o.Console.Doors
+		switch {
+		case member.Door && o.Console.Replicas == 0:
+			return fmt.Errorf("member %s has a door, and the fleet no console", member.Name)
+		case member.IngressDomain != "":
+		case member.Door:
+			member.IngressDomain = member.Name + "." + consoleHost
+		default:
 			member.IngressDomain = member.Name + ".desktops.example.com"
 		}
 	}

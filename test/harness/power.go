@@ -114,11 +114,11 @@ func (cp *ControlPlane) PowerOnNodes(ctx context.Context) error {
 }
 
 // PowerOff ends all of a member at once, as a power cut of its whole region would: control
-// plane, nodes, all that runs there, and the agent. Its network to the hub is unchanged.
+// plane, nodes, all that runs there, agent and door. Its network to the hub is unchanged.
 func (m *Member) PowerOff() error {
 	m.hadAgents = slices.DeleteFunc(slices.Clone(m.Agents), func(a *Agent) bool { return !a.Running() })
 	processes := append(m.ControlPlane.Processes(), m.agentProcesses()...)
-	return cutPower(processes, m.ControlPlane.ContainerLog(), m.Name)
+	return cutPower(append(processes, m.doorProcesses()...), m.ControlPlane.ContainerLog(), m.Name)
 }
 
 // PowerOn starts again what PowerOff has ended, with its data, and returns when the
@@ -128,6 +128,9 @@ func (m *Member) PowerOn(ctx context.Context) error {
 	if errs[0] == nil {
 		for _, a := range m.hadAgents {
 			errs = append(errs, a.Start())
+		}
+		for _, p := range m.doorProcesses() {
+			errs = append(errs, p.Start())
 		}
 	}
 	return errors.Join(errs...)
@@ -177,31 +180,32 @@ const kubeletSuffix = "-kubelet"
 
 // PowerOff does the same as that of Member.
 func (d *Detached) PowerOff(member string) error {
-	cp, agent, err := d.member(member)
+	cp, agents, err := d.member(member)
 	if err != nil {
 		return err
 	}
-	return cutPower(append(cp.Processes(), agent), cp.ContainerLog(), member)
+	return cutPower(append(cp.Processes(), agents...), cp.ContainerLog(), member)
 }
 
-// PowerOn does the same as that of Member; it starts the agent too.
+// PowerOn does the same as that of Member.
 func (d *Detached) PowerOn(ctx context.Context, member string) error {
-	cp, agent, err := d.member(member)
+	cp, agents, err := d.member(member)
 	if err != nil {
 		return err
 	}
 	if err := cp.powerOn(ctx); err != nil {
 		return err
 	}
-	if agent == nil {
-		return nil
+	var errs []error
+	for _, p := range agents {
+		errs = append(errs, p.Start())
 	}
-	return agent.Start()
+	return errors.Join(errs...)
 }
 
 // member returns a member's control plane, as far as PowerOff and PowerOn need it, and its
-// agent, nil if there is none.
-func (d *Detached) member(name string) (*ControlPlane, *Process, error) {
+// agent and door, if there are any.
+func (d *Detached) member(name string) (*ControlPlane, []*Process, error) {
 	if _, err := d.Link(name); err != nil {
 		return nil, nil, err
 	}
@@ -215,5 +219,6 @@ func (d *Detached) member(name string) (*ControlPlane, *Process, error) {
 	if err := cp.connect(); err != nil {
 		return nil, nil, err
 	}
-	return cp, named("agent"), nil
+	agents := []*Process{named("agent"), named("door")}
+	return cp, slices.DeleteFunc(agents, func(p *Process) bool { return p == nil }), nil
 }

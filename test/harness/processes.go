@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -38,7 +39,7 @@ func (f *Fleet) planProcesses() error {
 		})
 	}
 	for _, member := range f.Members {
-		if err := f.planAgents(member, agent); err != nil {
+		if err := errors.Join(f.planAgents(member, agent), planDoor(f, member, agent)); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,10 @@ func (f *Fleet) register(ctx context.Context) error {
 			"ingressDomain": member.Spec.IngressDomain,
 			"scheduling":    "Active",
 		}
+		if member.Spec.Door {
+			spec := cluster.Object["spec"].(map[string]any)
+			spec["ingressScheme"], spec["ingressPort"] = "http", int64(f.options.Console.Port)
+		}
 		if err := f.Hub.ControlPlane.ApplyObject(ctx, cluster); err != nil {
 			return err
 		}

@@ -19,9 +19,10 @@ import (
 // Hub and agents have the service accounts of an installation, with only the roles and
 // bindings of their charts: a test of a fleet fails if these do not suffice.
 const (
-	// HubUser and AgentUser are the users of hub and agents in audit logs.
+	// HubUser, AgentUser and DoorUser are the users of hub, agents and doors in audit logs.
 	HubUser   = "system:serviceaccount:" + SystemNamespace + ":vdi-hub"
 	AgentUser = "system:serviceaccount:" + SystemNamespace + ":vdi-agent"
+	DoorUser  = "system:serviceaccount:" + SystemNamespace + ":vdi-door"
 )
 
 // serviceAccountGroups are the groups of both users.
@@ -55,7 +56,7 @@ func (o Options) hubChart() ([]*unstructured.Unstructured, error) {
 func (cp *ControlPlane) AuthorizeAgent(ctx context.Context, admitted ...string) (*rest.Config, error) {
 	grows := map[string]any{"enabled": cp.Karpenter != nil || cp.ClusterAutoscaler != nil}
 	chart, err := deploy.Render(deploy.AgentChart, SystemNamespace, map[string]any{
-		"nodeGroups": grows, "buffers": grows, "priorityClass": map[string]any{"create": false, "name": ""},
+		"nodeGroups": grows, "buffers": grows, "door": map[string]any{"enabled": cp.options.Door}, "priorityClass": map[string]any{"create": false, "name": ""},
 	})
 	if err != nil {
 		return nil, err
@@ -94,11 +95,13 @@ func (cp *ControlPlane) AdmitSessions(ctx context.Context, namespace string) err
 	return nil
 }
 
-// authorize applies the roles, bindings, service accounts, priority classes, policies and ConfigMaps of a chart.
+// authorize applies the roles, bindings, service accounts, priority classes, policies and ConfigMaps of a chart, and
+// the door's Service, which owns what the agent creates for it.
 func authorize(ctx context.Context, admin *apply.Applier, chart []*unstructured.Unstructured) error {
 	kinds := sets.New("ServiceAccount", "PriorityClass", "PlacementPolicy", "ConfigMap")
 	for _, object := range chart {
-		if kind := object.GetKind(); !kinds.Has(kind) && !strings.Contains(kind, "Role") {
+		kind := object.GetKind()
+		if door := kind == "Service" && object.GetName() == doorService; !door && !kinds.Has(kind) && !strings.Contains(kind, "Role") {
 			continue
 		}
 		if err := admin.ApplyObject(ctx, object); err != nil {

@@ -18,7 +18,7 @@ import (
 
 var _ = Describe("A session", specs.Smoke, func() {
 	It("runs in a member, and its URL is the host of its Ingress there", func(ctx SpecContext) {
-		s := awaitRunning(ctx, create(ctx, newSession("straight", of("developer"))))
+		s := awaitRunning(ctx, create(ctx, newSession("straight", of("developer"), inRegion("eu-west"))))
 		Expect(s.Status.StartTime).NotTo(BeNil())
 		Expect(s.Status.Message).To(BeEmpty())
 		Expect(s.Status.Placement.Epoch).To(BeEquivalentTo(1))
@@ -98,7 +98,7 @@ var _ = Describe("A session", specs.Smoke, func() {
 	})
 
 	It("has its assignment repaired when it is changed in its member", func(ctx SpecContext) {
-		s := awaitRunning(ctx, create(ctx, newSession("drift")))
+		s := awaitRunning(ctx, create(ctx, newSession("drift", inRegion("eu-west"))))
 		member := clientOf(memberNamed(s.Status.Placement.ClusterName).ControlPlane)
 		key := client.ObjectKey{Namespace: namespace, Name: v1alpha1.AssignmentName(s.Name, s.UID)}
 		a := &v1alpha1.SessionAssignment{}

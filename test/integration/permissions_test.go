@@ -25,6 +25,7 @@ const (
 	agentEverywhere = "ClusterRole vdi-agent"
 	agentInSessions = "ClusterRole vdi-agent-sessions"
 	agentAtHome     = "Role vdi-agent"
+	agentOfDoor     = "Role vdi-agent-door"
 	hubEverywhere   = "ClusterRole vdi-hub"
 	hubInSessions   = "ClusterRole vdi-hub-sessions"
 	hubUserRoles    = "ClusterRole vdi-hub-user-roles"
@@ -125,6 +126,14 @@ var agentExceptions = append(slices.Concat(readUncached(), readForNodeGroups(), 
 		Because: "guards verify the agent's answers by a key", Test: "test/faults/stage/stage.go", Contains: "Kubelets: s.Kind.Kubelets"},
 	{Role: agentAtHome, Resource: "configmaps", Name: "vdi-agent-fence", Verbs: []string{"update"},
 		Because: "a lapse of the hub's lease is recorded", Test: "test/faults/stage/stage.go", Contains: "Kubelets: s.Kind.Kubelets"},
+	{Role: agentOfDoor, Resource: "configmaps", Name: "vdi-door", Verbs: []string{"delete"},
+		Because: "a hub without a console admits no browsers", Test: "agent/exposure/keeper_test.go", Contains: "func TestWithoutAConsoleTheDoorIsNotInForce"},
+	{Role: agentOfDoor, Group: "networking.k8s.io", Resource: "ingresses", Name: "vdi-door", Verbs: []string{"update", "delete"},
+		Because: "drift of the door's Ingress is repaired, and it is deleted if the hub has no console", Test: "agent/exposure/keeper_test.go", Contains: "func TestTheIngressIsRepaired"},
+	{Role: agentOfDoor, Group: "gateway.networking.k8s.io", Resource: "httproutes", Verbs: []string{"create"},
+		Because: "the door is reached by a Gateway, where the agent has --gateway", Test: "agent/exposure/keeper_test.go", Contains: "func TestMembersWithAGateway"},
+	{Role: agentOfDoor, Group: "gateway.networking.k8s.io", Resource: "httproutes", Name: "vdi-door", Verbs: []string{"get", "update", "delete"},
+		Because: "the door is reached by a Gateway, where the agent has --gateway", Test: "agent/exposure/keeper_test.go", Contains: "func TestMembersWithAGateway"},
 	{Role: agentAtHome, Group: "events.k8s.io", Resource: "events", Verbs: []string{"create", "patch"},
 		Because: "JoinNeeded is an event of the agent's own Secret", Test: "agent/identity/keeper_test.go", Contains: "events.NewFakeRecorder"},
 }...)
@@ -208,7 +217,11 @@ func checkPermissions() {
 		planes = append(planes, m.ControlPlane)
 	}
 	agentCase.Requests = requests(harness.AgentUser, planes...)
-	for holder, c := range map[string]*permissions.Case{"the hub": hubCase, "the console": consoleCase, "agents": agentCase} {
+	doorCase := &permissions.Case{
+		Grants: grants("vdi-agent/files/door.yaml", "vdi-door-sessions"), Own: harness.SystemNamespace, Sessions: []string{namespace, second, shut},
+		Requests: requests(harness.DoorUser, memberNamed(behindDoor).ControlPlane),
+	}
+	for holder, c := range map[string]*permissions.Case{"the hub": hubCase, "the console": consoleCase, "agents": agentCase, "doors": doorCase} {
 		Expect(c.Requests).NotTo(BeEmpty(), "requests of "+holder)
 		Expect(c.Denied()).To(BeEmpty(), "requests of "+holder+" that no role allows")
 		if wholeSuite() {

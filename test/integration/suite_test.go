@@ -25,6 +25,9 @@ const timeFactor = 0.2
 // replicated is the member whose agent has two replicas, as the chart ships them.
 const replicated = "ap-south"
 
+// behindDoor is the member whose desktops browsers reach through a door.
+const behindDoor = "ap-south"
+
 // failAfter is how long agents wait for a desktop that can't start.
 const failAfter = 3 * time.Second
 
@@ -59,7 +62,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(spans.stop)
 	// The fleet outlives this node's context.
-	fleet, err = harness.Start(context.Background(), harness.Options{
+	options := harness.Options{
 		NodesPerMember: 4, TimeFactor: timeFactor, KeepRunning: true, Namespaces: []string{namespace, second}, HubNamespaces: []string{shut},
 		// What can't start fails permanently after seconds.
 		Args: harness.Args{
@@ -69,7 +72,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		},
 		Standbys: map[string]int{replicated: 1}, Console: harness.ConsoleOptions{Replicas: 2},
 		Progress: func(step string) { GinkgoWriter.Println(step) },
-	})
+	}
+	Expect(options.AddDoor(behindDoor)).To(Succeed())
+	fleet, err = harness.Start(context.Background(), options)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(fleet.Stop()).To(Succeed()) })
 	DeferCleanup(checkPermissions) // before the fleet stops

@@ -91,7 +91,7 @@ func TestManagersHaveCachesThatReconnect(t *testing.T) {
 			return true
 		})
 	}
-	if managers != 3 {
-		t.Errorf("%d options of managers were found, want those of hub, console and agent", managers)
+	if managers != 4 {
+		t.Errorf("%d options of managers were found, want those of hub, console, agent and door", managers)
 	}
 }

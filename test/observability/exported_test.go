@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	_ "github.com/vdi-fleet/vdi-fleet/agent" // their metrics
+	_ "github.com/vdi-fleet/vdi-fleet/agent/door"
 	_ "github.com/vdi-fleet/vdi-fleet/hub"
 	_ "github.com/vdi-fleet/vdi-fleet/hub/console"
 )

@@ -37,12 +37,14 @@ type Release struct {
 	HubImage, AgentImage string
 	// AllNamespaces is for a hub's chart that is older than sessionNamespaces, and rejects it.
 	AllNamespaces bool
+	// Console installs the console, and doors in the members.
+	Console bool
 }
 
 // Release returns the release of this tree.
 func (f *Fleet) Release() Release {
 	return Release{
-		Charts: filepath.Join(f.options.Root, "deploy", "charts"), HubImage: f.options.HubImage, AgentImage: f.options.AgentImage,
+		Charts: filepath.Join(f.options.Root, "deploy", "charts"), HubImage: f.options.HubImage, AgentImage: f.options.AgentImage, Console: true,
 	}
 }
 
@@ -99,6 +101,12 @@ func (f *Fleet) InstallHub(ctx context.Context, r Release) error {
 	if !r.AllNamespaces {
 		values["sessionNamespaces"] = []string{Desktops}
 	}
+	if r.Console {
+		if err := f.prepareConsole(ctx); err != nil {
+			return fmt.Errorf("preparing the console: %w", err)
+		}
+		values["console"] = consoleValues()
+	}
 	return f.helm(ctx, f.Hub, "vdi-hub", filepath.Join(r.Charts, "vdi-hub"), values)
 }
 
@@ -106,6 +114,9 @@ func (f *Fleet) InstallHub(ctx context.Context, r Release) error {
 // join with.
 func (f *Fleet) InstallAgent(ctx context.Context, member *Cluster, r Release) error {
 	values := map[string]any{"image": image(r.AgentImage), "timeFactor": f.options.TimeFactor}
+	if r.Console {
+		values["door"] = map[string]any{"enabled": true, "replicas": 2, "ingressClassName": "traefik"}
+	}
 	var registered v1alpha1.MemberCluster
 	err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: member.Name}, &registered)
 	switch {

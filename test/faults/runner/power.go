@@ -37,6 +37,9 @@ func PowerOn(ctx context.Context, r *Run, m *harness.Member) error {
 func supervise(r *Run, m *harness.Member, may bool) {
 	HoldAgents(r, m, !may)
 	r.Supervisor.Hold(m.ControlPlane.Scheduler, !may)
+	if m.Door != nil {
+		r.Supervisor.Hold(m.Door.Process, !may)
+	}
 	if m.ControlPlane.Karpenter != nil {
 		r.Supervisor.Hold(m.ControlPlane.Karpenter.Process, !may)
 	}

@@ -13,4 +13,6 @@ type Kind struct {
 	Growing bool
 	// Consoles gives it two replicas of the console.
 	Consoles bool
+	// Doors gives its members doors, for which it needs Consoles, and Kubelets for desktops behind them.
+	Doors bool
 }

@@ -71,7 +71,7 @@ func (s *Stage) open(ctx context.Context) (err error) {
 	}
 	s.Fleet, err = harness.Start(ctx, harness.Options{
 		MemberSpecs: members, NodesPerMember: NodesPerMember, GPUNodes: -1, TimeFactor: s.Factor, NoWait: true, Enroll: s.Kind.Enroll, Namespaces: []string{workload.Namespace},
-		Console:  harness.ConsoleOptions{Replicas: consoles},
+		Console:  harness.ConsoleOptions{Replicas: consoles, Doors: s.Kind.Doors},
 		Kubelets: s.Kind.Kubelets, Standbys: map[string]int{Replicated: 1},
 		Progress: func(step string) { s.Logf("%s", step) },
 	})

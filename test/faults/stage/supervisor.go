@@ -11,7 +11,7 @@ import (
 // first restart.
 const restartDelay = 500 * time.Millisecond
 
-// Supervisor restarts processes: replicas of hub and console, agents, Karpenters, and the members'
+// Supervisor restarts processes: replicas of hub and console, agents, doors, Karpenters, and the members'
 // kube-schedulers, which end themselves when a killed API server contradicts what they bound.
 type Supervisor struct {
 	processes []*harness.Process
@@ -36,6 +36,9 @@ func startSupervisor(fleet *harness.Fleet, logf func(string, ...any)) *Superviso
 	for _, m := range fleet.Members {
 		for _, a := range m.Agents {
 			s.processes = append(s.processes, a.Process)
+		}
+		if m.Door != nil {
+			s.processes = append(s.processes, m.Door.Process)
 		}
 		s.processes = append(s.processes, m.ControlPlane.Scheduler)
 		if m.ControlPlane.Karpenter != nil {

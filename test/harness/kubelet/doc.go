@@ -3,7 +3,8 @@
 // its own, `fleet kubelet`, which stands for the machines of the member: when it is killed,
 // all that runs there ends.
 //
-// It runs no images. A container is a timer, with a listener at its port, except the guard
+// It runs no images. A container is a timer, with the sample desktop (test/desktop/app) at its
+// port, which requires the credentials that the Pod mounts, except the guard
 // beside a desktop and the gate before one (GuardContainer, GateContainer): these are the
 // process of the Pod's command, with its environment, at the Pod's address.
 //

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
 )
 
 // A network gives each Pod an address of its own in 127/8, all of which is this machine's:
@@ -46,21 +45,3 @@ func (n *network) take() netip.Addr {
 }
 
 func (n *network) release(address netip.Addr) { delete(n.taken, address) }
-
-// answer listens at a Pod's port as a desktop would, and closes every connection.
-func answer(address string, port int32) (net.Listener, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(int(port))))
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.Close()
-		}
-	}()
-	return listener, nil
-}

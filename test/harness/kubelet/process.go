@@ -1,7 +1,7 @@
 package kubelet
 
 import (
-	"net"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -32,7 +32,7 @@ type simulated struct {
 	ended     func(code int32)
 	over      bool
 	open      bool // its ports
-	listeners []net.Listener
+	listeners []io.Closer
 }
 
 func (k *kubelet) simulate(c *container, ended func(int32)) process {
@@ -56,7 +56,7 @@ func (k *kubelet) simulate(c *container, ended func(int32)) process {
 			if port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
 				continue
 			}
-			listener, err := answer(c.pod.ip, port.ContainerPort)
+			listener, err := k.serve(c.pod.object, c.pod.ip, port.ContainerPort)
 			if err != nil {
 				k.logError("listening for a desktop", c.pod.object, err)
 				continue

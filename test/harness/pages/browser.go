@@ -18,8 +18,9 @@ type Browser struct {
 	origin string
 	client http.Client
 
-	mu      sync.Mutex
-	cookies map[string]string
+	mu sync.Mutex
+	// cookies are those of each host, by their names.
+	cookies map[string]map[string]string
 }
 
 // New returns a browser for the console at an address such as http://vdi.localhost:8088.
@@ -28,7 +29,7 @@ func New(origin string) (*Browser, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Browser{origin: origin, cookies: map[string]string{}}
+	b := &Browser{origin: origin, cookies: map[string]map[string]string{}}
 	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	b.client.Transport = &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		// As browsers resolve names of localhost.
@@ -76,7 +77,7 @@ func (b *Browser) Login(ctx context.Context, name string) error {
 
 // Events receives the changes of an open page until one of them has a text, or the stream ends.
 func (b *Browser) Events(ctx context.Context, page, until string) error {
-	response, err := b.do(ctx, http.MethodGet, "/events?"+url.Values{"page": {page}}.Encode(), nil)
+	response, err := b.do(ctx, http.MethodGet, b.origin+"/events?"+url.Values{"page": {page}}.Encode(), "")
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,11 @@ func (b *Browser) Events(ctx context.Context, page, until string) error {
 }
 
 func (b *Browser) page(ctx context.Context, method, path string, form url.Values) (Page, error) {
-	response, err := b.do(ctx, method, path, form)
+	return b.read(b.do(ctx, method, b.origin+path, form.Encode()))
+}
+
+// read returns the page of a response.
+func (b *Browser) read(response *http.Response, err error) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
@@ -107,8 +112,9 @@ func (b *Browser) page(ctx context.Context, method, path string, form url.Values
 	return Page{response.StatusCode, response.Header.Get("Location"), string(body)}, err
 }
 
-func (b *Browser) do(ctx context.Context, method, path string, form url.Values) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, b.origin+path, strings.NewReader(form.Encode()))
+// do sends a request as a page of the same origin does.
+func (b *Browser) do(ctx context.Context, method, address, body string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +124,10 @@ func (b *Browser) do(ctx context.Context, method, path string, form url.Values) 
 		r.Header.Set("Sec-Fetch-Mode", "navigate")
 	} else {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", r.URL.Scheme+"://"+r.URL.Host)
 	}
 	b.mu.Lock()
-	for name, value := range b.cookies {
+	for name, value := range b.cookies[r.URL.Host] {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
 	b.mu.Unlock()
@@ -131,7 +138,10 @@ func (b *Browser) do(ctx context.Context, method, path string, form url.Values) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range response.Cookies() {
-		b.cookies[c.Name] = c.Value
+		if b.cookies[r.URL.Host] == nil {
+			b.cookies[r.URL.Host] = map[string]string{}
+		}
+		b.cookies[r.URL.Host][c.Name] = c.Value
 	}
 	return response, nil
 }

@@ -25,7 +25,7 @@ func All() []runner.Scenario {
 	for i := range all {
 		all[i].Kind.Consoles = true
 	}
-	return all
+	return append(all, doors()...)
 }
 
 // What the page of a session shows in a state, and at what it asks for a login.

@@ -1,2 +1,2 @@
-// Package console has the scenarios in which the console, or what it depends on, fails under its users.
+// Package console has the scenarios in which the console, a door, or what they depend on, fails under its users.
 package console

@@ -49,7 +49,7 @@ Leases, events and reviews are omitted unless requested. Failed writes count.`,
 		},
 	}
 	cmd.Flags().IntVar(&flags.sessions, "sessions", 0, "number of sessions to divide by")
-	cmd.Flags().StringSliceVar(&flags.users, "users", []string{harness.HubUser, harness.ConsoleUser, harness.AgentUser}, "users to show")
+	cmd.Flags().StringSliceVar(&flags.users, "users", []string{harness.HubUser, harness.ConsoleUser, harness.AgentUser, harness.DoorUser}, "users to show")
 	cmd.Flags().BoolVar(&flags.all, "all-users", false, "show every user")
 	cmd.Flags().BoolVar(&flags.leases, "leases", false, "count leases too")
 	cmd.Flags().BoolVar(&flags.events, "events", false, "count events too")

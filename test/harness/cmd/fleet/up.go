@@ -31,6 +31,7 @@ func upCommand(dir *string) *cobra.Command {
 				return err
 			}
 			options.Dir = *dir
+			options.Console.Doors = options.Console.Doors && options.Console.Replicas > 0
 			if options.GPUNodes = gpus; gpus == 0 {
 				options.GPUNodes = -1
 			}
@@ -49,12 +50,7 @@ func upCommand(dir *string) *cobra.Command {
 				return err
 			}
 			progress(fmt.Sprintf("the fleet is up: %d members", len(fleet.Members)))
-			fmt.Printf("\nexport KUBECONFIG=%s\n", fleet.Kubeconfig)
-			fmt.Printf("contexts: hub%s\n", contexts(fleet))
-			fmt.Printf("logs: %s\n", relative(filepath.Join(fleet.Dir, "logs")))
-			if fleet.Console != nil && fleet.Console.URL != "" {
-				fmt.Printf("\nconsole: %s\nusers: %s; the password is the name\n", fleet.Console.URL, strings.Join(logins(), ", "))
-			}
+			printFleet(fleet)
 			return nil
 		},
 	}
@@ -66,17 +62,28 @@ func upCommand(dir *string) *cobra.Command {
 	flags.IntVar(&options.HubReplicas, "hub-replicas", 2, "processes of the hub")
 	flags.IntVar(&options.Console.Replicas, "consoles", 2, "processes of the console")
 	flags.IntVar(&options.Console.Port, "console-port", 8088, "port of the console; 0 for any")
+	flags.BoolVar(&options.Console.Doors, "doors", true, "a door in each member, so that the console shows the desktops")
 	flags.StringSliceVar(&options.Namespaces, "namespaces", []string{"desktops"}, "namespaces that may hold sessions")
 	flags.Float64Var(&options.TimeFactor, "time-factor", 1, "scale of the timings of hub and agents")
 	flags.BoolVar(&options.Enroll, "enroll", true, "the agents join a hub that is its own certificate authority; else they use certificates of the harness")
 	flags.StringSliceVar(&options.Args.Hub, "hub-arg", nil, "flag to add to the hub's")
 	flags.StringSliceVar(&options.Args.Agents, "agent-arg", nil, "flag to add to the agents'")
 	flags.StringSliceVar(&options.Args.Console, "console-arg", nil, "flag to add to the consoles'")
-	flags.BoolVar(&options.Kubelets, "kubelets", false, "simulate the members' kubelets, with probes, guards and grace, instead of KWOK's Pods")
+	flags.BoolVar(&options.Kubelets, "kubelets", true, "simulate the members' kubelets, with probes, guards, grace and a page for each desktop, instead of KWOK's Pods")
 	flags.StringSliceVar(&options.Args.Kubelets, "kubelet-arg", nil, "flag to add to the members' kubelets")
 	flags.DurationVar(&timeout, "timeout", 3*time.Minute, "fail, and remove everything, if it is not up by then")
 	flags.BoolVar(&options.NoFleetProcesses, "no-fleet-processes", false, "start the control planes only, without hub and agents")
 	return cmd
+}
+
+// printFleet prints how to use a fleet.
+func printFleet(fleet *harness.Fleet) {
+	fmt.Printf("\nexport KUBECONFIG=%s\n", fleet.Kubeconfig)
+	fmt.Printf("contexts: hub%s\n", contexts(fleet))
+	fmt.Printf("logs: %s\n", relative(filepath.Join(fleet.Dir, "logs")))
+	if fleet.Console != nil && fleet.Console.URL != "" {
+		fmt.Printf("\nconsole: %s\nusers: %s; the password is the name\n", fleet.Console.URL, strings.Join(logins(), ", "))
+	}
 }
 
 // registrationDelay is the time from the launch of a node of a NodePool until it registers.
