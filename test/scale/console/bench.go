@@ -41,7 +41,7 @@ type bench struct {
 
 func start(ctx context.Context, o options) (*bench, error) {
 	fleet, err := harness.Start(ctx, harness.Options{
-		Members: 1, NodesPerMember: 1, GPUNodes: -1, HubReplicas: 1, Namespaces: []string{namespace}, Keep: o.keep, NoWait: true,
+		Members: 1, NodesPerMember: 1, GPUNodes: -1, HubReplicas: 1, Namespaces: []string{namespace}, Keep: o.keep,
 		Console: harness.ConsoleOptions{Replicas: 1}, Progress: func(step string) { fmt.Println("  " + step) },
 	})
 	if err != nil {
@@ -116,9 +116,11 @@ func (b *bench) create(ctx context.Context) error {
 			return b.hub.Status().Update(ctx, s)
 		})
 	}
-	err := group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
 	fmt.Printf("  done after %s\n", time.Since(began).Round(time.Second))
-	return err
+	return nil
 }
 
 // setRunning gives a session the status of one that runs, until the time that marks its version.
